@@ -1,0 +1,71 @@
+"""A kind is data: what the API, the controllers and the simulated members need to know of one kind of object.
+
+Built-in kinds are read from `api/kinds/*.yaml`; custom ones are made from CustomResourceDefinition objects, so a user
+adds a kind by applying a CRD. Nothing here does I/O: `registry.py` holds the kinds, whoever composes the parts fills it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Schema = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A printer column: what `kubectl get` shows. `priority` 0 = always, 1 = only with `-o wide`."""
+
+    name: str
+    type: str  # string | integer | number | boolean | date
+    json_path: str  # as in a CRD: .status.conditions[-1:].type
+    priority: int = 0
+    format: str = ""
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    spec_replicas_path: str
+    status_replicas_path: str
+    label_selector_path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind at one served version.
+
+    `schema` is a structural OpenAPI v3 schema of the whole object (with x-kubernetes-* extensions), or None: anything
+    goes. `builtin` kinds take strategic merge patches, custom ones answer 415 to them, as a kube-apiserver does.
+    `aliases` are other "group/version"s under which the same stored object is served: only `apiVersion` differs.
+    `selectable` are field-selector paths beside metadata.name and metadata.namespace, e.g. "involvedObject.uid".
+    """
+
+    group: str
+    version: str
+    kind: str
+    resource: str  # plural
+    singular: str
+    namespaced: bool
+    list_kind: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    builtin: bool = False
+    schema: Schema | None = None
+    columns: tuple[Column, ...] = ()
+    status: bool = False  # has the /status subresource
+    scale: Scale | None = None
+    selectable: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = (
+        "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
+    )  # fmt: skip
+    aliases: tuple[str, ...] = ()
+    versions: tuple[str, ...] = field(default=())  # all served versions, storage version first
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource

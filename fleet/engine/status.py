@@ -1,0 +1,122 @@
+"""Refusals as Kubernetes clients know them: a `Status` with code, reason and the field that is wrong.
+
+A refusal unwinds through several layers (schema, admission, store) to whoever asked, so it travels as an exception
+that carries its Status as a value; what it says is a contract (see docs/decisions). Bugs are never a StatusError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One thing that is wrong. `field` is a path such as spec.root.children[0].min; `reason` one of FieldValueInvalid,
+    FieldValueRequired, FieldValueNotSupported, FieldValueForbidden, FieldValueDuplicate, FieldValueTypeInvalid, …"""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+class StatusError(Exception):
+    """A request that is refused; `status()` is the body to answer with."""
+
+    def __init__(
+        self,
+        code: int,
+        reason: str,
+        message: str,
+        *,
+        group: str = "",
+        kind: str = "",
+        name: str = "",
+        uid: str = "",
+        causes: Sequence[Cause] = (),
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.code, self.reason, self.message = code, reason, message
+        self.group, self.kind, self.name, self.uid = group, kind, name, uid
+        self.causes = tuple(causes)
+        self.retry_after_s = retry_after_s
+
+    def status(self) -> dict[str, Any]:
+        details: dict[str, Any] = {}
+        if self.name:
+            details["name"] = self.name
+        if self.group:
+            details["group"] = self.group
+        if self.kind:
+            details["kind"] = self.kind
+        if self.uid:
+            details["uid"] = self.uid
+        if self.causes:
+            details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes]
+        if self.retry_after_s is not None:
+            details["retryAfterSeconds"] = self.retry_after_s
+        body: dict[str, Any] = {
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason,
+        }  # fmt: skip
+        if details:
+            body["details"] = details
+        body["code"] = self.code
+        return body
+
+
+def _qualified(group: str, resource: str) -> str:
+    return f"{resource}.{group}" if group else resource
+
+
+def not_found(group: str, resource: str, name: str) -> StatusError:
+    message = f'{_qualified(group, resource)} "{name}" not found'
+    return StatusError(404, "NotFound", message, group=group, kind=resource, name=name)
+
+
+def already_exists(group: str, resource: str, name: str) -> StatusError:
+    message = f'{_qualified(group, resource)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, group=group, kind=resource, name=name)
+
+
+def conflict(group: str, resource: str, name: str, why: str = "") -> StatusError:
+    why = why or "the object has been modified; please apply your changes to the latest version and try again"
+    message = f'Operation cannot be fulfilled on {_qualified(group, resource)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, group=group, kind=resource, name=name)
+
+
+def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
+    """422, as `field: message` for one cause and a bracketed list for several. Here `kind` is the Kind."""
+    texts = [f"{c.field}: {c.message}" for c in causes]
+    text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+    qualified = f"{kind}.{group}" if group else kind
+    message = f'{qualified} "{name}" is invalid: {text}'
+    return StatusError(422, "Invalid", message, group=group, kind=kind, name=name, causes=causes)
+
+
+def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
+    named = f'"{name}" ' if name else ""
+    message = f"{_qualified(group, resource)} {named}is forbidden: {why}"
+    return StatusError(403, "Forbidden", message, group=group, kind=resource, name=name)
+
+
+def bad_request(message: str) -> StatusError:
+    return StatusError(400, "BadRequest", message)
+
+
+def unauthorized() -> StatusError:
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def unsupported_media_type(message: str) -> StatusError:
+    return StatusError(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str = "The resourceVersion for the provided watch is too old.") -> StatusError:
+    return StatusError(410, "Expired", message)
+
+
+def unavailable(message: str, retry_after_s: int = 1) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", message, retry_after_s=retry_after_s)

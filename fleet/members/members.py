@@ -1,0 +1,104 @@
+"""The members as the controllers see them: one facade over all clusters, fed by their watches, acting through their APIs.
+
+Reading never waits: it answers from what the watches have shown. Acting returns an `Outcome`, a value: a member that
+refuses, is slow or is gone is an expected thing, and costs the other members nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member
+from fleet.ports import Body, Key
+
+
+class Did(StrEnum):
+    DONE = "Done"
+    NOT_FOUND = "NotFound"
+    CONFLICT = "Conflict"  # the object is there and not ours, or belongs to a newer attempt
+    REFUSED = "Refused"  # 4xx: trying again will not help until something changes
+    UNREACHABLE = "Unreachable"  # no answer, or 5xx: try again later
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    did: Did
+    message: str = ""
+    body: Body | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """What Fleet keeps of a pod in a member."""
+
+    member: str
+    namespace: str
+    name: str
+    uid: str
+    node: str  # "" while it is not scheduled
+    phase: str  # Pending | Running | Succeeded | Failed | Unknown
+    ready: bool
+    terminating: bool
+    binding: str  # value of LABEL_BINDING, "" for pods that are not ours
+    component: str
+    attempt: int
+    requests: Amounts
+    reason: str = ""  # why it is not scheduled, or why it failed
+    since: float = 0.0  # epoch seconds of its creation
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """Something moved in a member: which member, and the binding whose copy it was, when it was one.
+    `what`: "job" (a dispatched object), "pod", "node", "ready"."""
+
+    member: str
+    what: str
+    binding: str = ""
+
+
+class Members(Protocol):
+    """See fleet/members/README.md."""
+
+    def names(self) -> Sequence[str]: ...
+
+    def ready(self, name: str) -> bool:
+        """Whether the member answers and its inventory is complete."""
+        ...
+
+    def model(self, name: str) -> Member | None:
+        """For the snapshot: room by pool as its inventory shows it now. None until the first full list."""
+        ...
+
+    def pods_of(self, binding: str) -> Sequence[PodView]:
+        """All pods of a binding, over all members."""
+        ...
+
+    def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
+        """All dispatched job objects of a binding: (member, body)."""
+        ...
+
+    def find(self, name: str, key: Key) -> Body | None:
+        """A dispatched object (any kind that carries LABEL_HUB) in a member, from the cache."""
+        ...
+
+    def owned(self, name: str) -> Sequence[Body]:
+        """Every dispatched object of this hub in the member, from the cache: for sweeping orphans."""
+        ...
+
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+        """Server-side apply with field manager `fleet`. Creates the namespace when it is missing. Refuses (CONFLICT)
+        an object that exists without our hub label, unless `overwrite`, or that carries a higher attempt."""
+        ...
+
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
+        """Delete exactly this object (uid precondition), with its dependents. DONE when the API accepted it."""
+        ...
+
+    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+        """Be told of every change, on the event loop; the callback must be fast and must not raise."""
+        ...

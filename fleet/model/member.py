@@ -1,0 +1,48 @@
+"""A member as the decider sees it: is it there, what is it like, and how much room has each kind of its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.model.amounts import Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Nodes of one member alike in labels, taints and topology domain.
+
+    `free` is the multiset of free vectors of its schedulable nodes: (vector, how many nodes have it). A vector counts
+    what kube-scheduler would count free: allocatable less the requests of the pods on the node; "pods" included.
+    `allocatable` is the largest vector a node of it offers when empty.
+    """
+
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    domain: str = ""
+    free: tuple[tuple[Amounts, int], ...] = ()
+    allocatable: Amounts = Amounts()
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """`ready` False: nothing new is sent there. `kinds`: "group/Kind" of every kind it serves; None: not known yet,
+    and then nothing is excluded for it."""
+
+    name: str
+    ready: bool = True
+    pools: tuple[Pool, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    kinds: frozenset[str] | None = None
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    price: int = 0  # per GPU hour, any unit; lower is better at equal fit
+    not_ready_reason: str = ""

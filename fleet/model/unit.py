@@ -1,0 +1,106 @@
+"""A unit: one gang as the decider sees it. Made from a ResourceBinding; a QueueUnit is its queued view."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from fleet.model.amounts import NOTHING, Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    key: str = ""  # "" with operator Exists tolerates everything
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""  # "" = all effects
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a label selector on nodes: operator In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeClaim:
+    """Which nodes the replicas of one component may use: `node_selector` holds label pairs that must all match,
+    `affinity` the required node affinity as alternatives (OR) of terms (AND)."""
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[tuple[Requirement, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """`replicas` equal pods, each asking for `requests` (as kube-scheduler computes them, "pods": 1 included)."""
+
+    name: str  # as the event text prints it: master, worker
+    replicas: int
+    requests: Amounts
+    claim: NodeClaim = NodeClaim()
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityGroup:
+    """One entry of the policy's ordered clusterAffinities, resolved to member names: earlier groups are tried first."""
+
+    name: str
+    members: frozenset[str]
+
+
+class Phase(StrEnum):
+    WAITING = "Waiting"  # wants room, holds none
+    PLACED = "Placed"  # committed to a member: charged in quota and room until its last pod is gone or finished
+    EVICTING = "Evicting"  # leaving its member: still charged
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """`leaf` is the full path of its quota leaf ("root/child-2"), or None when it is outside quota.
+
+    Times are epoch seconds. `excluded` holds members it must not go to now (a copy failed there), `avoid` members
+    that it goes to only when no other will do. `visible` counts, for a placed unit, the pods that the member's
+    inventory already shows, per component: the rest is assumed room. `generation` is opaque: the commit compares it.
+    """
+
+    id: str  # uid of the binding
+    name: str  # namespace/name of the job, for people
+    components: tuple[Component, ...]
+    leaf: str | None = None
+    priority: int = 0
+    preemptible: bool = True
+    created_at: float = 0.0
+    enqueued_at: float = 0.0
+    phase: Phase = Phase.WAITING
+    member: str | None = None  # where it is, when placed or evicting
+    placed_at: float | None = None
+    affinity_groups: tuple[AffinityGroup, ...] = ()  # empty: every member
+    tolerations: tuple[Toleration, ...] = ()  # of member taints
+    needs_kind: str = ""  # "kubeflow.org/PyTorchJob": the member must serve it
+    excluded: frozenset[str] = frozenset()
+    avoid: frozenset[str] = frozenset()
+    preferences: tuple[tuple[str, int], ...] = ()  # (member, weight) of the policy's static weights
+    visible: tuple[tuple[str, int], ...] = ()
+    backoff_until: float | None = None
+    held: bool = False  # a person holds it: never starts
+    walltime_s: float | None = None
+    attempts: int = 0
+    user: str = ""
+    generation: str = field(default="", compare=False)
+
+    @property
+    def total(self) -> Amounts:
+        """What quota is charged: the sum over all replicas, without "pods"."""
+        total = NOTHING
+        for component in self.components:
+            total = total.plus(component.requests, component.replicas)
+        return Amounts(tuple((name, amount) for name, amount in total.items_ if name != "pods"))
+
+    @property
+    def pods(self) -> int:
+        return sum(component.replicas for component in self.components)

@@ -1,0 +1,45 @@
+"""A plan: the result of one decision. It leaves nothing to choose to whoever commits it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fleet.model.reason import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Unit `unit` starts whole in `member`."""
+
+    unit: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One solver stage of the certificate: `bound` is proven; `status` OPTIMAL, FEASIBLE, UNKNOWN, SKIPPED, …"""
+
+    name: str
+    value: int
+    bound: int
+    status: str
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """How good the plan is and who made it: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy."""
+
+    shipped: str
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`placements` in the order to commit; `reasons` has exactly one entry for every waiting unit not placed (I9)."""
+
+    placements: tuple[Placement, ...] = ()
+    reasons: Mapping[str, Reason] = field(default_factory=dict)
+    certificate: Certificate = Certificate(shipped="greedy")

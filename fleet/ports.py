@@ -1,0 +1,326 @@
+"""The ports: what the rest of Fleet asks of a store, a clock and a source of ids.
+
+Everything above the adapters is written against these types and never against PostgreSQL. One contract suite
+(tests/contract) runs against every implementation of `Store`, so the memory store that the tests and the simulated
+members use cannot drift from the real one.
+
+The revision log is the heart of it: every successful write gets the next revision, revision order is commit order,
+and there are no gaps. A reader that has seen revision N can therefore ask for "everything after N" and miss nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+Body = dict[str, Any]
+
+
+class Clock(Protocol):
+    """Where time comes from. The core takes `now` as a number instead."""
+
+    def now(self) -> float:
+        """Seconds since the Unix epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds on a clock that never goes back; only differences mean anything."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class Ids(Protocol):
+    """Where uids and the random suffixes of generated names come from."""
+
+    def uid(self) -> str:
+        """A new RFC 4122 uid in lower case."""
+        ...
+
+    def suffix(self) -> str:
+        """Five characters for `generateName`, from the alphabet bcdfghjklmnpqrstvwxz2456789."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Key:
+    """Names one object. `namespace` is "" for cluster-scoped ones; `group` is "" for core."""
+
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.resource}{'.' + self.group if self.group else ''} {where}{self.name}"
+
+
+class Stored:
+    """One object at one revision: `raw` is its JSON with `metadata.resourceVersion` set, `body` the parsed form.
+
+    Both are made once and shared by every reader; nobody may change `body`. Copy it first (`copy.deepcopy`, or
+    `orjson.loads(stored.raw)`, which is faster).
+    """
+
+    __slots__ = ("_body", "key", "raw", "revision", "uid")
+
+    def __init__(self, key: Key, uid: str, revision: int, raw: bytes, body: Body | None = None) -> None:
+        self.key = key
+        self.uid = uid
+        self.revision = revision
+        self.raw = raw
+        self._body = body
+
+    @property
+    def body(self) -> Body:
+        if self._body is None:
+            import orjson
+
+            self._body = orjson.loads(self.raw)
+        return self._body
+
+    def __repr__(self) -> str:
+        return f"Stored({self.key}, revision={self.revision})"
+
+
+class EventType(StrEnum):
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the revision log.
+
+    `stored` is the object after the change; for DELETED the last state, carrying the revision of the deletion.
+    `previous` is the state before the change as far as selectors need it (labels and selectable fields): a body with
+    at least `metadata.{name,namespace,labels}`; None for ADDED.
+    """
+
+    revision: int
+    type: EventType
+    stored: Stored
+    previous: Body | None = None
+
+
+# -- writing ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Expect:
+    """What must hold of the stored object for a write to happen. All given conditions must hold.
+
+    Use the constructors: `ABSENT`, `ANY`, `Expect(revision=…)`, `Expect(uid=…, generation=…)`.
+    """
+
+    absent: bool = False
+    exists: bool = False
+    revision: int | None = None
+    uid: str | None = None
+    generation: int | None = None
+
+
+ABSENT = Expect(absent=True)
+EXISTS = Expect(exists=True)
+ANY = Expect()
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write `body` whole. The store sets `metadata.resourceVersion`; everything else is the caller's."""
+
+    key: Key
+    body: Body
+    expect: Expect = ANY
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Read the newest state under the writer's lock, apply `change`, write the result.
+
+    `change` is pure and fast (microseconds): it gets its own copy of the body and returns the new body, or None for
+    "nothing to do" (the write then succeeds without a revision). It may raise `fleet.engine.status.StatusError` to
+    refuse: the commit fails and the error is raised to the caller. Never loses to a concurrent status write.
+    A missing object counts as a failed precondition.
+    """
+
+    key: Key
+    change: Callable[[Body], Body | None]
+    expect: Expect = EXISTS
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove the object for good (finalizers are the engine's matter, not the store's)."""
+
+    key: Key
+    expect: Expect = EXISTS
+
+
+Write = Put | Change | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The commit happened. `stored[i]` answers write i: its new state (for Delete the last state, for a Change that
+    did nothing the unchanged one). `revision` is the highest revision used, or the current one if none was."""
+
+    stored: tuple[Stored, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Nothing was written, since the precondition of write `index` did not hold. `current` is what is stored."""
+
+    index: int
+    current: Stored | None
+
+
+class Fenced(Exception):
+    """The writer's leadership epoch is no longer the current one: stop the process, change nothing (I11)."""
+
+
+class Expired(Exception):
+    """The revision asked for is older than the log reaches back (HTTP 410)."""
+
+
+class FutureRevision(Exception):
+    """The revision asked for has not happened yet, after a bounded wait (HTTP 504)."""
+
+    def __init__(self, asked: int, current: int) -> None:
+        super().__init__(f"Too large resource version: {asked}, current: {current}")
+        self.asked, self.current = asked, current
+
+
+class StoreUnavailable(Exception):
+    """The database cannot be reached now; the caller may retry (HTTP 503). A commit that raises this did not happen:
+    unknown outcomes are resolved by re-reading before anything is raised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list, all pages of it at the same `revision`.
+
+    `next_start`: pass as `start` together with `at=revision` to get the next page; None on the last.
+    `remaining`: how many items follow this page, when known.
+    """
+
+    items: tuple[Stored, ...]
+    revision: int
+    next_start: tuple[str, str] | None = None
+    remaining: int | None = None
+
+
+Selector = Callable[[Body], bool]
+
+
+class Watch(Protocol):
+    """An open subscription. Iterate for events; `aclose()` ends it. Iterating raises Expired when the subscriber fell
+    further behind than the log reaches."""
+
+    def __aiter__(self) -> AsyncIterator[Event]: ...
+
+    async def next(self, timeout: float) -> Event | None:
+        """The next event, or None when `timeout` seconds pass without one. Raises Expired."""
+        ...
+
+    @property
+    def progress(self) -> int:
+        """Every event up to this revision has been delivered: what a bookmark may say."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class Store(Protocol):
+    """Objects and their revision log."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def get(self, key: Key, *, fresh: bool = True) -> Stored | None:
+        """The object, or None. `fresh`: at least as new as every commit acknowledged, by any process, before the
+        call; otherwise what this process has seen so far (never older than its own writes)."""
+        ...
+
+    async def list(
+        self,
+        group: str,
+        resource: str,
+        *,
+        namespace: str | None = None,
+        selector: Selector | None = None,
+        limit: int | None = None,
+        start: tuple[str, str] | None = None,
+        at: int | None = None,
+        fresh: bool = True,
+    ) -> Page:
+        """Objects in order of (namespace, name). `namespace=None`: all. `limit` counts selected items. `at`: the
+        state at exactly that revision, or Expired. `start`: begin after this (namespace, name)."""
+        ...
+
+    def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
+        """What this process has seen, at once and without waiting: for controllers, which are level-triggered."""
+        ...
+
+    def peek(self, key: Key) -> Stored | None:
+        """One object as `scan` sees it."""
+        ...
+
+    async def commit(self, writes: Sequence[Write], *, epoch: int | None = None) -> Committed | Conflict:
+        """All of `writes` in one transaction, or none. `epoch`: the leadership epoch that must still be current
+        (else Fenced). Concurrent commits share transactions but fail alone."""
+        ...
+
+    async def watch(
+        self, group: str, resource: str, *, namespace: str | None = None, since: int | None = None
+    ) -> Watch:
+        """Events after revision `since`, each once, in order (I5). `since=None`: from now on. Raises Expired or
+        FutureRevision before anything is returned."""
+        ...
+
+    async def revision(self) -> int:
+        """The newest committed revision, by any process."""
+        ...
+
+    async def compact(self, before: int) -> None:
+        """Forget log entries at or below this revision; watches and pages that need them get Expired."""
+        ...
+
+    async def history(self, kind: str, record: Mapping[str, Any]) -> None:
+        """Append a row outside the object log (decision records, finished work); bounded by retention."""
+        ...
+
+    async def read_history(self, kind: str, *, limit: int = 100, before: int | None = None) -> Sequence[Mapping[str, Any]]:
+        """Newest first; each row has "id" and "at" (epoch seconds) beside what was recorded."""
+        ...
+
+
+class Leadership(Protocol):
+    """One leader at a time, with a fence. PostgreSQL: an advisory lock on a connection of its own."""
+
+    async def acquire(self, name: str, holder: str) -> int:
+        """Wait until this process leads; returns the new epoch, higher than every one before."""
+        ...
+
+    async def lost(self) -> None:
+        """Returns when the leadership is gone (the connection dropped): end the process."""
+        ...
+
+    async def release(self) -> None: ...
+
+
+@dataclass(slots=True)
+class Stats:
+    """Counts that tests and /metrics read."""
+
+    commits: int = 0
+    writes: int = 0
+    batches: int = 0
+    by_resource: dict[str, int] = field(default_factory=dict)

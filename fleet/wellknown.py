@@ -1,0 +1,69 @@
+"""Names that several parts must spell alike: labels, annotations, namespaces, conditions, event reasons.
+
+docs/reference/objects.md says what each of them means; this file is where code takes them from.
+"""
+
+# -- namespaces on the hub
+QUEUE_NAMESPACE = "kube-queue"  # holds the Queue objects
+SYSTEM_NAMESPACE = "fleet-system"  # holds members' credentials and leases
+TREE_NAMESPACE = "kube-system"  # the only place for an ElasticQuotaTree
+SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", QUEUE_NAMESPACE, SYSTEM_NAMESPACE)
+
+# -- API groups
+KUBEFLOW = "kubeflow.org"
+POLICY = "policy.one.alibabacloud.com"
+WORK = "work.karmada.io"
+CLUSTER = "cluster.karmada.io"
+QUEUE = "scheduling.x-k8s.io"
+QUOTA = "scheduling.sigs.k8s.io"
+
+# -- what every object that Fleet puts into a member carries, the pods of a job too
+LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object
+LABEL_BINDING = "fleet.io/binding"  # uid of the ResourceBinding that wants it
+LABEL_COMPONENT = "fleet.io/component"  # on pods: master, worker, …
+LABEL_GANG = "fleet.io/gang"  # on pods, where the member has a gang scheduler: name of the PodGroup
+ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1", "2", …
+LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
+ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
+ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
+ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
+
+# -- on hub objects
+FINALIZER_BINDING = "fleet.io/members"  # on a binding: nothing of it is left in any member
+FINALIZER_CLUSTER = "fleet.io/cluster"  # on a Cluster: its copies have been withdrawn or given up
+ANNOTATION_POLICY = "fleet.io/policy"  # on a binding: "PropagationPolicy ns/name" or "ClusterPropagationPolicy name"
+ANNOTATION_ENQUEUED = "fleet.io/enqueued-at"  # on a binding: RFC 3339, kept over re-queueing
+ANNOTATION_RETRIES = "fleet.io/failures"  # on a binding: JSON list of {member, at, reason}, newest last
+ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2
+ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent
+QUOTA_NAME_LABELS = ("quota.scheduling.alibabacloud.com/name", "quota.scheduling.koordinator.sh/name")
+PREEMPTIBLE_LABELS = ("quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible")
+
+# -- suffixes
+UNIT_SUFFIX = "-rb-qu"  # QueueUnit name = binding name + this
+
+# -- conditions
+QUEUING = "Queuing"  # on bindings and jobs: True/Enqueued while it waits, False/Dequeued after
+SCHEDULED = "Scheduled"  # on bindings
+FULLY_APPLIED = "FullyApplied"  # on bindings
+
+# -- event reasons (component "default-scheduler" for the first two, as the walk-through prints it)
+SCHEDULE_SUCCEED = "ScheduleBindingSucceed"
+SCHEDULE_FAILED = "ScheduleBindingFailed"
+SYNC_SUCCEED = "SyncSucceed"
+SYNC_FAILED = "SyncFailed"
+EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
+EVICT_FAILED = "EvictWorkloadFromClusterFailed"
+POLICY_SUCCEED = "ApplyPolicySucceed"
+POLICY_FAILED = "ApplyPolicyFailed"
+
+FIELD_MANAGER = "fleet"  # of every write that Fleet makes, on the hub and in members
+
+
+def binding_name(kind: str, name: str) -> str:
+    """The ResourceBinding of an object: "pytorch-test-pytorchjob" for the PyTorchJob pytorch-test."""
+    return f"{name}-{kind}".lower()
+
+
+def unit_name(binding: str) -> str:
+    return binding + UNIT_SUFFIX
