@@ -1,0 +1,79 @@
+# Everything here sets itself up: a fresh machine needs Python 3.11 or newer and make.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DATA_DIR ?= build/up
+MEMBERS ?= 3
+LISTEN ?= 127.0.0.1:6440
+# Workers for the tests; tests that share one set of real clusters stay together on one worker.
+PYTEST_WORKERS ?= 2
+PYTEST_ARGS ?=
+
+##@ Use it
+
+.PHONY: demo
+demo: $(STAMP) ## Run the whole walk-through on this machine (about a minute), then stop everything
+	@$(BIN)/fleet demo
+
+.PHONY: up
+up: $(STAMP) ## Run hub, database and simulated members here until Ctrl-C (MEMBERS=3, LISTEN=…, DATA_DIR=build/up)
+	@echo "When it says ready, in another terminal:"
+	@echo "    export KUBECONFIG=$(abspath $(DATA_DIR))/kubeconfig PATH=$(abspath $(BIN)):\$$PATH"
+	@exec $(BIN)/fleet up --data-dir $(DATA_DIR) --members $(MEMBERS) --listen $(LISTEN)
+
+##@ Work on it
+
+.PHONY: test
+test: $(STAMP) ## Run every test (builds real Kubernetes clusters the first time: up to half an hour on two cores)
+	@$(BIN)/python -m tests.testbed.build
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(STAMP) ## Check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(STAMP) ## Rewrite the sources in the house style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+##@ Set-up
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv with everything locked in requirements.lock (the other targets do this by themselves)
+
+# The lock names every file by hash, build tools included, so nothing is resolved here and pip builds nothing.
+# The project itself is linked, not copied: a changed source needs no new install.
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Fleet needs Python 3.11 or newer, and $(PYTHON) is %d.%d: make PYTHON=python3.x" % sys.version_info[:2])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "setting up $(VENV) …" >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@touch $@
+
+.PHONY: lock
+lock: $(STAMP) ## Pin the newest versions that pyproject.toml allows, with hashes (needs uv)
+	@uv=$$(command -v $(BIN)/uv || command -v uv) || { echo "lock needs uv: pip install uv" >&2; exit 1; }; \
+	$$uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--no-header --extra dev pyproject.toml -o requirements.lock
+
+.PHONY: clean
+clean: ## Remove what the other targets made in this checkout (data of `make up` included)
+	@rm -rf $(VENV) build bench-results *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
