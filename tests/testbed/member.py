@@ -1,0 +1,210 @@
+"""One real member cluster: its processes, its set-up, and a small client for the tests to look inside."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import signal
+import ssl
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.testbed.build import Parts
+from tests.testbed.pki import ADMIN, CONTROLLER_MANAGER, SCHEDULER, Pki
+from tests.testbed.processes import Processes, free_port, wait_for
+
+CONTROLLERS = (
+    "namespace-controller", "serviceaccount-controller", "garbage-collector-controller",
+    "pod-garbage-collector-controller", "node-lifecycle-controller", "taint-eviction-controller",
+    "disruption-controller", "job-controller", "root-ca-certificate-publisher-controller",
+)  # fmt: skip
+WEBHOOK = "validator.training-operator.kubeflow.org"
+WEBHOOK_CERTIFICATES = "k8s-webhook-server/serving-certs"
+JSON = "application/json"
+
+
+class RealMember:
+    """`kubeconfig` is the administrator's, as `fleet join` takes it. `get`, `post`, `patch` and `delete` speak JSON and
+    raise on any refusal."""
+
+    def __init__(self, name: str, folder: Path, built: Parts, pki: Pki, processes: Processes, etcd: str) -> None:
+        folder.mkdir(parents=True)
+        self.name = name
+        self._folder, self._built, self._pki, self._processes, self._etcd = folder, built, pki, processes, etcd
+        self._port, self._scheduler_port = free_port(), free_port()
+        self._operator_port, self._webhook_port = free_port(), free_port()
+        self.url = f"https://127.0.0.1:{self._port}"
+        self.kubeconfig = self._kubeconfig("admin", ADMIN)
+        self._client = httpx.Client(
+            base_url=self.url, timeout=30, headers={"Authorization": f"Bearer {ADMIN}"},
+            verify=ssl.create_default_context(cafile=str(pki.ca)),
+        )  # fmt: skip
+
+    # -- starting -----------------------------------------------------------------------------------------------------
+
+    def start_apiserver(self) -> None:
+        pki = self._pki
+        self._start("apiserver", [
+            self._built.binary("kube-apiserver"), f"--etcd-servers={self._etcd}", f"--etcd-prefix=/{self.name}",
+            "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self._port}",
+            "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
+            f"--tls-cert-file={pki.certificate}", f"--tls-private-key-file={pki.key}", f"--client-ca-file={pki.ca}",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={pki.accounts_public}",
+            f"--service-account-signing-key-file={pki.accounts_private}",
+            f"--token-auth-file={pki.tokens}", "--authorization-mode=RBAC",
+        ])  # fmt: skip
+
+    def wait_apiserver(self) -> None:
+        wait_for(f"{self.name} /readyz", lambda: self._client.get("/readyz").status_code == 200, 120)
+
+    def start_scheduler(self) -> None:
+        kubeconfig = self._kubeconfig("scheduler", SCHEDULER)
+        self._start("scheduler", [
+            self._built.binary("kube-scheduler"), f"--kubeconfig={kubeconfig}", "--leader-elect=false",
+            "--bind-address=127.0.0.1", f"--secure-port={self._scheduler_port}",
+            "--kube-api-qps=1000", "--kube-api-burst=2000",
+        ])  # fmt: skip
+
+    def start_controllers(self) -> None:
+        """kube-controller-manager and kwok; after the job kinds' CRDs, else its garbage collector learns them late."""
+        kubeconfig = self._kubeconfig("controller-manager", CONTROLLER_MANAGER)
+        self._start("controller-manager", [
+            self._built.binary("kube-controller-manager"), f"--kubeconfig={kubeconfig}",
+            f"--controllers={','.join(CONTROLLERS)}", "--leader-elect=false", "--use-service-account-credentials=true",
+            "--secure-port=0", f"--root-ca-file={self._pki.ca}",
+            f"--service-account-private-key-file={self._pki.accounts_private}",
+            "--kube-api-qps=500", "--kube-api-burst=1000",
+        ])  # fmt: skip
+        self._start("kwok", [
+            self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",
+            "--config", self._built.manifest("stages.yaml"), "--manage-all-nodes=true",
+            "--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1",
+        ], {"HOME": str(self._folder)})  # fmt: skip
+
+    def install_training_operator(self) -> None:
+        """What the operator's own manifests would install, with its webhook on loopback; then the operator itself."""
+        self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}})
+        files = {
+            "ca.crt": self._pki.ca,
+            "ca.key": self._pki.ca_key,
+            "tls.crt": self._pki.certificate,
+            "tls.key": self._pki.key,
+        }
+        data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()}
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "training-operator-webhook-cert"},
+            "data": data,
+        }
+        self.post("/api/v1/namespaces/kubeflow/secrets", secret)
+        hooks = json.loads(self._built.manifest("webhooks.json").read_text())
+        hooks["metadata"]["name"] = WEBHOOK
+        hooks["webhooks"] = [hook for hook in hooks["webhooks"] if "pytorchjob" in hook["name"]]
+        for hook in hooks["webhooks"]:
+            path = hook["clientConfig"].pop("service")["path"]
+            hook["clientConfig"] = {"url": f"https://127.0.0.1:{self._webhook_port}{path}", "caBundle": data["ca.crt"]}
+        self.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", hooks)
+        self.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                  json.loads(self._built.manifest("pytorchjobs.json").read_text()))  # fmt: skip
+        wait_for(
+            f"{self.name} PyTorchJob kind", lambda: self._client.get("/apis/kubeflow.org/v1").status_code == 200, 30
+        )
+        # The operator looks for the files under the system's temporary folder, and serves those under its own TMPDIR.
+        for place in (Path(tempfile.gettempdir()), self._folder):
+            certificates = place / WEBHOOK_CERTIFICATES
+            certificates.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self._pki.certificate, certificates / "tls.crt")
+            shutil.copy(self._pki.key, certificates / "tls.key")
+        self._start("operator", [
+            self._built.binary("training-operator"), f"--kubeconfig={self.kubeconfig}", "--metrics-bind-address=0",
+            f"--health-probe-bind-address=127.0.0.1:{self._operator_port}",
+            f"--webhook-server-port={self._webhook_port}", "--enable-scheme=pytorchjob",
+            "--kube-api-qps=500", "--kube-api-burst=1000", "--controller-threads=4",
+        ], {"TMPDIR": str(self._folder)})  # fmt: skip
+
+    def add_nodes(self, count: int, *, gpus: int, prefix: str = "node", cpu: str = "64", memory: str = "256Gi") -> None:
+        room = {"cpu": cpu, "memory": memory, "pods": "110", "nvidia.com/gpu": str(gpus)}
+        for number in range(count):
+            name = f"{prefix}-{number}"
+            labels = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+            metadata = {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}}
+            node = {
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": metadata,
+                "status": {"allocatable": room, "capacity": room},
+            }
+            self.post("/api/v1/nodes", node)
+
+    def wait_ready(self, nodes: int) -> None:
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        wait_for(f"{self.name} default account", lambda: self._client.get(account).status_code == 200, 60)
+        wait_for(f"{self.name} nodes", lambda: sum(map(_usable, self.get("/api/v1/nodes")["items"])) >= nodes, 60)
+        operator = f"http://127.0.0.1:{self._operator_port}/readyz"
+        wait_for(f"{self.name} training operator", lambda: httpx.get(operator).status_code == 200, 60)
+        scheduler = f"https://127.0.0.1:{self._scheduler_port}/readyz"
+        wait_for(f"{self.name} scheduler", lambda: httpx.get(scheduler, verify=False).status_code == 200, 60)
+
+    # -- faults -------------------------------------------------------------------------------------------------------
+
+    def cut_off(self) -> None:
+        """Freeze the API server: connections stay open and nothing answers, as behind a broken network."""
+        self._processes.signal(f"{self.name}.apiserver", signal.SIGSTOP)
+
+    def reconnect(self) -> None:
+        self._processes.signal(f"{self.name}.apiserver", signal.SIGCONT)
+
+    def kill_apiserver(self) -> None:
+        self._processes.kill(f"{self.name}.apiserver")
+
+    # -- looking inside -----------------------------------------------------------------------------------------------
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self._request("GET", path)
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        return self._request("POST", path, body)
+
+    def patch(self, path: str, body: object, media_type: str = "application/merge-patch+json") -> dict[str, Any]:
+        return self._request("PATCH", path, body, media_type)
+
+    def delete(self, path: str) -> dict[str, Any]:
+        return self._request("DELETE", path)
+
+    def names(self, path: str) -> list[str]:
+        """Names of the objects of a list."""
+        return sorted(item["metadata"]["name"] for item in self.get(path)["items"])
+
+    def _request(self, method: str, path: str, body: object = None, media_type: str = JSON) -> dict[str, Any]:
+        content = None if body is None else json.dumps(body)
+        answer = self._client.request(method, path, content=content, headers={"Content-Type": media_type})
+        if answer.status_code >= 300:
+            raise RuntimeError(f"{self.name}: {method} {path}: {answer.status_code} {answer.text[:500]}")
+        parsed: dict[str, Any] = answer.json()
+        return parsed
+
+    def _start(self, name: str, command: list[object], environment: dict[str, str] | None = None) -> None:
+        self._processes.start(f"{self.name}.{name}", command, environment)
+
+    def _kubeconfig(self, user: str, token: str) -> Path:
+        path = self._folder / f"{user}.kubeconfig"
+        cluster = {"server": self.url, "certificate-authority": str(self._pki.ca)}
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": self.name,
+            "clusters": [{"name": self.name, "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": token}}],
+            "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
+        }  # fmt: skip
+        path.write_text(json.dumps(config))
+        return path
+
+
+def _usable(node: dict[str, Any]) -> bool:
+    ready = any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+    return ready and not node["spec"].get("taints")

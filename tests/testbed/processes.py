@@ -1,0 +1,99 @@
+"""Starting, watching and ending the processes of a test bed, and waiting for things with a bound."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_LIBC = ctypes.CDLL("libc.so.6", use_errno=True)
+_PR_SET_PDEATHSIG = 1
+
+
+def wait_for(what: str, probe: Callable[[], T | None], within_s: float = 60.0, every_s: float = 0.1) -> T:
+    """Call `probe` until it returns something true; an exception counts as "not yet". Fails naming `what` and the last
+    thing seen."""
+    end = time.monotonic() + within_s
+    last: object = None
+    while time.monotonic() < end:
+        try:
+            answer = probe()
+            if answer:
+                return answer
+            last = answer
+        except Exception as error:
+            last = error
+        time.sleep(every_s)
+    raise TimeoutError(f"{what}: not within {within_s:g} s; last seen: {last!r}")
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Processes:
+    """Named child processes, each with a log file; they die with this process, also when it is killed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, command: Sequence[object], environment: Mapping[str, str] | None = None) -> None:
+        """Call from the main thread: the kernel ties the children's end to the thread that made them."""
+        with (self._folder / f"{name}.log").open("ab") as log:
+            self._running[name] = subprocess.Popen(
+                [str(part) for part in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                env={**os.environ, **(environment or {})}, start_new_session=True, preexec_fn=_die_with_parent,
+            )  # fmt: skip
+
+    def log(self, name: str, lines: int = 20) -> str:
+        text = (self._folder / f"{name}.log").read_text(errors="replace")
+        return "\n".join(text.splitlines()[-lines:])
+
+    def pid(self, name: str) -> int:
+        return self._running[name].pid
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        self._running[name].send_signal(number)
+
+    def kill(self, name: str) -> None:
+        """kill -9, and wait until it is gone."""
+        process = self._running.pop(name)
+        process.kill()
+        process.wait(10)
+
+    def stop(self, names: Sequence[str], within_s: float = 8.0) -> None:
+        """Ask the named ones to end, kill those that do not within the bound."""
+        chosen = [self._running.pop(name) for name in names if name in self._running]
+        for process in chosen:
+            process.send_signal(signal.SIGCONT)
+            process.terminate()
+        end = time.monotonic() + within_s
+        for process in chosen:
+            try:
+                process.wait(max(0.1, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+
+    def names(self) -> list[str]:
+        return list(self._running)
+
+    def ended(self) -> list[str]:
+        return [name for name, process in self._running.items() if process.poll() is not None]
+
+
+def _die_with_parent() -> None:
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
