@@ -1,0 +1,192 @@
+"""What one process has seen of the store: the current objects, recent lists by revision, and the recent log.
+
+A view is fed events in revision order and answers every read that does not have to ask the database. Objects are kept
+per resource in a dict with a sorted list of names beside it, so lists come out in order without sorting. A page of a
+list must show the state at the revision of the first page: the first page leaves a snapshot (references, no copies),
+which stays valid until the resource changes and is kept, bounded, for a while after that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fleet.ports import Event, EventType, Expired, Key, Page, Selector, Stored
+from fleet.store.log import Log
+
+Name = tuple[str, str]  # (namespace, name)
+
+MAX_SNAPSHOTS = 64
+MAX_SNAPSHOT_ITEMS = 2_000_000  # references over all snapshots, 8 bytes each
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The objects of one resource from revision `first` on, until `last` (0: still the current state)."""
+
+    names: list[Name]
+    items: list[Stored]
+    first: int
+    last: int = 0
+
+
+class Table:
+    """The current objects of one (group, resource). `changed`: revision of the last change to any of them."""
+
+    __slots__ = ("changed", "current", "items", "names")
+
+    def __init__(self, changed: int) -> None:
+        self.items: dict[Name, Stored] = {}
+        self.names: list[Name] = []
+        self.changed = changed
+        self.current: Snapshot | None = None
+
+    def put(self, stored: Stored) -> None:
+        name = (stored.key.namespace, stored.key.name)
+        if name not in self.items:
+            if not self.names or self.names[-1] < name:
+                self.names.append(name)
+            else:
+                insort(self.names, name)
+        self.items[name] = stored
+        self.changed = stored.revision
+
+    def remove(self, stored: Stored) -> None:
+        name = (stored.key.namespace, stored.key.name)
+        if self.items.pop(name, None) is not None:
+            del self.names[bisect_left(self.names, name)]
+        self.changed = stored.revision
+
+
+def between(names: list[Name], namespace: str | None, start: Name | None) -> tuple[int, int]:
+    """The part of the sorted names that is in the namespace and after `start`."""
+    low, high = 0, len(names)
+    if namespace is not None:
+        low = bisect_left(names, (namespace, ""))
+        high = bisect_left(names, (namespace + "\0", ""))
+    if start is not None:
+        low = max(low, bisect_right(names, start))
+    return low, max(low, high)
+
+
+class View:
+    """Current state and recent log; every method is immediate."""
+
+    def __init__(self, log: Log) -> None:
+        self.log = log
+        self._begin = log.revision  # what happened before is not known: no page can show an older state
+        self._tables: dict[tuple[str, str], Table] = {}
+        self._snapshots: OrderedDict[tuple[str, str, int], Snapshot] = OrderedDict()
+        self._snapshot_items = 0
+
+    @property
+    def revision(self) -> int:
+        return self.log.revision
+
+    def _table(self, group: str, resource: str) -> Table:
+        table = self._tables.get((group, resource))
+        if table is None:
+            table = self._tables[group, resource] = Table(self._begin)
+        return table
+
+    def load(self, objects: Iterable[Stored]) -> None:
+        """Start from the state at the log's first revision: objects in any order."""
+        for stored in objects:
+            table = self._table(stored.key.group, stored.key.resource)
+            table.put(stored)
+            table.changed = self._begin
+
+    def apply(self, events: Sequence[Event], now: float) -> None:
+        """Take in the next events of the log, and wake watchers."""
+        for event in events:
+            stored = event.stored
+            table = self._table(stored.key.group, stored.key.resource)
+            if table.current is not None:
+                table.current.last = event.revision
+                table.current = None
+            if event.type is EventType.DELETED:
+                table.remove(stored)
+            else:
+                table.put(stored)
+        self.log.append(events, now)
+
+    def get(self, key: Key) -> Stored | None:
+        table = self._tables.get((key.group, key.resource))
+        return None if table is None else table.items.get((key.namespace, key.name))
+
+    def scan(self, group: str, resource: str, namespace: str | None) -> Sequence[Stored]:
+        table = self._tables.get((group, resource))
+        if table is None:
+            return ()
+        names = table.names
+        if namespace is not None:
+            low, high = between(names, namespace, None)
+            names = names[low:high]
+        return [table.items[name] for name in names]
+
+    def list(
+        self,
+        group: str,
+        resource: str,
+        namespace: str | None,
+        selector: Selector | None,
+        limit: int | None,
+        start: Name | None,
+        at: int | None,
+    ) -> Page:
+        """As `Store.list`; `at` must not lie in the future. Raises Expired."""
+        table = self._table(group, resource)
+        revision = self.revision if at is None else at
+        if at is None or at >= table.changed:
+            snapshot = table.current
+            names = table.names if snapshot is None else snapshot.names
+        else:
+            snapshot = self._find(group, resource, at)
+            names = snapshot.names
+        low, high = between(names, namespace, start)
+        chosen: list[Stored] = []
+        position = low
+        while position < high and (limit is None or len(chosen) < limit):
+            stored = table.items[names[position]] if snapshot is None else snapshot.items[position]
+            if selector is None or selector(stored.body):
+                chosen.append(stored)
+            position += 1
+        if position >= high:
+            return Page(tuple(chosen), revision, None, 0)
+        if snapshot is None:
+            self._keep(group, resource, table)
+        remaining = high - position if selector is None else None
+        return Page(tuple(chosen), revision, names[position - 1], remaining)
+
+    def _keep(self, group: str, resource: str, table: Table) -> None:
+        """Remember the current state of the resource for the pages that follow."""
+        snapshot = Snapshot(list(table.names), [table.items[name] for name in table.names], table.changed)
+        table.current = snapshot
+        self._snapshots[group, resource, table.changed] = snapshot
+        self._snapshot_items += len(snapshot.names)
+        while len(self._snapshots) > MAX_SNAPSHOTS or (
+            self._snapshot_items > MAX_SNAPSHOT_ITEMS and len(self._snapshots) > 1
+        ):
+            (old_group, old_resource, _), old = self._snapshots.popitem(last=False)
+            self._snapshot_items -= len(old.names)
+            if old.last == 0:
+                self._table(old_group, old_resource).current = None
+
+    def _find(self, group: str, resource: str, at: int) -> Snapshot:
+        for (of_group, of_resource, first), snapshot in reversed(self._snapshots.items()):
+            if (
+                (of_group, of_resource) == (group, resource)
+                and first <= at
+                and (not snapshot.last or at < snapshot.last)
+            ):
+                return snapshot
+        raise Expired(f"the state of {resource} at revision {at} is no longer kept")
+
+    def forget_pages(self, before: int) -> None:
+        """Drop the snapshots that ended at or below the revision."""
+        for key, snapshot in list(self._snapshots.items()):
+            if snapshot.last and snapshot.last <= before:
+                del self._snapshots[key]
+                self._snapshot_items -= len(snapshot.names)
