@@ -14,7 +14,11 @@ Schema = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A printer column: what `kubectl get` shows. `priority` 0 = always, 1 = only with `-o wide`."""
+    """A printer column: what `kubectl get` shows. `priority` 0 = always, 1 = only with `-o wide`.
+
+    `compute` names a function of fleet/engine/columns.py that makes the cell when no JSON path can (a pod's READY);
+    `json_path` is then "". A Name column comes first by itself, unless a column of the kind has the format "name".
+    """
 
     name: str
     type: str  # string | integer | number | boolean | date
@@ -22,6 +26,7 @@ class Column:
     priority: int = 0
     format: str = ""
     description: str = ""
+    compute: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,101 @@
+"""Reads api/kinds/*.yaml: the kinds that Fleet brings, one file each.
+
+A file says everything that is particular to its kind, and nothing else: group, names, scope, columns, subresources.
+Schemas of built-in kinds are named (`schemaFrom`), never copied; those of Fleet's own kinds stand in the file, and a
+node `x-fleet-schema-from: NAME` in them stands for a built-in type, such as a pod template, and `x-fleet-part: NAME`
+for a piece of `_parts.yaml` that several kinds share.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import yaml
+
+from fleet.engine.kind import Column, Kind, Scale
+from fleet.engine.schemas import PRESERVE, Definitions, whole_object
+from fleet.store.definitions import definitions
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_PARTS = "_parts.yaml"
+_PART = "x-fleet-part"
+_DEPTH = "x-fleet-depth"
+
+
+@cache
+def _parsed() -> tuple[Kind, ...]:
+    folder = files("api").joinpath("kinds")
+    texts = {
+        entry.name: yaml.load(entry.read_bytes(), Loader=_Loader)
+        for entry in sorted(folder.iterdir(), key=lambda entry: entry.name)
+        if entry.name.endswith(".yaml")
+    }
+    parts = texts.pop(_PARTS)
+    return tuple(_kind(text, parts, definitions()) for text in texts.values())
+
+
+def load_kinds() -> list[Kind]:
+    """Every kind of api/kinds, ready for a Registry. Kinds are immutable and shared; the list is the caller's."""
+    return list(_parsed())
+
+
+def _with_parts(node: Any, parts: dict[str, Any], depths: dict[str, int]) -> Any:
+    """`node` with every `x-fleet-part` put in. What stands beside it (a description) wins over the part's own."""
+    if isinstance(node, list):
+        return [_with_parts(item, parts, depths) for item in node]
+    if not isinstance(node, dict):
+        return node
+    name = node.get(_PART)
+    if name is None:
+        return {key: _with_parts(value, parts, depths) for key, value in node.items() if key != _DEPTH}
+    part = parts[name]
+    left = depths.get(name, part.get(_DEPTH, 1))
+    if left == 0:
+        return {"type": "object", PRESERVE: True}
+    own = {key: value for key, value in node.items() if key != _PART}
+    expanded: dict[str, Any] = _with_parts(part, parts, {**depths, name: left - 1})
+    return {**expanded, **own}
+
+
+def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Kind:
+    if "schemaFrom" in text:
+        schema = types.resolve(text["schemaFrom"])
+    else:
+        schema = whole_object(_with_parts(text["schema"], parts, {}), types)
+    subresources = text.get("subresources") or {}
+    scale = subresources.get("scale")
+    return Kind(
+        group=text["group"],
+        version=text["version"],
+        kind=text["kind"],
+        resource=text["plural"],
+        singular=text.get("singular", text["kind"].lower()),
+        namespaced=text["scope"] == "Namespaced",
+        list_kind=text.get("listKind", text["kind"] + "List"),
+        short_names=tuple(text.get("shortNames", ())),
+        categories=tuple(text.get("categories", ())),
+        builtin=bool(text.get("builtin", False)),
+        schema=schema,
+        columns=tuple(_column(column) for column in text.get("columns", ())),
+        status="status" in subresources,
+        scale=None
+        if scale is None
+        else Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")),
+        selectable=tuple(text.get("selectable", ())),
+        aliases=tuple(text.get("aliases", ())),
+        versions=(text["version"],),
+    )
+
+
+def _column(text: dict[str, Any]) -> Column:
+    return Column(
+        name=text["name"],
+        type=text.get("type", "string"),
+        json_path=text.get("jsonPath", ""),
+        priority=text.get("priority", 0),
+        format=text.get("format", ""),
+        description=text.get("description", ""),
+        compute=text.get("compute", ""),
+    )
