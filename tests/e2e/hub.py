@@ -78,6 +78,11 @@ class Hub:
         self._process.wait(10)
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
 

@@ -39,10 +39,7 @@ class RealMember:
         self._operator_port, self._webhook_port = free_port(), free_port()
         self.url = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self._kubeconfig("admin", ADMIN)
-        self._client = httpx.Client(
-            base_url=self.url, timeout=30, headers={"Authorization": f"Bearer {ADMIN}"},
-            verify=ssl.create_default_context(cafile=str(pki.ca)),
-        )  # fmt: skip
+        self._client = self.new_client(timeout=30)
 
     # -- starting -----------------------------------------------------------------------------------------------------
 
@@ -162,6 +159,12 @@ class RealMember:
 
     def kill_apiserver(self) -> None:
         self._processes.kill(f"{self.name}.apiserver")
+
+    def new_client(self, timeout: float | httpx.Timeout) -> httpx.Client:
+        """A client of its own, with the administrator's token; the caller closes it."""
+        trust = ssl.create_default_context(cafile=str(self._pki.ca))
+        headers = {"Authorization": f"Bearer {ADMIN}"}
+        return httpx.Client(base_url=self.url, timeout=timeout, headers=headers, verify=trust)
 
     # -- looking inside -----------------------------------------------------------------------------------------------
 

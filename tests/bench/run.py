@@ -1,0 +1,33 @@
+"""`make bench`: measures what the README and the docs claim, and prints a table. JSON goes to build/bench.json."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from tests.bench import footprint, latency, throughput
+from tests.bench.report import Report
+
+PARTS = {"latency": (latency.measure, 20), "throughput": (throughput.measure, 3), "footprint": (footprint.measure, 3)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which to run (all)")
+    parser.add_argument("--rounds", type=int, help="rounds of each part instead of its own number")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), help="where the JSON goes")
+    arguments = parser.parse_args()
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="fleet-bench-") as folder:
+        for name in arguments.parts or PARTS:
+            measure, rounds = PARTS[name]
+            print(f"measuring {name} …", flush=True)
+            measure(report, Path(folder) / name, arguments.rounds or rounds)
+    report.show()
+    report.write(arguments.json)
+    print(f"written to {arguments.json}")
+
+
+if __name__ == "__main__":
+    main()
