@@ -1,0 +1,99 @@
+"""What Fleet asks of a job, whatever its kind.
+
+Every job kind keeps its pods, its conditions and its suspension in other fields. The rest of Fleet must not know: it
+asks an `Interpreter`, pure functions over the object's body. A kind without one can still be propagated as an object
+without pods; a gang needs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+from fleet.model.unit import Component
+
+Body = dict[str, Any]
+Dependency = tuple[str, str, str]  # (kind, namespace, name), kind one of ConfigMap, Secret, PersistentVolumeClaim
+
+
+class State(StrEnum):
+    CREATED = "Created"  # the member has it, its pods do not all run yet
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"  # beyond its own retries
+    SUSPENDED = "Suspended"
+    UNKNOWN = "Unknown"  # nobody has written a status yet
+
+
+class Health(StrEnum):
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+    UNKNOWN = "Unknown"
+
+
+class Standing(NamedTuple):
+    """How a job stands; `message` is what its operator says of it, or ""."""
+
+    state: State
+    message: str = ""
+
+
+class Template(NamedTuple):
+    """One replica type: its name in lower case, how many pods, the pod template, and where that stands in the body."""
+
+    name: str
+    replicas: int
+    template: Body
+    path: str  # spec.pytorchReplicaSpecs.Master.template
+
+
+class Interpreter(Protocol):
+    """Bodies are never changed: what returns a body returns a new one."""
+
+    group: str
+    kind: str
+
+    def templates(self, body: Body) -> tuple[Template, ...]:
+        """The replica types in their order (Master before Worker), those with 0 replicas too."""
+        ...
+
+    def components(self, body: Body, priority_classes: Mapping[str, int] | None = None) -> tuple[Component, ...]:
+        """Replica types that have pods, with the requests that kube-scheduler would compute.
+
+        Requests do not depend on priority: `priority_classes` is for kinds whose do. Raises BadQuantity.
+        """
+        ...
+
+    def priority_class(self, body: Body) -> str:
+        """Name of the PriorityClass that the job asks for, or ""."""
+        ...
+
+    def state(self, status: Body | None) -> Standing: ...
+
+    def health(self, body: Body) -> Health:
+        """Failed is unhealthy; a job that waits for its pods is healthy; one without a status is unknown."""
+        ...
+
+    def dependencies(self, body: Body) -> frozenset[Dependency]:
+        """What the pod templates name and cannot start without."""
+        ...
+
+    def stamp(
+        self,
+        body: Body,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        component_labels: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Body:
+        """The manifest for a member: labels on the job and on its pods (with LABEL_COMPONENT), annotations on the job,
+        and nothing left that only the hub means (status, uid, owners, managed fields)."""
+        ...
+
+    def suspend(self, body: Body, suspended: bool) -> Body: ...
+
+    def suspended(self, body: Body) -> bool: ...
+
+    def merge_status(self, hub: Body | None, member: Body | None) -> Body:
+        """The member's status as the hub shows it: the hub's Queuing condition stays, first."""
+        ...

@@ -1,0 +1,114 @@
+"""The kubeflow.org/v1 family: a map of replica types, one run policy, conditions in the order they came.
+
+What differs between PyTorchJob, TFJob and MPIJob is the name of the map and the order of the replica types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.kinds import pods
+from fleet.kinds.interpreter import Body, Dependency, Health, Standing, State, Template
+from fleet.model.unit import Component
+from fleet.wellknown import KUBEFLOW
+
+_STATES = {
+    "Created": State.CREATED,
+    "Running": State.RUNNING,
+    "Restarting": State.RUNNING,  # its operator starts pods again by itself: the gang keeps its room
+    "Succeeded": State.SUCCEEDED,
+    "Failed": State.FAILED,
+    "Suspended": State.SUSPENDED,
+}
+_FINAL = ("Succeeded", "Failed")
+
+
+class KubeflowJob:
+    """An Interpreter. `specs_field` is the map of replica types under spec, `order` their order; others come after."""
+
+    group = KUBEFLOW
+
+    def __init__(self, kind: str, specs_field: str, order: tuple[str, ...]) -> None:
+        self.kind = kind
+        self._field = specs_field
+        self._order = {name: position for position, name in enumerate(order)}
+
+    def _specs(self, body: Body) -> list[tuple[str, Body]]:
+        specs = (body.get("spec") or {}).get(self._field) or {}
+        last = len(self._order)
+        return sorted(
+            ((name, spec or {}) for name, spec in specs.items()),
+            key=lambda item: (self._order.get(item[0].capitalize(), self._order.get(item[0], last)), item[0]),
+        )
+
+    def templates(self, body: Body) -> tuple[Template, ...]:
+        return tuple(
+            Template(
+                name.lower(),
+                1 if spec.get("replicas") is None else int(spec["replicas"]),
+                spec.get("template") or {},
+                f"spec.{self._field}.{name}.template",
+            )
+            for name, spec in self._specs(body)
+        )
+
+    def components(self, body: Body, priority_classes: Mapping[str, int] | None = None) -> tuple[Component, ...]:
+        return tuple(pods.component(template) for template in self.templates(body) if template.replicas > 0)
+
+    def priority_class(self, body: Body) -> str:
+        policy: Body = ((body.get("spec") or {}).get("runPolicy") or {}).get("schedulingPolicy") or {}
+        return pods.priority_class(self.templates(body)) or str(policy.get("priorityClass") or "")
+
+    def state(self, status: Body | None) -> Standing:
+        true = [c for c in (status or {}).get("conditions") or () if c.get("status") == "True" and c["type"] in _STATES]
+        final = [c for c in true if c["type"] in _FINAL]
+        if not true:
+            return Standing(State.UNKNOWN)
+        deciding = (final or true)[-1]
+        return Standing(_STATES[deciding["type"]], deciding.get("message") or "")
+
+    def health(self, body: Body) -> Health:
+        state = self.state(body.get("status")).state
+        if state is State.FAILED:
+            return Health.UNHEALTHY
+        return Health.UNKNOWN if state is State.UNKNOWN else Health.HEALTHY
+
+    def dependencies(self, body: Body) -> frozenset[Dependency]:
+        namespace = body["metadata"].get("namespace", "")
+        return frozenset(
+            dependency
+            for template in self.templates(body)
+            for dependency in pods.dependencies(namespace, template.template.get("spec") or {})
+        )
+
+    def stamp(
+        self,
+        body: Body,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        component_labels: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Body:
+        specs: Body = {}
+        for name, spec in self._specs(body):
+            component = name.lower()
+            more = (component_labels or {}).get(component)
+            template = pods.stamped_template(spec.get("template") or {}, component, labels, more)
+            specs[name] = {**spec, "template": template}
+        return {
+            "apiVersion": body["apiVersion"],
+            "kind": body["kind"],
+            "metadata": pods.stamped_metadata(body["metadata"], labels, annotations),
+            "spec": {**body["spec"], self._field: specs},
+        }
+
+    def suspend(self, body: Body, suspended: bool) -> Body:
+        spec = body.get("spec") or {}
+        policy: dict[str, Any] = {**(spec.get("runPolicy") or {}), "suspend": suspended}
+        return {**body, "spec": {**spec, "runPolicy": policy}}
+
+    def suspended(self, body: Body) -> bool:
+        return bool(((body.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
+
+    def merge_status(self, hub: Body | None, member: Body | None) -> Body:
+        return pods.merged_status(hub, member)

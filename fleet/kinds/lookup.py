@@ -1,0 +1,35 @@
+"""Which interpreter reads which kind."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fleet.kinds.interpreter import Interpreter
+from fleet.kinds.job import JOB
+from fleet.kinds.mpijob import MPIJOB
+from fleet.kinds.pytorchjob import PYTORCHJOB
+from fleet.kinds.tfjob import TFJOB
+
+_ALL: tuple[Interpreter, ...] = (PYTORCHJOB, TFJOB, MPIJOB, JOB)
+INTERPRETERS: dict[tuple[str, str], Interpreter] = {(i.group, i.kind): i for i in _ALL}
+
+
+class Named(Protocol):
+    """What a `fleet.engine.kind.Kind` is, as far as this package looks."""
+
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+
+def interpreter_for(kind: Named) -> Interpreter | None:
+    """The interpreter of a job kind; None for objects without pods."""
+    return INTERPRETERS.get((kind.group, kind.kind))
+
+
+def interpreter_of(api_version: str, kind: str) -> Interpreter | None:
+    """The same by what a reference says: `apiVersion` and `kind`."""
+    group = api_version.rsplit("/", 1)[0] if "/" in api_version else ""
+    return INTERPRETERS.get((group, kind))
