@@ -1,0 +1,127 @@
+"""`ClusterMembers`: the Members facade over real connections, one set of tasks for each member."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from fleet.members.connection import Connection
+from fleet.members.index import ByBinding
+from fleet.members.kubeconfig import client_from_kubeconfig
+from fleet.members.member import Limits, OneMember, State, Traits
+from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.model.member import Member
+from fleet.ports import Body, Key
+
+log = structlog.get_logger(__name__)
+
+
+class ClusterMembers:
+    """Implements `fleet.members.members.Members`. Everything happens on the event loop that calls it."""
+
+    def __init__(self, *, limits: Limits | None = None) -> None:
+        self._limits = limits or Limits()
+        self._members: dict[str, OneMember] = {}
+        self._credentials: dict[str, tuple[str, str]] = {}  # name -> (digest of the kubeconfig, hub id)
+        self._pods: ByBinding[PodView] = ByBinding()
+        self._copies: ByBinding[Body] = ByBinding()
+        self._callbacks: list[Callable[[Changed], None]] = []
+        self._changing = asyncio.Lock()
+
+    # -- which members there are
+
+    async def add(self, name: str, kubeconfig: str, hub_id: str) -> None:
+        """Join the member, or give it other credentials; nothing happens when they are the ones it has.
+
+        Returns before the member has answered. Raises BadKubeconfig, and then a member of that name stays as it was.
+        """
+        credentials = (hashlib.sha256(kubeconfig.encode()).hexdigest(), hub_id)
+        async with self._changing:
+            if self._credentials.get(name) == credentials:
+                return
+            client = await asyncio.to_thread(client_from_kubeconfig, kubeconfig)
+            await self._drop(name)
+            connection = Connection(client, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
+            member = OneMember(name, hub_id, connection, self._pods, self._copies, self._tell, self._limits)
+            self._members[name] = member
+            self._credentials[name] = credentials
+            member.start()
+
+    async def remove(self, name: str) -> None:
+        """Forget the member; nothing in it changes."""
+        async with self._changing:
+            if await self._drop(name):
+                self._tell(Changed(name, "ready"))
+
+    async def _drop(self, name: str) -> bool:
+        member = self._members.pop(name, None)
+        self._credentials.pop(name, None)
+        if member is None:
+            return False
+        await member.stop()
+        return True
+
+    async def stop(self) -> None:
+        async with self._changing:
+            await asyncio.gather(*(self._drop(name) for name in list(self._members)))
+
+    def describe(self, name: str, traits: Traits) -> None:
+        """What the Cluster object says about the member: labels, taints, place, price."""
+        member = self._members.get(name)
+        if member is not None and member.describe(traits):
+            self._tell(Changed(name, "node"))
+
+    def state(self, name: str) -> State | None:
+        """For Cluster.status; None for a member that is not there."""
+        member = self._members.get(name)
+        return member.state() if member else None
+
+    # -- Members
+
+    def names(self) -> Sequence[str]:
+        return tuple(self._members)
+
+    def ready(self, name: str) -> bool:
+        member = self._members.get(name)
+        return member is not None and member.ready()
+
+    def model(self, name: str) -> Member | None:
+        member = self._members.get(name)
+        return member.model() if member else None
+
+    def pods_of(self, binding: str) -> Sequence[PodView]:
+        return self._pods.values(binding)
+
+    def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
+        return self._copies.items(binding)
+
+    def find(self, name: str, key: Key) -> Body | None:
+        member = self._members.get(name)
+        return member.find(key) if member else None
+
+    def owned(self, name: str) -> Sequence[Body]:
+        member = self._members.get(name)
+        return member.dispatched.all() if member else ()
+
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+        member = self._members.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+        return await member.apply(body, overwrite=overwrite)
+
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None, foreground: bool = False) -> Outcome:
+        """`foreground`: the object stays until its dependents are gone."""
+        member = self._members.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+        return await member.delete(body, grace_s=grace_s, foreground=foreground)
+
+    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+        self._callbacks.append(callback)
+
+    def _tell(self, changed: Changed) -> None:
+        for callback in self._callbacks:
+            callback(changed)

@@ -1,0 +1,146 @@
+"""What a member serves: every kind with its path, learnt from its discovery documents.
+
+One aggregated document of /api and one of /apis, asked for again every few seconds with the ETag of the last, so that
+a CRD installed later is picked up at the cost of an empty answer. Servers too old for that are read group by group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fleet.members.connection import Answer, Connection, Unreachable
+from fleet.ports import Body
+
+AGGREGATED = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One resource at one version."""
+
+    group: str
+    version: str
+    resource: str
+    kind: str
+    namespaced: bool
+    verbs: frozenset[str]
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def root(self) -> str:
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    @property
+    def collection(self) -> str:
+        """Over all namespaces."""
+        return f"{self.root}/{self.resource}"
+
+    def path(self, namespace: str, name: str) -> str:
+        where = f"/namespaces/{namespace}" if self.namespaced else ""
+        return f"{self.root}{where}/{self.resource}/{name}"
+
+
+class Catalogue:
+    """The kinds of one member. Preferred versions come first, as the server orders them."""
+
+    def __init__(self, served: Iterable[Served] = ()) -> None:
+        self.served = tuple(served)
+        self._by_kind = {(s.api_version, s.kind): s for s in reversed(self.served)}
+        self._by_resource: dict[tuple[str, str], Served] = {}
+        for one in self.served:
+            self._by_resource.setdefault((one.group, one.resource), one)
+        self.kinds = frozenset(f"{s.group}/{s.kind}" for s in self.served)
+
+    def kind(self, api_version: str, kind: str) -> Served | None:
+        return self._by_kind.get((api_version, kind))
+
+    def resource(self, group: str, resource: str) -> Served | None:
+        return self._by_resource.get((group, resource))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Catalogue) and self.served == other.served
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def enablements(self) -> list[Body]:
+        """`status.apiEnablements` of a Cluster."""
+        groups: dict[str, list[Body]] = {}
+        for one in self.served:
+            groups.setdefault(one.api_version, []).append({"name": one.resource, "kind": one.kind})
+        return [{"groupVersion": gv, "resources": resources} for gv, resources in sorted(groups.items())]
+
+
+class Discovery:
+    """Keeps what was learnt between looks, so that an unchanged member answers 304."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._etags: dict[str, str] = {}
+        self._parts: dict[str, tuple[Served, ...]] = {}
+
+    async def look(self) -> Catalogue:
+        """Raises Unreachable."""
+        await asyncio.gather(self._part("/api"), self._part("/apis"))
+        return Catalogue((*self._parts["/api"], *self._parts["/apis"]))
+
+    async def _part(self, root: str) -> None:
+        headers = {"accept": AGGREGATED}
+        if root in self._parts and self._etags.get(root):
+            headers["if-none-match"] = self._etags[root]
+        answer = await self._connection.request("GET", root, headers=headers)
+        if answer.status == 304:
+            return
+        _need(answer, root)
+        if answer.body.get("kind") == "APIGroupDiscoveryList":
+            self._parts[root] = tuple(_aggregated(answer.body))
+            self._etags[root] = answer.etag
+        else:
+            self._parts[root] = tuple(await self._by_group(root, answer.body))
+
+    async def _by_group(self, root: str, body: Body) -> list[Served]:
+        if root == "/api":
+            versions = [("", version) for version in body.get("versions") or ()]
+        else:
+            versions = [
+                (group["name"], version["version"])
+                for group in body.get("groups") or ()
+                for version in group.get("versions") or ()
+            ]
+        found: list[Served] = []
+        for group, version in versions:
+            path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+            answer = await self._connection.request("GET", path)
+            if answer.status == 503:  # an aggregated API whose server is down hides only itself
+                continue
+            _need(answer, path)
+            found += [
+                Served(group, version, r["name"], r["kind"], bool(r.get("namespaced")), frozenset(r.get("verbs") or ()))
+                for r in answer.body.get("resources") or ()
+                if "/" not in r["name"]
+            ]
+        return found
+
+
+def _need(answer: Answer, path: str) -> None:
+    if not answer.ok:
+        raise Unreachable(f"discovery: {path}: {answer.message}")
+
+
+def _aggregated(body: Body) -> Iterable[Served]:
+    for group in body.get("items") or ():
+        name = (group.get("metadata") or {}).get("name") or ""
+        for version in group.get("versions") or ():
+            for resource in version.get("resources") or ():
+                kind = (resource.get("responseKind") or {}).get("kind") or ""
+                yield Served(
+                    name, version["version"], resource["resource"], kind,
+                    resource.get("scope") == "Namespaced", frozenset(resource.get("verbs") or ()),
+                )  # fmt: skip

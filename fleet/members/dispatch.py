@@ -1,0 +1,151 @@
+"""Putting one object into a member, and taking one out, without ever hurting what is not ours.
+
+Server-side apply with force takes over whatever it meets, so it is only used on an object that was looked at first and
+found to be ours, with that object's uid and revision as preconditions. What was not there is applied without force:
+something foreign created in between makes it a conflict. Lost preconditions lead to another look, a bounded number.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from fleet.members.connection import Answer, Connection, Unreachable
+from fleet.members.discovery import Served
+from fleet.members.inventory import attempt_of
+from fleet.members.members import Did, Outcome
+from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_USERS, FIELD_MANAGER, LABEL_BINDING, LABEL_HUB
+
+LOOKS = 3
+SERVERS_OWN = frozenset({"uid", "resourceVersion", "managedFields", "creationTimestamp"})
+
+
+def outcome_of(answer: Answer) -> Outcome:
+    """What an HTTP status means for whoever wanted the write."""
+    if answer.ok:
+        return Outcome(Did.DONE, body=answer.body)
+    # 401 is the connection's trouble and 429 a matter of time: neither says anything about the object.
+    if answer.status in (401, 429) or answer.status >= 500:
+        return Outcome(Did.UNREACHABLE, answer.message)
+    if answer.status == 404:
+        return Outcome(Did.NOT_FOUND, answer.message)
+    if answer.status == 409:
+        return Outcome(Did.CONFLICT, answer.message)
+    return Outcome(Did.REFUSED, answer.message)
+
+
+def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
+    """Why the existing object may not be replaced by the wanted one; "" when it may."""
+    have, want = existing["metadata"].get("labels") or {}, wanted["metadata"].get("labels") or {}
+    if have.get(LABEL_HUB) != want.get(LABEL_HUB):
+        if overwrite:
+            return ""
+        owner = have.get(LABEL_HUB)
+        return f"exists and belongs to hub {owner}" if owner else "exists and was not created by Fleet"
+    if ANNOTATION_USERS in (wanted["metadata"].get("annotations") or {}):
+        return ""  # shared by several bindings: attempts of one say nothing about another
+    if have.get(LABEL_BINDING) != want.get(LABEL_BINDING):
+        return "" if overwrite else f"exists and belongs to binding {have.get(LABEL_BINDING)}"
+    if attempt_of(have) > attempt_of(want):
+        return f"exists at attempt {attempt_of(have)}, newer than {attempt_of(want)}"
+    return ""
+
+
+def _missing_namespace(answer: Answer) -> bool:
+    details = answer.body.get("details") or {}
+    return answer.status == 404 and details.get("kind") in ("namespaces", "Namespace")
+
+
+class Dispatcher:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def apply(self, served: Served, body: Body, known: Body | None, *, overwrite: bool) -> Outcome:
+        """`known`: what the cache shows at this key, which spares the look. The outcome's body is the stored object."""
+        meta = body["metadata"]
+        path = served.path(meta.get("namespace") or "", meta["name"])
+        outcome = Outcome(Did.UNREACHABLE, "not tried")
+        try:
+            for look in range(LOOKS):
+                existing = known if look == 0 and known is not None else await self._look(path)
+                if isinstance(existing, Outcome):
+                    return existing
+                if existing is not None and (refusal := why_not(existing, body, overwrite)):
+                    return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} {refusal}", existing)
+                if existing is not None and existing["metadata"].get("deletionTimestamp"):
+                    return Outcome(Did.UNREACHABLE, f"{served.kind} {meta['name']} is still being deleted", existing)
+                outcome = await self._apply_once(path, body, existing)
+                if outcome.did is not Did.CONFLICT:
+                    return outcome
+        except Unreachable as error:
+            return Outcome(Did.UNREACHABLE, str(error))
+        return outcome
+
+    async def _look(self, path: str) -> Body | Outcome | None:
+        answer = await self._connection.request("GET", path)
+        if answer.status == 404:
+            return None
+        return answer.body if answer.ok else outcome_of(answer)
+
+    async def _apply_once(self, path: str, body: Body, existing: Body | None) -> Outcome:
+        sent = copy.copy(body)
+        sent["metadata"] = {
+            k: v
+            for k, v in body["metadata"].items()
+            if k not in ("uid", "resourceVersion", "managedFields", "creationTimestamp")
+        }
+        if existing is not None:
+            sent["metadata"]["uid"] = existing["metadata"]["uid"]
+            sent["metadata"]["resourceVersion"] = existing["metadata"]["resourceVersion"]
+        params = {"fieldManager": FIELD_MANAGER, "force": "true" if existing is not None else "false"}
+        for attempt in range(2):
+            answer = await self._connection.request(
+                "PATCH", path, params=params, body=sent, content_type="application/apply-patch+yaml"
+            )
+            if attempt == 0 and _missing_namespace(answer):
+                created = await self._create_namespace(sent["metadata"]["namespace"])
+                if created.did not in (Did.DONE, Did.CONFLICT):
+                    return created
+                continue
+            break
+        outcome = outcome_of(answer)
+        if outcome.did is Did.NOT_FOUND:
+            return Outcome(Did.REFUSED, outcome.message)
+        return outcome
+
+    async def _create_namespace(self, name: str) -> Outcome:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        answer = await self._connection.request(
+            "POST", "/api/v1/namespaces", params={"fieldManager": FIELD_MANAGER}, body=body
+        )
+        return outcome_of(answer)
+
+    async def delete(
+        self, served: Served, body: Body, hub: str, *, grace_s: int | None = None, foreground: bool = False
+    ) -> Outcome:
+        """Exactly the object of this uid. A body without a uid names whatever of ours stands under its name."""
+        meta = body["metadata"]
+        path = served.path(meta.get("namespace") or "", meta["name"])
+        try:
+            uid = meta.get("uid")
+            if uid is None:
+                existing = await self._look(path)
+                if isinstance(existing, Outcome):
+                    return existing
+                if existing is None:
+                    return Outcome(Did.NOT_FOUND, f"{served.kind} {meta['name']} is not there")
+                if (existing["metadata"].get("labels") or {}).get(LABEL_HUB) != hub:
+                    return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} was not created by this hub")
+                uid = existing["metadata"]["uid"]
+            options: Body = {
+                "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid},
+                "propagationPolicy": "Foreground" if foreground else "Background",
+            }  # fmt: skip
+            if grace_s is not None:
+                options["gracePeriodSeconds"] = grace_s
+            answer = await self._connection.request("DELETE", path, body=options)
+        except Unreachable as error:
+            return Outcome(Did.UNREACHABLE, str(error))
+        if answer.status == 409 and "uid" in answer.message.lower():
+            return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
+        return outcome_of(answer)

@@ -1,0 +1,128 @@
+"""What this hub has put into one member: found by label, followed kind by kind, and kept as whole bodies.
+
+Bodies lose `managedFields` (half their size, and nobody here reads it) and get the `apiVersion` and `kind` that lists
+leave out. An answer of the member's API to a write is newer than the watch, so it is taken in too; an older state
+that the watch delivers afterwards does not replace it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fleet.members.discovery import Served
+from fleet.members.index import ByBinding
+from fleet.members.inventory import Notify
+from fleet.members.members import Changed
+from fleet.ports import Body, Key
+from fleet.wellknown import LABEL_BINDING, LABEL_HUB
+
+# Groups whose kinds are jobs, and so copies of a binding. In "batch" only Job is one.
+JOB_GROUPS = frozenset(
+    {"kubeflow.org", "ray.io", "batch.volcano.sh", "jobset.x-k8s.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
+)
+# Dependencies of jobs.
+ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")})
+
+
+def is_job(group: str, resource: str) -> bool:
+    return group in JOB_GROUPS or (group, resource) == ("batch", "jobs")
+
+
+def followed_always(served: Served) -> bool:
+    """Whether the kind is followed without having been dispatched by this process."""
+    if not {"list", "watch"} <= served.verbs:
+        return False
+    return served.group in JOB_GROUPS or (served.group, served.resource) in ALWAYS
+
+
+@dataclass(slots=True)
+class _Held:
+    body: Body
+    binding: str
+
+
+def _revision(meta: Body) -> int:
+    text = str(meta.get("resourceVersion") or "")
+    return int(text) if text.isdigit() else 0
+
+
+class Dispatched:
+    """Every object of the hub in one member."""
+
+    def __init__(self, member: str, hub: str, copies: ByBinding[Body], notify: Notify) -> None:
+        self.hub = hub
+        self._member, self._copies, self._notify = member, copies, notify
+        self._held: dict[Key, _Held] = {}
+
+    def find(self, key: Key) -> Body | None:
+        held = self._held.get(key)
+        return held.body if held else None
+
+    def all(self) -> Sequence[Body]:
+        return [held.body for held in self._held.values()]
+
+    def keys(self, group: str, resource: str) -> set[Key]:
+        return {key for key in self._held if key.group == group and key.resource == resource}
+
+    def put(self, served: Served, body: Body) -> None:
+        meta = body["metadata"]
+        labels = meta.get("labels") or {}
+        key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
+        if labels.get(LABEL_HUB) != self.hub:
+            self.drop(key)
+            return
+        held = self._held.get(key)
+        if held is not None:
+            old = held.body["metadata"]
+            if old["uid"] == meta["uid"] and _revision(old) >= _revision(meta):
+                return
+        meta.pop("managedFields", None)
+        body["apiVersion"], body["kind"] = served.api_version, served.kind
+        binding = labels.get(LABEL_BINDING, "")
+        if held is not None and held.binding != binding:
+            self._copies.drop(held.binding, self._member, str(key))
+        self._held[key] = _Held(body, binding)
+        if is_job(served.group, served.resource):
+            self._copies.put(binding, self._member, str(key), body)
+        self._notify(Changed(self._member, "job", binding))
+
+    def drop(self, key: Key, uid: str | None = None) -> None:
+        """`uid`: only that very object."""
+        held = self._held.get(key)
+        if held is None or (uid is not None and held.body["metadata"]["uid"] != uid):
+            return
+        del self._held[key]
+        self._copies.drop(held.binding, self._member, str(key))
+        self._notify(Changed(self._member, "job", held.binding))
+
+    def clear(self) -> None:
+        for key in list(self._held):
+            self.drop(key)
+
+
+class KindSink:
+    """One kind's part of it, as a Follower feeds it."""
+
+    def __init__(self, dispatched: Dispatched, served: Served) -> None:
+        self._dispatched, self._served = dispatched, served
+        self._missing: set[Key] = set()
+
+    def started(self) -> None:
+        self._missing = self._dispatched.keys(self._served.group, self._served.resource)
+
+    def seen(self, body: Body) -> None:
+        self._missing.discard(self._key(body))
+        self._dispatched.put(self._served, body)
+
+    def gone(self, body: Body) -> None:
+        self._dispatched.drop(self._key(body), body["metadata"].get("uid"))
+
+    def listed(self) -> None:
+        for key in self._missing:
+            self._dispatched.drop(key)
+        self._missing = set()
+
+    def _key(self, body: Body) -> Key:
+        meta = body["metadata"]
+        return Key(self._served.group, self._served.resource, meta.get("namespace") or "", meta["name"])

@@ -1,0 +1,181 @@
+"""List, then watch, then for ever: one collection of one member, kept as new as the connection allows.
+
+The watch resumes from the last revision seen; a revision the member no longer has (410) means listing again; a broken
+connection is tried again after a growing, bounded pause, and at once when the member is known to be back. The consumer
+gets objects, not pages: a whole list is `started`, `seen` for each, `listed`, and what was not seen is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Protocol
+
+import orjson
+
+from fleet.members.connection import Connection, Unreachable
+from fleet.ports import Body
+
+PAGE = 500
+WATCH_S = 300  # the server ends a watch after this; it is then resumed
+SILENCE_S = WATCH_S + 30.0
+PAUSE_FIRST_S = 0.2
+PAUSE_MAX_S = 5.0  # a member that is back is found by its probe, so pauses need not be long
+LIST_S = 60.0
+
+
+class Sink(Protocol):
+    def started(self) -> None:
+        """A full list begins."""
+        ...
+
+    def seen(self, body: Body) -> None:
+        """The object is there, new or changed."""
+        ...
+
+    def gone(self, body: Body) -> None: ...
+
+    def listed(self) -> None:
+        """The list is complete: what was not seen since `started` is gone."""
+        ...
+
+
+class _Relist(Exception):
+    pass
+
+
+class NotServed(Exception):
+    """The member does not (any longer) serve this collection."""
+
+
+class Follower:
+    """`contact` is called whenever the member showed that it lives. `kick` cuts pauses and streams short: used when
+    the member is back after a loss, since an old stream may be dead without knowing."""
+
+    def __init__(
+        self, connection: Connection, path: str, sink: Sink, *, selector: str = "", contact: Callable[[], None]
+    ) -> None:
+        self.path = path
+        self.synced = False
+        self.error = ""
+        self._connection = connection
+        self._sink = sink
+        self._selector = selector
+        self._contact = contact
+        self._revision = ""
+        self._kick = asyncio.Event()
+
+    def kick(self) -> None:
+        self._kick.set()
+
+    async def run(self) -> None:
+        """Until cancelled. Raises NotServed when the collection does not exist."""
+        failures = 0
+        while True:
+            self._kick.clear()
+            try:
+                if not self._revision:
+                    await self._list()
+                failures = 0
+                await self._watch_until_kicked()
+                continue
+            except _Relist:
+                self._revision = ""
+                failures += 1
+                if failures == 1:
+                    continue
+            except Unreachable as error:
+                self.error = str(error)
+                failures += 1
+            pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(failures - 1, 10)) * random.uniform(0.7, 1.3)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._kick.wait()
+            except TimeoutError:
+                pass
+
+    def _params(self, more: dict[str, str]) -> dict[str, str]:
+        return {**more, "labelSelector": self._selector} if self._selector else more
+
+    async def _list(self) -> None:
+        self._sink.started()
+        token = ""
+        while True:
+            params = {"limit": str(PAGE)}
+            if token:
+                params["continue"] = token
+            answer = await self._connection.request("GET", self.path, params=self._params(params), limit_s=LIST_S)
+            if answer.status == 404:
+                raise NotServed(self.path)
+            if answer.status == 410:
+                raise _Relist
+            if not answer.ok:
+                raise Unreachable(f"cannot list {self.path}: {answer.message}")
+            self._contact()
+            for item in answer.body.get("items") or ():
+                self._sink.seen(item)
+            meta = answer.body.get("metadata") or {}
+            token = meta.get("continue") or ""
+            if not token:
+                break
+        self._sink.listed()
+        self._revision = str(meta.get("resourceVersion") or "")
+        self.synced = True
+        self.error = ""
+
+    async def _watch_until_kicked(self) -> None:
+        watching = asyncio.ensure_future(self._watch())
+        kicked = asyncio.ensure_future(self._kick.wait())
+        try:
+            await asyncio.wait((watching, kicked), return_when=asyncio.FIRST_COMPLETED)
+            if watching.done():
+                watching.result()
+        finally:
+            for task in (watching, kicked):
+                task.cancel()
+            await asyncio.gather(watching, kicked, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        seconds = int(WATCH_S * random.uniform(0.8, 1.0))  # so that a hub's watches do not all end together
+        params = {
+            "watch": "true", "allowWatchBookmarks": "true",
+            "resourceVersion": self._revision, "timeoutSeconds": str(seconds),
+        }  # fmt: skip
+        params = self._params(params)
+        received = False
+        async with self._connection.lines(self.path, params, silence_s=SILENCE_S) as (answer, lines):
+            if answer.status == 404:
+                raise NotServed(self.path)
+            if answer.status == 410:
+                raise _Relist
+            if not answer.ok:
+                raise Unreachable(f"cannot watch {self.path}: {answer.message}")
+            self.error = ""
+            self._contact()
+            started = asyncio.get_running_loop().time()
+            async for line in lines:
+                received = True
+                self._contact()
+                try:
+                    event = orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    raise Unreachable(f"the watch of {self.path} sent what is not JSON") from error
+                self._take(event)
+        # A server that ends every watch at once would otherwise be asked without a pause.
+        if not received and asyncio.get_running_loop().time() - started < 1.0:
+            raise Unreachable(f"the watch of {self.path} ended at once")
+
+    def _take(self, event: Body) -> None:
+        kind, body = event.get("type"), event.get("object") or {}
+        if kind == "ERROR":
+            if body.get("code") == 410:
+                raise _Relist
+            raise Unreachable(f"the watch of {self.path} failed: {body.get('message')}")
+        revision = (body.get("metadata") or {}).get("resourceVersion")
+        if kind in ("ADDED", "MODIFIED"):
+            self._sink.seen(body)
+        elif kind == "DELETED":
+            self._sink.gone(body)
+        if revision:
+            self._revision = str(revision)

@@ -1,0 +1,188 @@
+"""What one member has and what runs there: its nodes and pods, as the watches show them.
+
+Of foreign pods only the node and the requests are kept, of ours a `PodView`. A pod counts on its node from its binding
+until it is Succeeded, Failed or gone, as kube-scheduler counts it.
+"""
+
+from __future__ import annotations
+
+from calendar import timegm
+from collections.abc import Callable
+from time import strptime
+
+from fleet.kinds.requests import pod_requests
+from fleet.members.index import ByBinding
+from fleet.members.members import Changed, PodView
+from fleet.members.nodes import Nodes, read_node
+from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.ports import Body
+from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
+
+Notify = Callable[[Changed], None]
+INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
+
+
+def epoch(timestamp: str | None) -> float:
+    """Seconds of an RFC 3339 time in UTC as Kubernetes writes it; 0.0 for none."""
+    if not timestamp:
+        return 0.0
+    return float(timegm(strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
+
+
+def attempt_of(labels: dict[str, str]) -> int:
+    text = labels.get(ATTEMPT, "")
+    return int(text) if text.isdigit() else 0
+
+
+def _why(status: Body) -> str:
+    """Why it is not scheduled, or why it failed: one line."""
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return f"{condition.get('reason') or 'Unschedulable'}: {condition.get('message') or ''}".rstrip(": ")
+    if status.get("phase") == "Failed":
+        texts = [str(status[key]) for key in ("reason", "message") if status.get(key)]
+        for container in status.get("containerStatuses") or ():
+            ended = (container.get("state") or {}).get("terminated")
+            if ended and ended.get("exitCode"):
+                why = ended.get("reason") or "Error"
+                texts.append(f"{container.get('name')} exited with {ended['exitCode']} ({why})")
+        return "; ".join(texts)
+    return ""
+
+
+def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
+    meta, status = body["metadata"], body.get("status") or {}
+    labels = meta.get("labels") or {}
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+    return PodView(
+        member=member,
+        namespace=meta.get("namespace", ""),
+        name=meta["name"],
+        uid=meta["uid"],
+        node=(body.get("spec") or {}).get("nodeName") or "",
+        phase=status.get("phase") or "Pending",
+        ready=ready,
+        terminating=bool(meta.get("deletionTimestamp")),
+        binding=labels.get(LABEL_BINDING, ""),
+        component=labels.get(LABEL_COMPONENT, ""),
+        attempt=attempt_of(labels),
+        requests=requests,
+        reason=_why(status),
+        since=epoch(meta.get("creationTimestamp")),
+    )
+
+
+class NodeSink:
+    def __init__(self, member: str, nodes: Nodes, notify: Notify) -> None:
+        self._member, self._nodes, self._notify = member, nodes, notify
+        self._missing: set[str] = set()
+
+    def started(self) -> None:
+        self._missing = self._nodes.names()
+
+    def seen(self, body: Body) -> None:
+        self._missing.discard(body["metadata"]["name"])
+        if self._nodes.put(read_node(body)):
+            self._notify(Changed(self._member, "node"))
+
+    def gone(self, body: Body) -> None:
+        if self._nodes.remove(body["metadata"]["name"]):
+            self._notify(Changed(self._member, "node"))
+
+    def listed(self) -> None:
+        for name in self._missing:
+            self._nodes.remove(name)
+        self._missing = set()
+        self._notify(Changed(self._member, "node"))
+
+
+class PodSink:
+    """`hub` chooses what is ours; pods of another hub on the same member are foreign pods."""
+
+    def __init__(self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify) -> None:
+        self._member, self._hub, self._nodes, self._index, self._notify = member, hub, nodes, index, notify
+        self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests
+        self._ours: dict[str, PodView] = {}
+        self._missing: set[str] = set()
+        self._interned: dict[Amounts, Amounts] = {}
+
+    def started(self) -> None:
+        self._missing = set(self._charged) | set(self._ours)
+
+    def listed(self) -> None:
+        for uid in self._missing:
+            self._forget(uid)
+        self._missing = set()
+        self._notify(Changed(self._member, "pod"))
+
+    def seen(self, body: Body) -> None:
+        meta = body["metadata"]
+        uid = meta["uid"]
+        self._missing.discard(uid)
+        spec = body.get("spec") or {}
+        status = body.get("status") or {}
+        node = spec.get("nodeName") or ""
+        counts = bool(node) and status.get("phase") not in ("Succeeded", "Failed")
+        charged = self._charged.get(uid)
+        ours = (meta.get("labels") or {}).get(LABEL_HUB) == self._hub
+        requests = self._requests(body) if ours or counts else NOTHING
+        if counts and charged is None:
+            self._charged[uid] = (node, requests)
+            self._nodes.use(node, requests, 1)
+        elif charged is not None and not counts:
+            self._release(uid)
+        elif charged is not None and charged[1] != requests:  # resized in place
+            self._release(uid)
+            self._charged[uid] = (node, requests)
+            self._nodes.use(node, requests, 1)
+        if not ours:
+            if counts != (charged is not None):
+                self._notify(Changed(self._member, "pod"))
+            return
+        view = read_pod(self._member, body, requests)
+        known = self._ours.get(uid)
+        if known != view:
+            if known is not None and known.binding != view.binding:
+                self._index.drop(known.binding, self._member, uid)
+            self._ours[uid] = view
+            self._index.put(view.binding, self._member, uid, view)
+            self._notify(Changed(self._member, "pod", view.binding))
+
+    def gone(self, body: Body) -> None:
+        self._forget(body["metadata"]["uid"])
+
+    def clear(self) -> None:
+        """The member left: nothing of it may stay in the shared index."""
+        for uid in list(self._ours):
+            self._forget(uid)
+
+    def pending_requests(self) -> Amounts:
+        """The sum over our pods that wait for a node."""
+        total = NOTHING
+        for view in self._ours.values():
+            if not view.node and view.phase == "Pending":
+                total = total.plus(view.requests)
+        return total
+
+    def _requests(self, body: Body) -> Amounts:
+        try:
+            requests = pod_requests(body.get("spec") or {})
+        except BadQuantity:  # no API server stores such a pod
+            requests = Amounts.of({"pods": 1})
+        if len(self._interned) >= INTERNED_MAX:
+            self._interned.clear()
+        return self._interned.setdefault(requests, requests)
+
+    def _release(self, uid: str) -> None:
+        charged = self._charged.pop(uid, None)
+        if charged is not None:
+            self._nodes.use(charged[0], charged[1], -1)
+
+    def _forget(self, uid: str) -> None:
+        charged = uid in self._charged
+        self._release(uid)
+        view = self._ours.pop(uid, None)
+        if view is not None:
+            self._index.drop(view.binding, self._member, uid)
+        if charged or view is not None:
+            self._notify(Changed(self._member, "pod", view.binding if view else ""))

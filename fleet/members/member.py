@@ -1,0 +1,332 @@
+"""One member: its connection, its watches, and whether it can be counted on.
+
+Everything of a member runs in tasks of its own with limits of its own; nothing here waits for another member. It is
+ready while it has shown life within `LOST_S` (an answer to the probe, or anything on a watch) and everything that
+decisions rest on has been listed once: nodes, pods, and the objects of ours. What was listed stays known while the
+member is silent; only `ready` says how much to trust it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import structlog
+
+from fleet.members.connection import Connection, Unreachable
+from fleet.members.discovery import Catalogue, Discovery, Served
+from fleet.members.dispatch import Dispatcher
+from fleet.members.dispatched import Dispatched, KindSink, followed_always
+from fleet.members.follow import Follower, NotServed
+from fleet.members.index import ByBinding
+from fleet.members.inventory import NodeSink, Notify, PodSink
+from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.nodes import Nodes
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.member import Member, Taint
+from fleet.ports import Body, Key
+from fleet.wellknown import LABEL_HUB
+
+log = structlog.get_logger(__name__)
+
+RESTART_PAUSE_S = 5.0  # after a bug met in one member's data
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds."""
+
+    probe_every_s: float = 3.0
+    probe_s: float = 5.0
+    lost_after_s: float = 10.0
+    discover_every_s: float = 10.0
+    concurrency: int = 16
+    request_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the Cluster object tells of a member."""
+
+    ready: bool
+    reason: str  # ClusterReady | Connecting | MemberUnreachable | Forbidden-like texts stand in message
+    message: str
+    version: str = ""
+    nodes: int = 0
+    nodes_ready: int = 0
+    allocatable: Amounts = NOTHING
+    allocated: Amounts = NOTHING
+    allocating: Amounts = NOTHING
+    catalogue: Catalogue = field(default_factory=Catalogue, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the hub knows of a member from its Cluster object."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    price: int = 0
+
+
+class OneMember:
+    def __init__(
+        self,
+        name: str,
+        hub: str,
+        connection: Connection,
+        pods: ByBinding[PodView],
+        copies: ByBinding[Body],
+        notify: Notify,
+        limits: Limits,
+    ) -> None:
+        self.name, self.hub = name, hub
+        self._connection, self._limits, self._notify = connection, limits, notify
+        self._nodes = Nodes()
+        self._pods = PodSink(name, hub, self._nodes, pods, notify)
+        self.dispatched = Dispatched(name, hub, copies, notify)
+        self._dispatcher = Dispatcher(connection)
+        self._discovery = Discovery(connection)
+        self._discover_lock = asyncio.Lock()
+        self._rediscover = asyncio.Event()
+        self._catalogue: Catalogue | None = None
+        self._inventory = (
+            Follower(connection, "/api/v1/nodes", NodeSink(name, self._nodes, notify), contact=self._contact),
+            Follower(connection, "/api/v1/pods", self._pods, contact=self._contact),
+        )
+        self._kinds: dict[tuple[str, str], Follower] = {}
+        self._needed: tuple[Follower, ...] = ()  # of `_kinds`: those that were there at the first look
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._traits = Traits()
+        self._model: Member | None = None
+        self._version = ""
+        self._last_contact: float | None = None
+        self._trouble = ""
+        self._was_ready = False
+
+    # -- life
+
+    def start(self) -> None:
+        self._spawn("probe", self._probe)
+        self._spawn("discover", self._discover)
+        for follower in self._inventory:
+            self._spawn(follower.path, follower.run)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._connection.aclose()
+        self._pods.clear()
+        self.dispatched.clear()
+
+    def _spawn(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.create_task(self._guard(what, run), name=f"member:{self.name}:{what}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guard(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """A bug that one member's data brings out must not take the others with it: it is logged and tried again."""
+        while True:
+            try:
+                return await run()
+            except Exception as error:
+                log.exception("member task failed", member=self.name, task=what)
+                self._trouble = f"{what}: {error!r}"
+                await asyncio.sleep(RESTART_PAUSE_S)
+
+    # -- is it there
+
+    def _contact(self) -> None:
+        was_lost = self._lost()
+        self._last_contact = asyncio.get_running_loop().time()
+        if was_lost:
+            for follower in (*self._inventory, *self._kinds.values()):
+                follower.kick()
+            self._rediscover.set()
+        if was_lost or not self._was_ready:
+            self._review()
+
+    def _lost(self) -> bool:
+        if self._last_contact is None:
+            return True
+        return asyncio.get_running_loop().time() - self._last_contact > self._limits.lost_after_s
+
+    def _complete(self) -> bool:
+        return self._catalogue is not None and all(f.synced for f in (*self._inventory, *self._needed))
+
+    def ready(self) -> bool:
+        return not self._lost() and self._complete()
+
+    def _review(self) -> None:
+        ready = self.ready()
+        if ready != self._was_ready:
+            self._was_ready = ready
+            self._model = None
+            log.info("member ready" if ready else "member not ready", member=self.name, why=self._reason()[1])
+            self._notify(Changed(self.name, "ready"))
+
+    async def _probe(self) -> None:
+        while True:
+            try:
+                answer = await self._connection.probe(self._limits.probe_s)
+                # 403 and 404 come from an API that lives and does not show its health to us.
+                if answer.ok or answer.status in (403, 404):
+                    self._contact()
+                else:
+                    self._trouble = f"/readyz: {answer.message}"
+            except Unreachable as error:
+                self._trouble = str(error)
+            self._review()
+            await asyncio.sleep(self._limits.probe_every_s)
+
+    def _reason(self) -> tuple[str, str]:
+        if self._last_contact is None:
+            return "ClusterNotReachable", self._trouble or "not contacted yet"
+        if self._lost():
+            silent = asyncio.get_running_loop().time() - self._last_contact
+            return "ClusterNotReachable", f"silent for {silent:.0f} s: {self._trouble or 'no answer'}"
+        if not self._complete():
+            errors = [f.error for f in (*self._inventory, *self._needed) if not f.synced and f.error]
+            return "InventoryIncomplete", "; ".join(errors) or "the first lists are not complete"
+        return "ClusterReady", "cluster is healthy and ready to accept workloads"
+
+    # -- what it serves
+
+    async def _discover(self) -> None:
+        while True:
+            try:
+                await self._discover_once()
+                pause = self._limits.discover_every_s
+            except Unreachable as error:
+                self._trouble = str(error)
+                pause = min(2.0, self._limits.discover_every_s)
+            self._rediscover.clear()
+            try:
+                async with asyncio.timeout(pause):
+                    await self._rediscover.wait()
+            except TimeoutError:
+                pass
+
+    async def _discover_once(self) -> None:
+        async with self._discover_lock:
+            if not self._version:
+                answer = await self._connection.request("GET", "/version")
+                self._version = str(answer.body.get("gitVersion") or "")
+            catalogue = await self._discovery.look()
+            self._contact()
+            if catalogue == self._catalogue:
+                return
+            first = self._catalogue is None
+            self._catalogue = catalogue
+            self._model = None
+            for served in catalogue.served:
+                if followed_always(served) and catalogue.resource(served.group, served.resource) == served:
+                    self._follow(served)
+            if first:
+                self._needed = tuple(self._kinds.values())
+            self._review()
+            self._notify(Changed(self.name, "ready"))
+
+    def _follow(self, served: Served) -> None:
+        at = (served.group, served.resource)
+        if at in self._kinds or not {"list", "watch"} <= served.verbs:
+            return
+        selector = f"{LABEL_HUB}={self.hub}"
+        sink = KindSink(self.dispatched, served)
+        follower = Follower(self._connection, served.collection, sink, selector=selector, contact=self._contact)
+        self._kinds[at] = follower
+
+        async def run() -> None:
+            try:
+                await follower.run()
+            except NotServed:  # its CRD went, and its objects with it
+                sink.started()
+                sink.listed()
+                if self._kinds.get(at) is follower:
+                    del self._kinds[at]
+                self._needed = tuple(f for f in self._needed if f is not follower)
+                self._review()
+
+        self._spawn(served.collection, run)
+
+    # -- reading
+
+    def describe(self, traits: Traits) -> bool:
+        if traits == self._traits:
+            return False
+        self._traits = traits
+        self._model = None
+        return True
+
+    def model(self) -> Member | None:
+        if self._catalogue is None or not all(f.synced for f in self._inventory):
+            return None
+        ready, pools = self.ready(), self._nodes.pools()
+        model = self._model
+        if model is None:
+            traits = self._traits
+            model = Member(
+                self.name, ready, pools, traits.labels, traits.taints, self._catalogue.kinds, traits.provider,
+                traits.region, traits.zone, traits.price, "" if ready else self._reason()[1],
+            )  # fmt: skip
+        elif model.pools is not pools or model.ready != ready:
+            model = replace(model, ready=ready, pools=pools, not_ready_reason="" if ready else self._reason()[1])
+        self._model = model
+        return model
+
+    def state(self) -> State:
+        reason, message = self._reason()
+        return State(
+            self.ready(), reason, message, self._version, len(self._nodes), self._nodes.ready_count,
+            self._nodes.total_allocatable, self._nodes.total_used, self._pods.pending_requests(),
+            self._catalogue or Catalogue(),
+        )  # fmt: skip
+
+    def find(self, key: Key) -> Body | None:
+        return self.dispatched.find(key)
+
+    # -- acting
+
+    async def _served(self, body: Body) -> Served | Outcome:
+        api_version, kind = body["apiVersion"], body["kind"]
+        if self._lost():
+            return Outcome(Did.UNREACHABLE, f"member {self.name}: {self._reason()[1]}")
+        served = self._catalogue.kind(api_version, kind) if self._catalogue else None
+        if served is None:
+            try:
+                await self._discover_once()
+            except Unreachable as error:
+                return Outcome(Did.UNREACHABLE, str(error))
+            served = self._catalogue.kind(api_version, kind) if self._catalogue else None
+        if served is None:
+            return Outcome(Did.REFUSED, f"member {self.name} does not serve {kind} in {api_version}")
+        return served
+
+    async def apply(self, body: Body, *, overwrite: bool) -> Outcome:
+        served = await self._served(body)
+        if isinstance(served, Outcome):
+            return served
+        self._follow(served)
+        meta = body["metadata"]
+        key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
+        outcome = await self._dispatcher.apply(served, body, self.dispatched.find(key), overwrite=overwrite)
+        if outcome.did is Did.DONE and outcome.body is not None and outcome.body.get("metadata", {}).get("uid"):
+            self.dispatched.put(served, outcome.body)
+        return outcome
+
+    async def delete(self, body: Body, *, grace_s: int | None, foreground: bool) -> Outcome:
+        served = await self._served(body)
+        if isinstance(served, Outcome):
+            return served
+        outcome = await self._dispatcher.delete(served, body, self.hub, grace_s=grace_s, foreground=foreground)
+        if outcome.did is Did.NOT_FOUND:
+            meta = body["metadata"]
+            key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
+            self.dispatched.drop(key, meta.get("uid"))
+        return outcome

@@ -1,0 +1,187 @@
+"""The nodes of one member and the room on them, by pool.
+
+A pool is all nodes alike in labels, taints and topology domain. Its free vectors are kept as a multiset that each pod
+event moves one node within, so an event costs the same in a member of four nodes and of ten thousand, and the model
+for the decider is made from the distinct vectors only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from fleet.kinds.requests import amounts
+from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.model.member import Pool, Taint
+from fleet.ports import Body
+
+# Labels that tell nodes apart instead of telling what they are like: kept, they would make every node its own pool.
+PER_NODE_LABELS = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "beta.kubernetes.io/hostname",
+        "node.kubernetes.io/instance-id",
+        "csi.volume.kubernetes.io/nodeid",
+    }
+)
+DOMAIN_LABEL = "topology.kubernetes.io/zone"
+# Taints that say "the node is not there": such nodes offer nothing, whatever a pod tolerates.
+ABSENT_TAINTS = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "ToBeDeletedByClusterAutoscaler",
+    }
+)
+PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...], str]
+
+
+@dataclass(slots=True)
+class Node:
+    name: str
+    pool: PoolKey
+    allocatable: Amounts
+    usable: bool  # schedulable now: ready, not cordoned, not tainted away
+    ready: bool
+
+    def offers(self, used: Amounts) -> Amounts:
+        """What is left of it; an over-committed resource counts as none, not as less than none."""
+        left = self.allocatable.minus(used)
+        return Amounts(tuple((name, amount) for name, amount in left.items_ if amount > 0))
+
+
+def read_node(body: Body) -> Node:
+    """What a Node object says about room. Quantities that do not parse count as none of that resource."""
+    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
+    name = meta["name"]
+    labels = tuple(
+        sorted((k, v) for k, v in (meta.get("labels") or {}).items() if k not in PER_NODE_LABELS and v != name)
+    )
+    hard = [t for t in spec.get("taints") or () if t.get("effect") != "PreferNoSchedule"]
+    taints = tuple(
+        sorted(
+            (Taint(t["key"], t.get("value") or "", t.get("effect") or "NoSchedule") for t in hard),
+            key=lambda t: (t.key, t.value, t.effect),
+        )
+    )
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+    absent = any(t.key in ABSENT_TAINTS for t in taints)
+    usable = ready and not absent and not spec.get("unschedulable") and not meta.get("deletionTimestamp")
+    allocatable: dict[str, int] = {}
+    for resource, quantity in (status.get("allocatable") or {}).items():
+        try:
+            allocatable.update(amounts({resource: quantity}))
+        except BadQuantity:
+            continue
+    domain = (meta.get("labels") or {}).get(DOMAIN_LABEL, "")
+    return Node(name, (labels, taints, domain), Amounts.of(allocatable), usable, ready)
+
+
+@dataclass(slots=True)
+class _PoolState:
+    free: Counter[Amounts] = field(default_factory=Counter)
+    allocatable: Counter[Amounts] = field(default_factory=Counter)
+    model: Pool | None = None
+
+
+class Nodes:
+    """Nodes, what pods use of them, and the pools. Pods may be known before their node and after it."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._used: dict[str, Amounts] = {}
+        self._pools: dict[PoolKey, _PoolState] = {}
+        self._model: tuple[Pool, ...] | None = None
+        self.total_allocatable = NOTHING
+        self.total_used = NOTHING
+        self.ready_count = 0
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def names(self) -> set[str]:
+        return set(self._nodes)
+
+    def put(self, node: Node) -> bool:
+        """True when anything that matters changed: heartbeats do not."""
+        old = self._nodes.get(node.name)
+        if old == node:
+            return False
+        if old is not None:
+            self.remove(old.name)
+        self._nodes[node.name] = node
+        self.ready_count += node.ready
+        self.total_allocatable = self.total_allocatable.plus(node.allocatable)
+        if node.usable:
+            self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
+        return True
+
+    def remove(self, name: str) -> bool:
+        node = self._nodes.pop(name, None)
+        if node is None:
+            return False
+        self.ready_count -= node.ready
+        self.total_allocatable = self.total_allocatable.minus(node.allocatable)
+        if node.usable:
+            self._move(node, node.offers(self._used.get(name, NOTHING)), None)
+        return True
+
+    def use(self, name: str, requests: Amounts, sign: int) -> None:
+        """A pod with these requests is on the node now (sign 1), or no longer (sign -1)."""
+        before = self._used.get(name, NOTHING)
+        after = before.plus(requests, sign)
+        if after.items_:
+            self._used[name] = after
+        else:
+            self._used.pop(name, None)
+        self.total_used = self.total_used.plus(requests, sign)
+        node = self._nodes.get(name)
+        if node is not None and node.usable:
+            self._move(node, node.offers(before), node.offers(after))
+
+    def _move(self, node: Node, old: Amounts | None, new: Amounts | None) -> None:
+        if old == new:
+            return
+        pool = self._pools.setdefault(node.pool, _PoolState())
+        if old is None:
+            pool.allocatable[node.allocatable] += 1
+        else:
+            pool.free[old] -= 1
+            if not pool.free[old]:
+                del pool.free[old]
+        if new is None:
+            pool.allocatable[node.allocatable] -= 1
+            if not pool.allocatable[node.allocatable]:
+                del pool.allocatable[node.allocatable]
+        else:
+            pool.free[new] += 1
+        pool.model = None
+        if not pool.free:
+            del self._pools[node.pool]
+        self._model = None
+
+    def pools(self) -> tuple[Pool, ...]:
+        """For the decider, in a fixed order; the same object until something changes."""
+        if self._model is None:
+            self._model = tuple(self._pool(key) for key in sorted(self._pools, key=_order))
+        return self._model
+
+    def _pool(self, key: PoolKey) -> Pool:
+        state = self._pools[key]
+        if state.model is None:
+            labels, taints, domain = key
+            free = tuple(sorted(state.free.items(), key=lambda entry: entry[0].items_))
+            most: dict[str, int] = {}
+            for vector in state.allocatable:
+                for name, amount in vector.items_:
+                    most[name] = max(most.get(name, 0), amount)
+            state.model = Pool(labels, taints, domain, free, Amounts.of(most))
+        return state.model
+
+
+def _order(key: PoolKey) -> tuple[object, ...]:
+    labels, taints, domain = key
+    return labels, tuple((t.key, t.value, t.effect) for t in taints), domain
