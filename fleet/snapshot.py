@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from fleet.model.member import Member
-from fleet.model.unit import Unit
+from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import QuotaTree
 
 
@@ -20,6 +20,21 @@ class Config:
 
 
 @dataclass(frozen=True, slots=True)
+class Changes:
+    """What happened since a snapshot. `tree` and `config` count only when `new_tree` and `new_config` say so, since
+    None is a tree that may be meant. Removing what is not there changes nothing."""
+
+    put_units: tuple[Unit, ...] = ()
+    removed_units: tuple[str, ...] = ()
+    put_members: tuple[Member, ...] = ()
+    removed_members: tuple[str, ...] = ()
+    tree: QuotaTree | None = None
+    new_tree: bool = False
+    config: Config = Config()
+    new_config: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """`tree` None: no quota applies and units with a leaf wait for NoQueue. Units are keyed by id, members by name."""
 
@@ -27,3 +42,44 @@ class Snapshot:
     units: Mapping[str, Unit] = field(default_factory=dict)
     members: Mapping[str, Member] = field(default_factory=dict)
     config: Config = Config()
+
+    @staticmethod
+    def of(units: Iterable[Unit] = (), members: Iterable[Member] = (), tree: QuotaTree | None = None) -> Snapshot:
+        return Snapshot(tree, {unit.id: unit for unit in units}, {member.name: member for member in members})
+
+    def apply(self, changes: Changes) -> Snapshot:
+        """The snapshot after the changes; this one stays as it is. Removals count before puts."""
+        units, members = self.units, self.members
+        if changes.put_units or changes.removed_units:
+            gone = set(changes.removed_units)
+            units = {key: unit for key, unit in units.items() if key not in gone}
+            units.update((unit.id, unit) for unit in changes.put_units)
+        if changes.put_members or changes.removed_members:
+            members = {name: member for name, member in members.items() if name not in set(changes.removed_members)}
+            members.update((member.name, member) for member in changes.put_members)
+        return replace(
+            self,
+            units=units,
+            members=members,
+            tree=changes.tree if changes.new_tree else self.tree,
+            config=changes.config if changes.new_config else self.config,
+        )
+
+    def problems(self) -> tuple[tuple[str, str], ...]:
+        """Contradictions that no decision can be made about, as (field, problem); empty for a sound snapshot. Less
+        room than nothing is no contradiction (a node may be overcommitted): nothing fits there."""
+        found: list[tuple[str, str]] = list(self.tree.problems()) if self.tree is not None else []
+        for key in sorted(self.units):
+            unit = self.units[key]
+            if unit.id != key:
+                found.append((f"units[{key}].id", f"is {unit.id!r}"))
+            if unit.phase is not Phase.WAITING and unit.member is None:
+                found.append((f"units[{key}].member", f"a unit that is {unit.phase} must name its member"))
+        for name in sorted(self.members):
+            member = self.members[name]
+            if member.name != name:
+                found.append((f"members[{name}].name", f"is {member.name!r}"))
+            for index, pool in enumerate(member.pools):
+                if any(nodes < 0 for _, nodes in pool.free):
+                    found.append((f"members[{name}].pools[{index}].free", "a number of nodes is below zero"))
+        return tuple(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fleet.model.amounts import Amounts
+from fleet.model.amounts import NOTHING, Amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Pool:
     taints: tuple[Taint, ...] = ()
     domain: str = ""
     free: tuple[tuple[Amounts, int], ...] = ()
-    allocatable: Amounts = Amounts()
+    allocatable: Amounts = NOTHING
 
 
 @dataclass(frozen=True, slots=True)

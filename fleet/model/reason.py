@@ -1,12 +1,15 @@
 """Every reason why a unit does not start, in one table: code, severity, numbers, and the one text that people see.
 
 Codes are stable: they stand in conditions, events, the CLI and REST. A reason is data; nothing compares its text.
+Amounts of resources are kept in base units beside the name of their resource, and become "1.5 CPU" or "64 GiB" only
+in the text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 
@@ -29,6 +32,118 @@ class Code(StrEnum):
     MEMBER_REFUSED = "MemberRefused"
 
 
+class Severity(StrEnum):
+    """`INFO`: goes away by itself. `WARNING`: somebody may want to act. `ERROR`: never starts unless somebody acts."""
+
+    INFO = "Info"
+    WARNING = "Warning"
+    ERROR = "Error"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the table. `text` is a template over the numbers; `numbers` names those that it cannot do without."""
+
+    severity: Severity
+    text: str
+    numbers: tuple[str, ...] = ()
+
+
+_QUOTA = ("node", "resource", "request", "used", "max", "short")
+_GAP = ("pods", "member", "short", "what")
+
+TABLE: Mapping[Code, Entry] = {
+    Code.QUOTA_EXHAUSTED: Entry(
+        Severity.INFO,
+        "quota {node} is exhausted: {resource} requested {request}, used {used}, max {max}; short by {short}."
+        " It waits for running jobs of that quota to finish.",
+        _QUOTA,
+    ),
+    Code.MAX_JOBS: Entry(
+        Severity.INFO,
+        "{node} already runs {used} of at most {max} jobs; starts when one finishes",
+        ("node", "used", "max"),
+    ),
+    Code.NO_LEAF: Entry(
+        Severity.ERROR, "{leaf} is no leaf of the quota tree: ask an administrator to add it, or use another", ("leaf",)
+    ),
+    Code.BEHIND_IN_QUEUE: Entry(
+        Severity.INFO,
+        "number {position} in queue {leaf}, which starts jobs strictly in order: waits for {head} ({why})",
+        ("position", "leaf", "head", "why"),
+    ),
+    Code.NO_MEMBER_FITS: Entry(
+        Severity.INFO,
+        "no member fits the whole gang of {pods} pods; closest is {member}: short by {short} {what}",
+        _GAP,
+    ),
+    Code.NO_MEMBER_ALLOWED: Entry(Severity.ERROR, "no member may take it: {why}", ("why",)),
+    Code.MEMBER_NOT_READY: Entry(Severity.WARNING, "no member that may take it is ready: {why}", ("why",)),
+    Code.NO_MEMBERS: Entry(Severity.WARNING, "no member cluster has joined yet; join one with `fleet join`"),
+    Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after {attempts} attempts", ("until", "attempts")),
+    Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
+    Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
+    Code.TOO_LARGE: Entry(
+        Severity.ERROR,
+        "the gang of {pods} pods is larger than any member that may take it, even an empty one;"
+        " closest is {member}: short by {short} {what}",
+        _GAP,
+    ),
+    Code.BAD_UNIT: Entry(Severity.ERROR, "{field}: {problem}", ("field", "problem")),
+    Code.LOST_TO_OTHERS: Entry(
+        Severity.INFO,
+        "the room it would fit into goes to jobs ahead of it; closest now is {member}: short by {short} {what}",
+        ("member", "short", "what"),
+    ),
+    Code.MEMBER_UNREACHABLE: Entry(
+        Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)
+    ),
+    Code.MEMBER_REFUSED: Entry(Severity.WARNING, "member {member} refused it: {message}", ("member", "message")),
+}  # fmt: skip
+
+# texts for a case of a code that deserves its own sentence
+_NEVER_IN_QUOTA = (
+    "it is larger than quota {node} allows at all: {resource} requested {request}, max {max}."
+    " It needs a smaller gang or a higher max."
+)
+_NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
+_NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
+_ALONE_IN_GAP = {
+    Code.NO_MEMBER_FITS: "no member fits the one pod; closest is {member}: short by {short} {what}",
+    Code.TOO_LARGE: "the pod is larger than any member that may take it, even an empty one;"
+    " closest is {member}: short by {short} {what}",
+}
+_AMOUNTS = ("request", "used", "max", "short", "have")
+_BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
+
+
+def _decimal(amount: int, unit: int) -> str:
+    """amount/unit with at most two decimals, never rounded to a whole number that it is not above."""
+    whole, rest = divmod(abs(amount), unit)
+    digits = f"{rest * 100 // unit:02d}".rstrip("0") if rest else ""
+    return ("-" if amount < 0 else "") + str(whole) + ("." + digits if digits else "")
+
+
+def human(amount: int, resource: str) -> str:
+    """An amount in base units as people write it: human(1500, "cpu") == "1.5"; human(2**36, "memory") == "64 GiB"."""
+    if resource == "cpu":
+        return f"{amount}m" if abs(amount) < 10 else _decimal(amount, 1000)
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for suffix, unit in _BINARY:
+            if abs(amount) >= unit:
+                return f"{_decimal(amount, unit)} {suffix}"
+        return f"{amount} B"
+    return str(amount)
+
+
+def instant(seconds: float) -> str:
+    """Epoch seconds as RFC 3339 in UTC, or the number itself where no calendar reaches."""
+    try:
+        return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return str(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why one unit waits. `numbers` holds what the text prints (node, resource, member, need, have, short, …)."""
@@ -37,6 +152,29 @@ class Reason:
     numbers: Mapping[str, str | int] = field(default_factory=dict)
 
     @property
+    def severity(self) -> Severity:
+        return TABLE[self.code].severity
+
+    @property
     def text(self) -> str:
         """One sentence for people, with the numbers and what would help."""
-        raise NotImplementedError
+        shown = dict.fromkeys(TABLE[self.code].numbers, "?") | {k: str(v) for k, v in self.numbers.items()}
+        resource = str(self.numbers.get("resource", ""))
+        for name in _AMOUNTS:
+            amount = self.numbers.get(name)
+            if isinstance(amount, int) and resource:
+                shown[name] = human(amount, resource)
+        return self._template().format_map(shown)
+
+    def _template(self) -> str:
+        request, limit = self.numbers.get("request"), self.numbers.get("max")
+        if self.code in (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS) and isinstance(limit, int):
+            if self.code is Code.MAX_JOBS and limit <= 0:
+                return _NO_JOBS_AT_ALL
+            if self.code is Code.QUOTA_EXHAUSTED and isinstance(request, int) and request > limit:
+                return _NEVER_IN_QUOTA
+        if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":
+            return _NO_TREE
+        if self.code in _ALONE_IN_GAP and self.numbers.get("pods") == 1:
+            return _ALONE_IN_GAP[self.code]
+        return TABLE[self.code].text

@@ -26,15 +26,55 @@ class QuotaNode:
 
 @dataclass(frozen=True, slots=True)
 class QuotaTree:
-    """All nodes by path; `root` is the path of the root."""
+    """All nodes by path; `root` is the path of the root. A tree that is none (see `problems`) can be made, so that it
+    can be reported; everything here ends on it all the same."""
 
     root: str
     nodes: Mapping[str, QuotaNode]
+    _leaf_by_namespace: Mapping[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        index: dict[str, str] = {}
+        for path in sorted(self.nodes):
+            node = self.nodes[path]
+            if not node.children:
+                for namespace in node.namespaces:
+                    index.setdefault(namespace, path)
+        object.__setattr__(self, "_leaf_by_namespace", index)
 
     def leaf_of(self, namespace: str) -> str | None:
         """The leaf that a namespace hangs on, or None."""
-        raise NotImplementedError
+        return self._leaf_by_namespace.get(namespace)
+
+    def is_leaf(self, path: str) -> bool:
+        return path in self.nodes and not self.nodes[path].children
 
     def ancestors(self, path: str) -> tuple[str, ...]:
-        """The node itself, its parent, …, the root."""
-        raise NotImplementedError
+        """The node itself, its parent, …, the root. Empty for a path that is not in the tree."""
+        line: list[str] = []
+        at: str | None = path
+        while at is not None and at in self.nodes and at not in line:
+            line.append(at)
+            at = self.nodes[at].parent
+        return tuple(line)
+
+    def problems(self) -> tuple[tuple[str, str], ...]:
+        """What keeps this from being a tree, as (field, problem); empty when it is one. Amounts are not judged: a
+        max below min, or below what runs, is a limit like any other."""
+        found: list[tuple[str, str]] = []
+        if self.root not in self.nodes:
+            return (("tree.root", f"{self.root!r} is not among the nodes"),)
+        for path in sorted(self.nodes):
+            node, where = self.nodes[path], f"tree.nodes[{path}]"
+            if node.path != path:
+                found.append((f"{where}.path", f"is {node.path!r}, but the node is kept under {path!r}"))
+            if (node.parent is None) != (path == self.root):
+                found.append((f"{where}.parent", "exactly the root has no parent"))
+            elif node.parent is not None and node.parent not in self.nodes:
+                found.append((f"{where}.parent", f"{node.parent!r} is not among the nodes"))
+            elif self.ancestors(path)[-1] != self.root:
+                found.append((f"{where}.parent", "leads round in a circle, not to the root"))
+            for child in node.children:
+                if child not in self.nodes or self.nodes[child].parent != path:
+                    found.append((f"{where}.children", f"{child!r} is not a node with this parent"))
+        return tuple(found)

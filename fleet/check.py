@@ -1,0 +1,205 @@
+"""The checker: refuses every plan that breaks a rule. Written from the rules, apart from the planner.
+
+It shares with the planner only what words mean (which taint a toleration covers, what a unit requests) and none of its
+arithmetic: quota is added up again from the units, and every gang is packed again onto the members' node vectors, by a
+packer of its own. That packer is exact for pods of sizes that divide each other in one resource; beyond that it tries
+largest-first, the plan's own order, and for few pods a bounded search, and refuses what it cannot pack. So a plan that
+passes is good; a plan that is refused may, rarely, have been good too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleet.model.matching import member_bars
+from fleet.model.unit import Phase, Unit
+from fleet.packer import Gang, first_unpackable
+from fleet.plan import Plan
+from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.snapshot import Snapshot
+
+
+class Rule(StrEnum):
+    UNKNOWN_UNIT = "UnknownUnit"
+    UNKNOWN_MEMBER = "UnknownMember"
+    TWICE = "PlacedTwice"
+    NOT_WAITING = "NotWaiting"
+    HELD = "Held"
+    BACK_OFF = "BackOff"
+    NO_LEAF = "NoQueue"
+    NOT_READY = "MemberNotReady"
+    POLICY = "PolicyForbids"
+    MAX = "AboveMax"
+    BLOCK_ORDER = "OutOfOrder"
+    ROOM = "DoesNotFit"
+    REASON_MISSING = "NoReason"
+    REASON_EXTRA = "ReasonForNobody"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule: the unit that breaks it ("" if none does), and what is wrong in a sentence."""
+
+    rule: Rule
+    unit: str
+    text: str
+
+
+def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
+    """Every rule that the plan breaks; empty for a plan that may be committed. Of several units that only together
+    break a limit, those later in the plan are named."""
+    found: list[Violation] = []
+    placed: dict[str, str] = {}
+    for placement in plan.placements:
+        unit = snapshot.units.get(placement.unit)
+        if unit is None:
+            found.append(Violation(Rule.UNKNOWN_UNIT, placement.unit, f"no unit {placement.unit}"))
+        elif placement.unit in placed:
+            found.append(Violation(Rule.TWICE, unit.id, f"{unit.name} is placed twice"))
+        elif placement.member not in snapshot.members:
+            found.append(Violation(Rule.UNKNOWN_MEMBER, unit.id, f"no member {placement.member}"))
+        else:
+            placed[placement.unit] = placement.member
+            found += _one(snapshot, unit, placement.member, now)
+    found += _quota(snapshot, placed)
+    found += _block_order(snapshot, placed, now)
+    found += _room(snapshot, placed)
+    found += _reasons(snapshot, plan)
+    return tuple(found)
+
+
+def _one(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Violation]:
+    """What a unit may not do whoever else is placed."""
+    if unit.phase is not Phase.WAITING:
+        yield Violation(Rule.NOT_WAITING, unit.id, f"{unit.name} is {unit.phase} already")
+    if unit.held:
+        yield Violation(Rule.HELD, unit.id, f"{unit.name} is held")
+    if unit.backoff_until is not None and unit.backoff_until > now:
+        yield Violation(Rule.BACK_OFF, unit.id, f"{unit.name} still backs off")
+    if unit.leaf is not None:
+        node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None else None
+        if node is None or node.children:
+            yield Violation(Rule.NO_LEAF, unit.id, f"{unit.leaf} is no leaf")
+    member = snapshot.members[name]
+    if not member.ready:
+        yield Violation(Rule.NOT_READY, unit.id, f"member {name} is not ready")
+    barred = member_bars(unit, member)
+    if barred:
+        yield Violation(Rule.POLICY, unit.id, f"{unit.name} may not go to {name}: {barred}")
+
+
+def _amounts(unit: Unit) -> dict[str, int]:
+    """What a unit counts for in quota: its pods' requests added up, and one job."""
+    total = {MAX_JOBS: 1}
+    for component in unit.components:
+        for name, amount in component.requests.items_:
+            if name != "pods":
+                total[name] = total.get(name, 0) + max(0, amount) * max(0, component.replicas)
+    return total
+
+
+def _line(tree: QuotaTree, leaf: str) -> list[str]:
+    """The nodes at which work of `leaf` counts."""
+    while leaf not in tree.nodes and leaf:
+        leaf = leaf.rpartition("/")[0]
+    line: list[str] = []
+    at: str | None = leaf
+    while at is not None and at in tree.nodes and at not in line:
+        line.append(at)
+        at = tree.nodes[at].parent
+    return line
+
+
+def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
+    """I3: nothing that the plan starts raises usage above max, max-jobs included, at any node from leaf to root."""
+    tree = snapshot.tree
+    if tree is None:
+        return
+    used: dict[tuple[str, str], int] = {}
+    for unit in snapshot.units.values():
+        if unit.leaf is not None and unit.phase is not Phase.WAITING:
+            for node in _line(tree, unit.leaf):
+                for name, amount in _amounts(unit).items():
+                    used[node, name] = used.get((node, name), 0) + amount
+    for key in placed:
+        unit = snapshot.units[key]
+        if unit.leaf is None or unit.phase is not Phase.WAITING:
+            continue
+        amounts, line = _amounts(unit), _line(tree, unit.leaf)
+        limits = ((node, name, limit) for node in line for name, limit in tree.nodes[node].max.items())
+        for node, name, limit in limits:
+            if amounts.get(name) and used.get((node, name), 0) + amounts[name] > limit:
+                yield Violation(Rule.MAX, key, f"{unit.name} raises {name} of {node} above {limit}")
+                break
+        for node in line:
+            for name, amount in amounts.items():
+                used[node, name] = used.get((node, name), 0) + amount
+
+
+def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
+    """In a queue with policy Block nobody starts before one ahead that could be asked (not held, not backing off)."""
+    if snapshot.tree is None:
+        return
+    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"}
+    if not strict:
+        return
+    queues: dict[str, list[Unit]] = {}
+    for unit in snapshot.units.values():
+        if unit.leaf in strict and unit.phase is Phase.WAITING:
+            queues.setdefault(unit.leaf, []).append(unit)
+    for leaf in sorted(queues):
+        queue = sorted(queues[leaf], key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
+        ahead: Unit | None = None
+        for unit in queue:
+            if unit.id in placed:
+                if ahead is not None:
+                    yield Violation(Rule.BLOCK_ORDER, unit.id, f"{unit.name} starts before {ahead.name} in {leaf}")
+            elif ahead is None and not unit.held and not (unit.backoff_until or 0) > now and _sound(unit):
+                ahead = unit
+
+
+def _sound(unit: Unit) -> bool:
+    """Whether it is a gang at all; one that is not (no pods, amounts below zero) holds nobody up."""
+    return unit.pods > 0 and all(
+        0 <= component.replicas <= 1_000_000 and all(0 <= amount <= 1 << 62 for _, amount in component.requests.items_)
+        for component in unit.components
+    )
+
+
+def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
+    """I1: each gang is packed whole onto the node vectors of its one member, beside what is coming there already."""
+    by_member: dict[str, list[Gang]] = {}
+    for key, name in placed.items():
+        unit = snapshot.units[key]
+        parts = tuple((max(0, c.replicas), c.requests, c.claim) for c in unit.components)
+        by_member.setdefault(name, []).append(Gang(key, parts))
+    if not by_member:
+        return
+    coming: dict[str, list[Gang]] = {}
+    for unit in snapshot.units.values():
+        if unit.phase is not Phase.WAITING and unit.member in by_member:
+            seen = dict(unit.visible)
+            parts = tuple(
+                (max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components
+            )
+            coming.setdefault(unit.member, []).append(Gang(unit.id, parts))
+    for name in sorted(by_member):
+        for key in first_unpackable(snapshot.members[name], coming.get(name, []), by_member[name]):
+            unit = snapshot.units[key]
+            yield Violation(Rule.ROOM, key, f"{unit.name} does not fit {name} whole")
+
+
+def _reasons(snapshot: Snapshot, plan: Plan) -> Iterable[Violation]:
+    """I9: exactly one reason for every unit that waits on, and for nobody else."""
+    started = {placement.unit for placement in plan.placements}
+    for key, unit in snapshot.units.items():
+        waits = unit.phase is Phase.WAITING and key not in started
+        if waits and key not in plan.reasons:
+            yield Violation(Rule.REASON_MISSING, "", f"{unit.name} waits without a reason")
+        elif not waits and key in plan.reasons:
+            yield Violation(Rule.REASON_EXTRA, "", f"{unit.name} has a reason but does not wait")
+    for key in plan.reasons:
+        if key not in snapshot.units:
+            yield Violation(Rule.REASON_EXTRA, "", f"a reason for {key}, which is no unit")

@@ -1,0 +1,86 @@
+"""Which nodes and members a pod or a gang may use, as Kubernetes defines it: selectors, taints, tolerations.
+
+Facts about the objects, not a policy of ours: planner and checker both read them here. Everything is total: a term
+that makes no sense (an operator nobody knows, Gt on text) matches nothing, as in kube-scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fleet.model.member import Member, Pool, Taint
+from fleet.model.unit import NodeClaim, Requirement, Toleration, Unit
+
+_REPELLING = ("NoSchedule", "NoExecute")
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration covers a taint. An empty effect covers all effects, an empty key with Exists all keys."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.operator == "Exists":
+        return not toleration.key or toleration.key == taint.key
+    return toleration.operator == "Equal" and toleration.key == taint.key and toleration.value == taint.value
+
+
+def repelled_by(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Taint | None:
+    """The first NoSchedule or NoExecute taint that no toleration covers, or None. PreferNoSchedule never repels."""
+    for taint in taints:
+        if taint.effect in _REPELLING and not any(tolerates(toleration, taint) for toleration in tolerations):
+            return taint
+    return None
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def satisfies(labels: Mapping[str, str], term: Requirement) -> bool:
+    """Whether labels satisfy one term of a required node affinity. NotIn holds, too, for a label that is absent."""
+    have = labels.get(term.key)
+    match term.operator:
+        case "In":
+            return have is not None and have in term.values
+        case "NotIn":
+            return have is None or have not in term.values
+        case "Exists":
+            return have is not None
+        case "DoesNotExist":
+            return have is None
+        case "Gt" | "Lt":
+            left = _integer(have) if have is not None else None
+            right = _integer(term.values[0]) if len(term.values) == 1 else None
+            if left is None or right is None:
+                return False
+            return left > right if term.operator == "Gt" else left < right
+        case _:
+            return False
+
+
+def pool_takes(pool: Pool, claim: NodeClaim) -> bool:
+    """Whether pods with this claim may run on the nodes of this pool: taints, node selector, required affinity."""
+    if repelled_by(pool.taints, claim.tolerations) is not None:
+        return False
+    if not claim.node_selector and not claim.affinity:
+        return True
+    labels = dict(pool.labels)
+    if any(labels.get(key) != value for key, value in claim.node_selector):
+        return False
+    return not claim.affinity or any(all(satisfies(labels, term) for term in terms) for terms in claim.affinity)
+
+
+def member_bars(unit: Unit, member: Member) -> str:
+    """Why policy keeps the unit out of this member, in a few words; "" if it does not. Readiness is not asked here."""
+    if unit.affinity_groups and not any(member.name in group.members for group in unit.affinity_groups):
+        return "not in the policy's cluster affinity"
+    taint = repelled_by(member.taints, unit.tolerations)
+    if taint is not None:
+        return f"taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect} is not tolerated"
+    if unit.needs_kind and member.kinds is not None and unit.needs_kind not in member.kinds:
+        return f"does not serve {unit.needs_kind}"
+    if member.name in unit.excluded:
+        return "the job failed there"
+    return ""

@@ -1,0 +1,116 @@
+"""The problem that a solver gets, the answer it gives, and the protocol between them.
+
+Plain numbers and tuples, so that both travel to a child process and into a record. Gangs are counted, not named: a
+*class* is a set of gangs that are equal in leaf, priority band, age bucket, shape and eligibility, and a *lane* is one
+(shape, eligibility, member). Members do not care whose gang it is, so the two are linked by sums only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class GangClass:
+    """`count` waiting gangs alike, at most `cap` of which could start at all. `weight` is the value of one in its band."""
+
+    leaf: str | None
+    band: int
+    age: int
+    shape: int
+    eligibility: int
+    count: int
+    weight: int
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Gangs of one shape and eligibility placed in one member, at most `cap`; smaller `cost` is preferred."""
+
+    shape: int
+    eligibility: int
+    member: str
+    cap: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaRow:
+    """Σ amount × admitted ≤ room, over classes by index."""
+
+    node: str
+    resource: str
+    terms: tuple[tuple[int, int], ...]  # (class, amount of one gang)
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Replicas of one part of a lane's gangs must lie in these pools of the member: Σ over pools = replicas × placed.
+
+    Needed only where a part may use several pools; `variables` are numbers of pool variables."""
+
+    lane: int
+    replicas: int
+    variables: tuple[int, ...]
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoomRow:
+    """Σ amount × variable ≤ room; terms over lanes by index, and over pool variables by index."""
+
+    name: str
+    lanes: tuple[tuple[int, int], ...]
+    spreads: tuple[tuple[int, int], ...]
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
+    link may start only when the one before it is admitted whole."""
+
+    bands: tuple[str, ...]
+    classes: tuple[GangClass, ...]
+    lanes: tuple[Lane, ...]
+    quota: tuple[QuotaRow, ...]
+    rooms: tuple[RoomRow, ...]
+    spreads: tuple[Spread, ...] = ()
+    chains: tuple[tuple[int, ...], ...] = ()
+    relative_gap: float = 0.001
+    deterministic_limit: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Solved:
+    """One stage: `bound` is proven, given the stages before it."""
+
+    name: str
+    value: int
+    bound: int
+    status: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`admitted[i]` gangs of class i, `placed[j]` gangs in lane j; both empty when there is none, and then `why` says
+    why. `why` may also stand beside an answer: it was the last word before the deadline, say."""
+
+    admitted: tuple[int, ...] = ()
+    placed: tuple[int, ...] = ()
+    stages: tuple[Solved, ...] = ()
+    why: str = ""
+
+    @property
+    def empty(self) -> bool:
+        return not self.admitted
+
+
+class Solver(Protocol):
+    """Answers a problem within `limit_s` seconds of wall-clock time, and never raises for what the problem is."""
+
+    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer: ...
