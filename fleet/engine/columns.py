@@ -1,0 +1,77 @@
+"""The cells of `kubectl get`: by JSON path for custom kinds, by a function where kubectl shows more than a field.
+
+The functions say what a kube-apiserver's own printers say, word for word, since scripts and people read them; they are
+found by the name that a kind file gives in `compute` and are in columns_{pods,others}.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.engine.columns_others import OTHERS
+from fleet.engine.columns_pods import PODS
+from fleet.engine.durations import age
+from fleet.engine.jsonpath import BadPath, find
+from fleet.engine.kind import Column, Kind
+
+COMPUTED = {**PODS, **OTHERS}
+
+_NAME = Column("Name", "string", ".metadata.name", format="name", description="Name of the object.")
+
+
+def columns_of(kind: Kind) -> tuple[Column, ...]:
+    """All columns of the kind, Name among them; a kind that says none shows its age."""
+    columns = kind.columns or (Column("Age", "date", ".metadata.creationTimestamp"),)
+    return columns if any(column.format == "name" for column in columns) else (_NAME, *columns)
+
+
+def column_definitions(kind: Kind) -> list[dict[str, Any]]:
+    """`columnDefinitions` of a Table."""
+    return [
+        {
+            "name": column.name,
+            # Dates are sent as what people read ("3m44s"); a client must not parse them.
+            "type": "string" if column.type == "date" and column.compute else column.type,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
+        }
+        for column in columns_of(kind)
+    ]
+
+
+def cells(kind: Kind, body: dict[str, Any], now: float) -> list[Any]:
+    """One row: a cell for every column; None where the object has nothing to show. `now` in epoch seconds."""
+    return [cell(column, body, now) for column in columns_of(kind)]
+
+
+def cell(column: Column, body: dict[str, Any], now: float) -> Any:
+    if column.compute:
+        return COMPUTED[column.compute](body, now)
+    try:
+        found = find(body, column.json_path)
+    except BadPath:
+        return None
+    if not found:
+        return None
+    value = found[0]
+    match column.type:
+        case "string":
+            return " ".join(_text(v) for v in found)
+        case "integer":
+            return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        case "number":
+            return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "date":
+            return age(value, now) if isinstance(value, str) else None
+    return None
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dict, list)):
+        return str(value).replace("'", '"')
+    return str(value)
