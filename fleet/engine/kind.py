@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Schema = dict[str, Any]
+Body = dict[str, Any]  # a whole object, or a part of one, as parsed JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,40 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import orjson
+
+from fleet.engine import patch as patches
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.engine.status import Cause
-from fleet.ports import Body, Clock, Ids, Selector, Store
+from fleet.engine.status import (
+    Cause,
+    StatusError,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    not_found,
+    unsupported_media_type,
+)
+from fleet.engine.write import Author, Prepared, prepare_create, prepare_delete, prepare_update
+from fleet.ports import (
+    ABSENT,
+    Body,
+    Change,
+    Clock,
+    Committed,
+    Delete,
+    Expect,
+    Ids,
+    Key,
+    Put,
+    Selector,
+    Store,
+)
+
+ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
+GENERATE_ATTEMPTS_MAX = 8  # of a generated name that is taken; then 409 AlreadyExists
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,37 +109,300 @@ class Objects:
         clock: Clock,
         ids: Ids,
         rules: dict[tuple[str, str], Rule] | None = None,  # (group, resource) -> rule
-    ) -> None: ...
+        *,
+        graceful_pods: bool = False,  # pods with a node wait for their kubelet: for simulated members
+    ) -> None:
+        self.store = store
+        self.registry = registry
+        self.clock = clock
+        self.ids = ids
+        self.rules = rules if rules is not None else {}
+        self._graceful_pods = graceful_pods
 
     # Reading: bodies are shared and must not be changed by the caller.
-    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body: ...  # or StatusError 404
+    async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body:
+        """The object, or StatusError 404."""
+        body = await self.find(kind, namespace, name, fresh=fresh)
+        if body is None:
+            raise not_found(kind.group, kind.resource, name)
+        return body
 
-    async def find(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body | None: ...
+    async def find(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body | None:
+        stored = await self.store.get(_key(kind, namespace, name), fresh=fresh)
+        return stored.body if stored is not None else None
 
-    async def list(self, kind: Kind, namespace: str | None = None, *, selector: Selector | None = None, fresh: bool = True) -> list[Body]: ...
+    async def list(
+        self, kind: Kind, namespace: str | None = None, *, selector: Selector | None = None, fresh: bool = True
+    ) -> list[Body]:
+        page = await self.store.list(kind.group, kind.resource, namespace=namespace, selector=selector, fresh=fresh)
+        return [stored.body for stored in page.items]
 
     # Writing, as clients ask for it: all the rules, admission included.
-    async def create(self, kind: Kind, namespace: str, body: Body, options: Options) -> Written: ...
+    async def create(
+        self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = False
+    ) -> Written:
+        """StatusError 409 when it exists, 404 or 403 when its namespace is missing or going, 422 when it is invalid.
+        `with_status` (for controllers): the status given is stored by the same write."""
+        await self._need_namespace(kind, namespace, body)
+        generated = not ((body.get("metadata") or {}).get("name"))
+        for attempt in range(GENERATE_ATTEMPTS_MAX):
+            prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
+            new = prepared.body
+            name = new["metadata"]["name"]
+            await self._admit(kind, "CREATE", "", namespace, name, new, None, options)
+            if options.dry_run:
+                if await self.store.get(_key(kind, namespace, name)) is not None:
+                    raise already_exists(kind.group, kind.resource, name)
+                return Written(new, created=True, warnings=prepared.warnings)
+            outcome = await self.store.commit([Put(_key(kind, namespace, name), new, ABSENT)], epoch=options.epoch)
+            if isinstance(outcome, Committed):
+                return Written(outcome.stored[0].body, created=True, warnings=prepared.warnings)
+            if not generated or attempt == GENERATE_ATTEMPTS_MAX - 1:
+                raise already_exists(kind.group, kind.resource, name)
+        raise AssertionError("the last attempt returns or raises")
 
-    async def update(self, kind: Kind, namespace: str, name: str, body: Body, options: Options, subresource: str = "") -> Written: ...
+    async def update(
+        self, kind: Kind, namespace: str, name: str, body: Body, options: Options, subresource: str = ""
+    ) -> Written:
+        """Replace the object, or its status. With metadata.resourceVersion a changed object is a 409 Conflict."""
+
+        def make(old: Body) -> Prepared:
+            return self._prepare_update(kind, old, _private(body), options, subresource)
+
+        given = (body.get("metadata") or {}) if isinstance(body, dict) else {}
+        if isinstance(given, dict) and given.get("name") and given["name"] != name:
+            raise bad_request(f"the name of the object ({given['name']}) does not match the name on the URL ({name})")
+        return await self._rewrite(kind, namespace, name, make, options, subresource)
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, patch_type: str, options: Options, subresource: str = "",
-    ) -> Written:
+    ) -> Written:  # fmt: skip
         """`patch_type` is the media type: application/{json-patch+json,merge-patch+json,strategic-merge-patch+json,
-        apply-patch+yaml}; `patch` is the parsed body."""
-        ...
+        apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""
+        match patch_type:
+            case patches.JSON:
+                change = patches.json_patch
+            case patches.MERGE:
+                change = patches.merge_patch
+            case _:
+                raise unsupported_media_type(
+                    f"the body of the request was in an unknown format - accepted media types include: {_accepted(kind)}"
+                )
 
-    async def delete(self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None) -> Written: ...
+        def make(old: Body) -> Prepared:
+            return self._prepare_update(kind, old, _private(change(old, patch)), options, subresource)
+
+        return await self._rewrite(kind, namespace, name, make, options, subresource)
+
+    async def delete(
+        self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
+    ) -> Written:
+        """`deleted` when it is gone; otherwise the body says that it is going, and what holds it."""
+        key = _key(kind, namespace, name)
+        admitted = False
+        for _ in range(ATTEMPTS_MAX):
+            stored = await self.store.get(key)
+            if stored is None:
+                raise not_found(kind.group, kind.resource, name)
+            prepared = prepare_delete(
+                kind, stored.body, delete_options, now=self.clock.now(), graceful=self._graceful_pods
+            )
+            if not admitted:
+                await self._admit(kind, "DELETE", "", namespace, name, None, stored.body, options)
+                admitted = True
+            if options.dry_run or prepared.body is stored.body and not prepared.finished:
+                return Written(prepared.body, deleted=prepared.finished)
+            expect = Expect(revision=stored.revision)
+            write = Delete(key, expect) if prepared.finished else Put(key, prepared.body, expect)
+            outcome = await self.store.commit([write], epoch=options.epoch)
+            if isinstance(outcome, Committed):
+                return Written(outcome.stored[0].body, deleted=prepared.finished)
+        raise conflict(kind.group, kind.resource, name)
+
+    async def delete_collection(
+        self, kind: Kind, namespace: str | None, options: Options, *,
+        selector: Selector | None = None, delete_options: Body | None = None,
+    ) -> Sequence[Body]:  # fmt: skip
+        """DELETE on a collection: each object by itself; what goes meanwhile is no error. Returns what was found."""
+        found = await self.list(kind, namespace, selector=selector)
+        for body in found:
+            metadata = body["metadata"]
+            try:
+                await self.delete(kind, metadata.get("namespace") or "", metadata["name"], options, delete_options)
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+        return found
 
     # Writing, as controllers do it.
     async def change(
         self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
         subresource: str = "", generation: int | None = None, uid: str | None = None,
-    ) -> Body | None:
+    ) -> Body | None:  # fmt: skip
         """Read-modify-write under the writer's lock: `change` gets a private copy of the newest body. Generation and
-        managedFields are kept by the engine. None when the object is missing or (uid, generation) do not hold."""
-        ...
+        managedFields are kept by the engine. None when the object is missing or (uid, generation) do not hold.
+
+        With subresource "" everything that `change` returns is stored, status included; with "status" only the status.
+        Admission rules are not asked. Removing the last finalizer of an object that is being deleted removes it; its
+        last body is returned."""
+        write = self.prepare_change(
+            kind, namespace, name, change, options, subresource=subresource, generation=generation, uid=uid
+        )
+        if options.dry_run:
+            stored = await self.store.get(write.key)
+            if stored is None or not _holds(stored.body, generation, uid):
+                return None
+            try:
+                return write.change(_private(stored.body)) or stored.body
+            except LastFinalizer as last:
+                return last.body
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                outcome = await self.store.commit([write], epoch=options.epoch)
+            except LastFinalizer as last:
+                expect = Expect(revision=int(last.body["metadata"]["resourceVersion"]))
+                outcome = await self.store.commit([Delete(write.key, expect)], epoch=options.epoch)
+                if isinstance(outcome, Committed):
+                    return last.body
+                continue  # somebody wrote in between: ask `change` again
+            return outcome.stored[0].body if isinstance(outcome, Committed) else None
+        raise conflict(kind.group, kind.resource, name)
+
+    def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:
+        """A create as a write for `store.commit`, for several objects in one transaction. It fails the commit when the
+        object exists. Validated here (StatusError 422); neither admission rules nor the namespace are asked."""
+        prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
+        return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
+
+    def prepare_change(
+        self, kind: Kind, namespace: str, name: str, change: Callable[[Body], Body | None], options: Options, *,
+        subresource: str = "", generation: int | None = None, uid: str | None = None,
+    ) -> Change:  # fmt: skip
+        """`change` as a write for `store.commit`. Committing raises StatusError when the result is invalid, and
+        LastFinalizer when it should be removed: let `Objects.change` do that."""
+        author = Author(options.manager, subresource)
+
+        def apply(body: Body) -> Body | None:
+            old = _private(body)
+            new = change(body)
+            if new is None:
+                return None
+            prepared = prepare_update(
+                kind, old, new, author, now=self.clock.now(), field_validation="Strict", whole=not subresource
+            )
+            if prepared.body is old:
+                return None
+            if prepared.finished:
+                raise LastFinalizer(kind, old)
+            return prepared.body
+
+        return Change(_key(kind, namespace, name), apply, Expect(exists=True, generation=generation, uid=uid))
+
+    # -- inside
+
+    def _prepare_create(self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool) -> Prepared:
+        return prepare_create(
+            kind, namespace, body, Author(options.manager), now=self.clock.now(), uid=self.ids.uid(),
+            suffix=self.ids.suffix(), field_validation=options.field_validation, with_status=with_status,
+        )  # fmt: skip
+
+    def _prepare_update(self, kind: Kind, old: Body, new: Body, options: Options, subresource: str) -> Prepared:
+        return prepare_update(
+            kind, old, new, Author(options.manager, subresource), now=self.clock.now(),
+            field_validation=options.field_validation,
+        )  # fmt: skip
+
+    async def _rewrite(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        make: Callable[[Body], Prepared],
+        options: Options,
+        subresource: str,
+    ) -> Written:
+        """Read, make the new body, ask the rules, write; again when somebody else wrote meanwhile (a stale
+        resourceVersion in the request makes `make` refuse the second time)."""
+        key = _key(kind, namespace, name)
+        for _ in range(ATTEMPTS_MAX):
+            stored = await self.store.get(key)
+            if stored is None:
+                raise not_found(kind.group, kind.resource, name)
+            prepared = make(stored.body)
+            new = prepared.body
+            if new is stored.body:
+                return Written(new, warnings=prepared.warnings)
+            await self._admit(kind, "UPDATE", subresource, namespace, name, new, stored.body, options)
+            if options.dry_run:
+                return Written(new, deleted=prepared.finished, warnings=prepared.warnings)
+            expect = Expect(revision=stored.revision)
+            write = Delete(key, expect) if prepared.finished else Put(key, new, expect)
+            outcome = await self.store.commit([write], epoch=options.epoch)
+            if isinstance(outcome, Committed):
+                body = new if prepared.finished else outcome.stored[0].body
+                return Written(body, deleted=prepared.finished, warnings=prepared.warnings)
+        raise conflict(kind.group, kind.resource, name)
+
+    async def _admit(
+        self, kind: Kind, operation: str, subresource: str, namespace: str, name: str, new: Body | None,
+        old: Body | None, options: Options,
+    ) -> None:  # fmt: skip
+        rule = self.rules.get((kind.group, kind.resource))
+        if rule is None:
+            return
+        review = Review(operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run)
+        causes = await rule(review, self)
+        if causes:
+            raise invalid(kind.group, kind.kind, name, causes)
+
+    async def _need_namespace(self, kind: Kind, namespace: str, body: Body) -> None:
+        if not kind.namespaced:
+            return
+        stored = self.store.peek(Key("", "namespaces", "", namespace))
+        if stored is None:
+            stored = await self.store.get(Key("", "namespaces", "", namespace))
+        if stored is None:
+            raise not_found("", "namespaces", namespace)
+        if stored.body["metadata"].get("deletionTimestamp"):
+            name = (body.get("metadata") or {}).get("name") or ""
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            error = forbidden(kind.group, kind.resource, name, why)
+            error.causes = (
+                Cause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating"),
+            )
+            raise error
+
+
+class LastFinalizer(StatusError):
+    """A change removed the last finalizer of an object that is being deleted: it is to be removed, not written."""
+
+    def __init__(self, kind: Kind, body: Body) -> None:
+        name = body["metadata"]["name"]
+        super().__init__(
+            409, "Conflict", f'{kind.group_resource} "{name}" has no finalizers left and must be removed by itself',
+            group=kind.group, kind=kind.resource, name=name,
+        )  # fmt: skip
+        self.body = body
+
+
+def _key(kind: Kind, namespace: str, name: str) -> Key:
+    return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
+
+
+def _private(body: Body) -> Body:
+    """A copy that shares nothing with what the store or the caller holds."""
+    copied: Body = orjson.loads(orjson.dumps(body))
+    return copied
+
+
+def _holds(body: Body, generation: int | None, uid: str | None) -> bool:
+    metadata = body["metadata"]
+    return (generation is None or metadata.get("generation") == generation) and (uid is None or metadata["uid"] == uid)
+
+
+def _accepted(kind: Kind) -> str:
+    types = [patches.JSON, patches.MERGE, *([patches.STRATEGIC] if kind.builtin else []), patches.APPLY]
+    return ", ".join(types)
 
 
 Handler = Callable[[Body], Awaitable[None]]

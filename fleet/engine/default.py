@@ -1,0 +1,45 @@
+"""Defaulting from the schema: absent fields, and nulls where the field cannot be null, take the schema's default."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from fleet.engine.schema import Node
+
+
+def default(node: Node, value: Any) -> None:
+    """Fill defaults into `value` in place, from the outside in, so that defaults of a defaulted object apply too.
+
+    A null for a field that is not nullable and has no default is removed, as a kube-apiserver does.
+    """
+    if value.__class__ is dict:
+        for key in node.own_defaults:
+            if value.get(key) is None:
+                child = node.child(key)
+                assert child is not None
+                if key not in value or not child.nullable:
+                    value[key] = copy.deepcopy(child.default)
+        if node.open:
+            return
+        dead: list[str] | None = None
+        for key, inner in value.items():
+            if inner.__class__ is dict or inner.__class__ is list:
+                child = node.child(key)
+                if child is not None:
+                    default(child, inner)
+            elif inner is None:
+                child = node.child(key)
+                if child is not None and not child.nullable and not child.open:
+                    dead = dead or []
+                    dead.append(key)
+        if dead is not None:
+            for key in dead:
+                del value[key]
+    elif value.__class__ is list:
+        items = node.items
+        if items is None or items.open:
+            return
+        for inner in value:
+            if inner.__class__ is dict or inner.__class__ is list:
+                default(items, inner)

@@ -1,0 +1,183 @@
+"""What must hold of `metadata`, worded as a kube-apiserver words it."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from fleet.engine.kind import Body, Kind
+from fleet.engine.status import Cause
+from fleet.engine.validate import shown
+
+ANNOTATIONS_BYTES_MAX = 256 * 1024
+GENERATED_PREFIX_MAX = 58  # of 63, five are the suffix
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
+_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
+_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
+
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
+    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+_QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+def is_label(text: str) -> list[str]:
+    """What keeps `text` from being a DNS-1123 label; empty when nothing does."""
+    found = [] if len(text) <= 63 else ["must be no more than 63 bytes"]
+    return found if _LABEL.match(text) else [*found, _LABEL_TEXT]
+
+
+def is_subdomain(text: str) -> list[str]:
+    found = [] if len(text) <= 253 else ["must be no more than 253 bytes"]
+    return found if _SUBDOMAIN.match(text) else [*found, _SUBDOMAIN_TEXT]
+
+
+def is_path_segment(text: str) -> list[str]:
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{c}'" for c in "/%" if c in text]
+
+
+@lru_cache(maxsize=8192)
+def is_qualified_name(text: str) -> tuple[str, ...]:
+    """Of label and annotation keys: an optional DNS prefix and `/`, then at most 63 characters."""
+    parts = text.split("/")
+    found: list[str] = []
+    name = parts[-1]
+    if len(parts) > 2:
+        return (
+            f"a qualified name {_QUALIFIED_TEXT[10:]} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
+        )
+    if len(parts) == 2:
+        if not parts[0]:
+            found.append("prefix part must be non-empty")
+        else:
+            found.extend(f"prefix part {text}" for text in is_subdomain(parts[0]))
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    if not _QUALIFIED.match(name):
+        found.append(_QUALIFIED_TEXT)
+    return tuple(found)
+
+
+@lru_cache(maxsize=8192)
+def is_label_value(text: str) -> tuple[str, ...]:
+    found = () if len(text) <= 63 else ("must be no more than 63 bytes",)
+    return found if _VALUE.match(text) else (*found, _VALUE_TEXT)
+
+
+def name_problems(kind: Kind, name: str) -> list[str]:
+    if kind.builtin:
+        if kind.group == "rbac.authorization.k8s.io":
+            return is_path_segment(name)
+        if kind.group == "" and kind.resource in ("namespaces", "services"):
+            return is_label(name)
+    return is_subdomain(name)
+
+
+def check(kind: Kind, metadata: Body) -> list[Cause]:
+    """Everything that is wrong with the metadata of a new or changed object."""
+    causes: list[Cause] = []
+    name = metadata.get("name") or ""
+    prefix = metadata.get("generateName") or ""
+    if prefix:
+        base = prefix[:-1] + "a" if prefix.endswith("-") else prefix
+        causes.extend(
+            Cause("metadata.generateName", f"Invalid value: {shown(prefix)}: {text}")
+            for text in name_problems(kind, base)
+        )
+    if not name:
+        causes.append(Cause("metadata.name", "Required value: name or generateName is required", "FieldValueRequired"))
+    else:
+        causes.extend(Cause("metadata.name", f"Invalid value: {shown(name)}: {t}") for t in name_problems(kind, name))
+    labels = metadata.get("labels")
+    if labels:
+        for key, value in labels.items():
+            causes.extend(Cause("metadata.labels", f"Invalid value: {shown(key)}: {t}") for t in is_qualified_name(key))
+            if value.__class__ is str:
+                causes.extend(
+                    Cause("metadata.labels", f"Invalid value: {shown(value)}: {t}") for t in is_label_value(value)
+                )
+    annotations = metadata.get("annotations")
+    if annotations:
+        total = 0
+        for key, value in annotations.items():
+            texts = is_qualified_name(key.lower())
+            causes.extend(Cause("metadata.annotations", f"Invalid value: {shown(key)}: {t}") for t in texts)
+            total += len(key) + (len(value) if value.__class__ is str else 0)
+        if total > ANNOTATIONS_BYTES_MAX:
+            text = f"Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"
+            causes.append(Cause("metadata.annotations", text, "FieldValueTooLong"))
+    if metadata.get("ownerReferences"):
+        _check_owners(metadata["ownerReferences"], causes)
+    for finalizer in metadata.get("finalizers") or ():
+        if finalizer.__class__ is str:
+            texts = is_qualified_name(finalizer)
+            causes.extend(Cause("metadata.finalizers", f"Invalid value: {shown(finalizer)}: {t}") for t in texts)
+    return causes
+
+
+def _check_owners(owners: list[Any], causes: list[Cause]) -> None:
+    controller = ""
+    for owner in owners:
+        if owner.__class__ is not dict:
+            continue
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                text = "version must not be empty" if key == "apiVersion" else "must not be empty"
+                causes.append(Cause(f"metadata.ownerReferences.{key}", f'Invalid value: "": {text}'))
+        if owner.get("controller"):
+            this = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                text = f'Only one reference can have Controller set to true. Found "true" in references for {controller} and {this}'
+                causes.append(Cause("metadata.ownerReferences", f"Invalid value: {shown(owners)}: {text}"))
+            controller = this
+
+
+def carry_over(old: Body, new: Body) -> list[Cause]:
+    """Keep in `new` what a writer cannot change, and name what it tried to. Both are metadata; `new` is changed."""
+    causes: list[Cause] = []
+    new.pop("selfLink", None)
+    for key in ("uid", "creationTimestamp"):
+        if not new.get(key):
+            _copy(old, new, key)
+    for key in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        _copy(old, new, key)
+    for key in ("name", "namespace", "uid", "creationTimestamp"):
+        if (new.get(key) or "") != (old.get(key) or ""):
+            causes.append(Cause(f"metadata.{key}", f"Invalid value: {shown(new.get(key) or '')}: field is immutable"))
+    if old.get("deletionTimestamp"):
+        before = set(old.get("finalizers") or ())
+        added = [f for f in new.get("finalizers") or () if f not in before]
+        if added:
+            text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
+            listed = "[]string{" + ", ".join(shown(f) for f in added) + "}"
+            causes.append(Cause("metadata.finalizers", text + listed, "FieldValueForbidden"))
+    return causes
+
+
+def _copy(source: Body, target: Body, key: str) -> None:
+    if source.get(key) is None:
+        target.pop(key, None)
+    else:
+        target[key] = source[key]

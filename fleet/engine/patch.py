@@ -1,0 +1,78 @@
+"""JSON patch (RFC 6902) and merge patch (RFC 7386), with refusals as a kube-apiserver gives them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import jsonpatch
+import jsonpointer
+
+from fleet.engine.kind import Body
+from fleet.engine.status import StatusError, bad_request
+
+JSON = "application/json-patch+json"
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+OPERATIONS_MAX = 10_000
+
+
+def json_patch(body: Body, patch: Any) -> Body:
+    """A new body. A patch that is not one is a 400; one that does not fit the body is a 422."""
+    if not isinstance(patch, list):
+        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+    if len(patch) > OPERATIONS_MAX:
+        text = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}"
+        raise StatusError(413, "RequestEntityTooLarge", text)
+    try:
+        parsed = jsonpatch.JsonPatch(patch)
+    except (jsonpatch.InvalidJsonPatch, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    try:
+        result = parsed.apply(copy.deepcopy(body))
+    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError) as error:
+        raise StatusError(
+            422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
+        ) from error
+    if not isinstance(result, dict):
+        raise bad_request("the patch leaves no object")
+    return result
+
+
+def merge_patch(body: Body, patch: Any) -> Body:
+    """A new body that shares the parts of `body` that the patch does not touch."""
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a merge patch of an object is an object")
+    merged = merge(body, patch)
+    assert isinstance(merged, dict)
+    return merged
+
+
+def merge(value: Any, patch: Any) -> Any:
+    """RFC 7386: null removes, objects merge, all else replaces."""
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(value) if isinstance(value, dict) else {}
+    for key, part in patch.items():
+        if part is None:
+            out.pop(key, None)
+        else:
+            out[key] = merge(out.get(key), part)
+    return out
+
+
+def difference(old: Any, new: Any) -> Any:
+    """The smallest merge patch from `old` to `new`; {} when they are equal. Nulls inside `new` cannot be expressed."""
+    out: dict[str, Any] = {}
+    for key in old.keys() - new.keys():
+        out[key] = None
+    for key, value in new.items():
+        before = old.get(key)
+        if key not in old:
+            out[key] = value
+        elif before != value or before.__class__ is not value.__class__:
+            both = isinstance(before, dict) and isinstance(value, dict)
+            out[key] = difference(before, value) if both else value
+    return out

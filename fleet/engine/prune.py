@@ -1,0 +1,38 @@
+"""Pruning: what a schema does not know goes, and is named for those who asked to be told (fieldValidation)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.engine.schema import Node
+
+
+def prune(node: Node, value: Any, path: str, unknown: list[str]) -> None:
+    """Remove unknown fields from `value` in place; the path of each is added to `unknown`.
+
+    Values of another type than the schema says are left alone: validation names them.
+    """
+    if value.__class__ is dict:
+        if node.open:
+            return
+        dead: list[str] | None = None
+        child_of = node.child
+        for key, inner in value.items():
+            child = child_of(key)
+            if child is None:
+                if not node.preserve:
+                    dead = dead or []
+                    dead.append(key)
+            elif inner.__class__ is dict or inner.__class__ is list:
+                prune(child, inner, f"{path}.{key}" if path else key, unknown)
+        if dead is not None:
+            for key in dead:
+                del value[key]
+                unknown.append(f"{path}.{key}" if path else key)
+    elif value.__class__ is list:
+        items = node.items
+        if items is None or items.open:
+            return
+        for index, inner in enumerate(value):
+            if inner.__class__ is dict or inner.__class__ is list:
+                prune(items, inner, f"{path}[{index}]", unknown)

@@ -1,0 +1,230 @@
+"""Structural OpenAPI v3 schemas, compiled once into nodes that the passes over an object can walk fast.
+
+A raw schema answers "what is known of this field" with a dozen dictionary look-ups at every step, and a pod template
+has some two thousand fields. A `Node` holds the answers as attributes, along with flags ("nothing below has a
+default") that let a pass skip whole subtrees. Compiling is lazy below the root, so that schemas may be large and may
+refer to themselves, and it is remembered per schema dictionary: nobody may change a schema once a kind carries it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from fleet.engine.kind import Kind, Schema
+from fleet.engine.rules import Rule, compile_rule
+
+_CACHE_MAX = 4096
+
+_TYPES: dict[str, frozenset[type]] = {
+    "object": frozenset({dict}),
+    "array": frozenset({list}),
+    "string": frozenset({str}),
+    "integer": frozenset({int}),
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+}
+
+_STRING: Schema = {"type": "string"}
+_STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
+
+META_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {
+        "name": _STRING,
+        "generateName": _STRING,
+        "namespace": _STRING,
+        "selfLink": _STRING,
+        "uid": _STRING,
+        "resourceVersion": _STRING,
+        "generation": {"type": "integer"},
+        "creationTimestamp": {"type": "string", "format": "date-time"},
+        "deletionTimestamp": {"type": "string", "format": "date-time"},
+        "deletionGracePeriodSeconds": {"type": "integer"},
+        "labels": _STRINGS,
+        "annotations": _STRINGS,
+        "ownerReferences": {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["uid"],
+            "x-kubernetes-patch-strategy": "merge",
+            "x-kubernetes-patch-merge-key": "uid",
+            "items": {
+                "type": "object",
+                "x-kubernetes-map-type": "atomic",
+                "properties": {
+                    "apiVersion": _STRING,
+                    "kind": _STRING,
+                    "name": _STRING,
+                    "uid": _STRING,
+                    "controller": {"type": "boolean"},
+                    "blockOwnerDeletion": {"type": "boolean"},
+                },
+            },
+        },
+        "finalizers": {
+            "type": "array",
+            "items": _STRING,
+            "x-kubernetes-list-type": "set",
+            "x-kubernetes-patch-strategy": "merge",
+        },
+        "managedFields": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "manager": _STRING,
+                    "operation": _STRING,
+                    "apiVersion": _STRING,
+                    "time": {"type": "string", "format": "date-time"},
+                    "fieldsType": _STRING,
+                    "fieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "subresource": _STRING,
+                },
+            },
+        },
+    },
+}
+
+
+def _pattern(text: str | None) -> re.Pattern[str] | None:
+    """Go's RE2 patterns that Python spells the same are taken as they are; one that Python cannot read checks nothing."""
+    if text is None:
+        return None
+    try:
+        return re.compile(text.replace(r"\z", r"\Z"))
+    except re.error:
+        return None
+
+
+class Node:
+    """What a schema says of one place in an object. Children are compiled when first asked for."""
+
+    __slots__ = (
+        "_additional", "builtin", "_items", "_props", "_raw_props", "all_of", "any_of", "atomic", "default", "enum",
+        "exclusive_max", "exclusive_min", "format", "has_default", "int_or_string", "known", "list_map_keys",
+        "list_type", "max_items", "max_length", "max_properties", "maximum", "merge_key", "min_items", "min_length",
+        "min_properties", "minimum", "multiple_of", "negated", "nullable", "one_of", "open", "own_defaults",
+        "patch_strategy", "pattern", "pattern_text", "preserve", "raw", "required", "rules", "type", "types", "unique",
+    )  # fmt: skip
+
+    def __init__(self, raw: Schema, builtin: bool, root: bool = False) -> None:
+        self.raw = raw
+        self.builtin = builtin
+        get = raw.get
+        self.type: str = get("type", "")
+        self.int_or_string = bool(get("x-kubernetes-int-or-string")) or get("format") == "int-or-string"
+        if self.int_or_string:
+            self.type = ""
+        self.types = _TYPES.get(self.type)
+        self.nullable = bool(get("nullable"))
+        self._raw_props: dict[str, Schema] = dict(get("properties") or {})
+        if root or get("x-kubernetes-embedded-resource"):
+            self._raw_props |= {"apiVersion": _STRING, "kind": _STRING, "metadata": META_SCHEMA}
+        self._props: dict[str, Node] = {}
+        additional = get("additionalProperties")
+        self.preserve = bool(get("x-kubernetes-preserve-unknown-fields")) or additional is True
+        bare = not self._raw_props and not isinstance(additional, dict)
+        if bare and (builtin or not raw) and self.type in ("object", ""):
+            self.preserve = True  # RawExtension, FieldsV1 and JSON among the built-in types say no more than that
+        self._additional: Any = additional if isinstance(additional, dict) else None
+        self._items: Any = get("items")
+        self.known = bool(self._raw_props)
+        # Nothing to prune, default or look into: free-form content, or a scalar.
+        self.open = self.preserve and bare and not self._items
+        self.default = get("default")
+        self.has_default = "default" in raw
+        self.own_defaults: tuple[str, ...] = tuple(k for k, s in self._raw_props.items() if "default" in s)
+        self.required: tuple[str, ...] = tuple(get("required") or ())
+        enum = get("enum")
+        self.enum: list[Any] | None = list(enum) if enum else None
+        self.pattern_text: str | None = get("pattern")
+        self.pattern = _pattern(self.pattern_text)
+        self.format: str = get("format") or ""
+        self.minimum = get("minimum")
+        self.maximum = get("maximum")
+        self.exclusive_min = bool(get("exclusiveMinimum"))
+        self.exclusive_max = bool(get("exclusiveMaximum"))
+        self.multiple_of = get("multipleOf")
+        self.min_length = get("minLength")
+        self.max_length = get("maxLength")
+        self.min_items = get("minItems")
+        self.max_items = get("maxItems")
+        self.min_properties = get("minProperties")
+        self.max_properties = get("maxProperties")
+        self.unique = bool(get("uniqueItems"))
+        self.list_type: str = get("x-kubernetes-list-type") or "atomic"
+        self.list_map_keys: tuple[str, ...] = tuple(get("x-kubernetes-list-map-keys") or ())
+        self.atomic = get("x-kubernetes-map-type") == "atomic"
+        self.patch_strategy: frozenset[str] = frozenset((get("x-kubernetes-patch-strategy") or "").split(",")) - {""}
+        self.merge_key: str = get("x-kubernetes-patch-merge-key") or ""
+        self.one_of = tuple(Node(s, True) for s in get("oneOf") or ()) if not self.int_or_string else ()
+        self.any_of = tuple(Node(s, True) for s in get("anyOf") or ()) if not self.int_or_string else ()
+        self.all_of = tuple(Node(s, True) for s in get("allOf") or ()) if not self.int_or_string else ()
+        self.negated = Node(get("not") or {}, True) if "not" in raw else None
+        self.rules: tuple[Rule, ...] = tuple(compile_rule(r) for r in get("x-kubernetes-validations") or ())
+
+    def child(self, key: str) -> Node | None:
+        """The node of a field or map key; None when the schema does not know it."""
+        node = self._props.get(key)
+        if node is not None:
+            return node
+        raw = self._raw_props.get(key)
+        if raw is not None:
+            node = self._props[key] = Node(raw, self.builtin or raw is META_SCHEMA)
+            return node
+        return self.additional
+
+    def is_field(self, key: str) -> bool:
+        """Is the key a declared field, rather than the key of a map?"""
+        return key in self._raw_props
+
+    @property
+    def additional(self) -> Node | None:
+        found = self._additional
+        if found is None or found.__class__ is Node:
+            return found
+        node = self._additional = Node(found, self.builtin)
+        return node
+
+    @property
+    def items(self) -> Node | None:
+        found = self._items
+        if found is None or found.__class__ is Node:
+            return found
+        node = self._items = Node(found, self.builtin)
+        return node
+
+    def fields(self) -> Iterator[tuple[str, Node]]:
+        for key in self._raw_props:
+            node = self.child(key)
+            assert node is not None
+            yield key, node
+
+    @property
+    def associative(self) -> bool:
+        """A list whose items have an identity: a map list or a set."""
+        return self.list_type == "set" or (self.list_type == "map" and bool(self.list_map_keys))
+
+
+ANYTHING = Node({"x-kubernetes-preserve-unknown-fields": True}, True)
+META = Node(META_SCHEMA, True)
+
+_cache: dict[tuple[int, bool], tuple[Schema, Node]] = {}
+_SCHEMALESS: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def compiled(kind: Kind) -> Node:
+    """The root node of a kind's schema; `apiVersion`, `kind` and `metadata` are always those of every object."""
+    schema = kind.schema if kind.schema is not None else _SCHEMALESS
+    key = (id(schema), kind.builtin)
+    found = _cache.get(key)
+    # The entry holds the schema, so its id cannot be given to another one while the entry lives.
+    if found is not None:
+        return found[1]
+    node = Node(schema, kind.builtin, root=True)
+    if len(_cache) >= _CACHE_MAX:
+        _cache.pop(next(iter(_cache)))
+    _cache[key] = (schema, node)
+    return node

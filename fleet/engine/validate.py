@@ -1,0 +1,282 @@
+"""Validation against the schema, with every refusal worded as a kube-apiserver words it.
+
+Users and their tools match on these texts, so the wording is a contract; the tables in tests/engine hold it. Rules in
+CEL run only on objects that the schema accepts, since they may assume its types.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from fleet.engine.rules import evaluate
+from fleet.engine.schema import Node
+from fleet.engine.status import Cause
+
+RULES_NOT_CHECKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+_DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
+_DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
+
+
+def validate(node: Node, value: Any, old: Any = None) -> list[Cause]:
+    """Everything that is wrong with an object. `old` is its stored state, for rules about transitions."""
+    causes: list[Cause] = []
+    _check(node, value, "", causes)
+    _lists(node, value, "", causes)
+    if causes:
+        if _speaks(node, value):
+            causes.append(Cause("<nil>", f'Invalid value: "": {RULES_NOT_CHECKED}'))
+        return causes
+    _rules(node, value, old, old is not None, "", causes)
+    return causes
+
+
+def shown(value: Any) -> str:
+    """A value as the field errors of Kubernetes print it."""
+    if value is None:
+        return '"null"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int | float):
+        return str(value)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+
+
+def _type_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
+    got = _type_name(value)
+    return Cause(
+        path, f'Invalid value: "{got}": {path} in body must be of type {wanted}: "{got}"', "FieldValueTypeInvalid"
+    )
+
+
+def _invalid(path: str, value: Any, text: str) -> Cause:
+    return Cause(path, f"Invalid value: {shown(value)}: {path} in body {text}")
+
+
+def _check(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+    cls = value.__class__
+    if value is None:
+        if not node.nullable and (node.type or node.int_or_string):
+            causes.append(_wrong_type(path, node.type or "integer,string", value))
+        return
+    types = node.types
+    if types is not None and cls not in types:
+        integral = cls is float and node.type == "integer" and value.is_integer()
+        quantity = (
+            node.builtin and node.type == "string" and cls in (int, float)
+        )  # quantities may be written as numbers
+        if not integral and not (quantity and node.format != "date-time"):
+            causes.append(_wrong_type(path, node.type, value))
+            return
+    elif node.int_or_string and cls is not int and cls is not str:
+        causes.append(_wrong_type(path, "integer,string", value))
+        return
+    if node.enum is not None and value not in node.enum:
+        supported = ", ".join(shown(v if isinstance(v, str) else json.dumps(v)) for v in node.enum)
+        causes.append(
+            Cause(path, f"Unsupported value: {shown(value)}: supported values: {supported}", "FieldValueNotSupported")
+        )
+    if cls is dict:
+        _check_object(node, value, path, causes)
+    elif cls is list:
+        _check_array(node, value, path, causes)
+    elif cls is str:
+        _check_string(node, value, path, causes)
+    elif cls is not bool:
+        _check_number(node, value, path, causes)
+    if node.all_of or node.any_of or node.one_of or node.negated is not None:
+        _check_combined(node, value, path, causes)
+
+
+def _check_object(node: Node, value: dict[str, Any], path: str, causes: list[Cause]) -> None:
+    for key in node.required:
+        if key not in value:
+            causes.append(Cause(f"{path}.{key}" if path else key, "Required value", "FieldValueRequired"))
+    if node.max_properties is not None and len(value) > node.max_properties:
+        causes.append(_too_many(path, len(value), node.max_properties))
+    if node.min_properties is not None and len(value) < node.min_properties:
+        causes.append(_invalid(path, value, f"should have at least {node.min_properties} properties"))
+    if node.open:
+        return
+    prefix = path + "." if path else ""
+    child_of = node.child
+    for key, inner in value.items():
+        child = child_of(key)
+        if child is not None:
+            _check(child, inner, prefix + key, causes)
+
+
+def _check_array(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:
+    if node.max_items is not None and len(value) > node.max_items:
+        causes.append(_too_many(path, len(value), node.max_items))
+    if node.min_items is not None and len(value) < node.min_items:
+        causes.append(_invalid(path, value, f"should have at least {node.min_items} items"))
+    if node.unique and any(item in value[:index] for index, item in enumerate(value)):
+        causes.append(_invalid(path, value, "shouldn't contain duplicates"))
+    items = node.items
+    if items is not None:
+        for index, inner in enumerate(value):
+            _check(items, inner, f"{path}[{index}]", causes)
+
+
+def _check_string(node: Node, value: str, path: str, causes: list[Cause]) -> None:
+    if node.max_length is not None and len(value) > node.max_length:
+        causes.append(Cause(path, f"Too long: may not be more than {node.max_length} bytes", "FieldValueTooLong"))
+    if node.min_length is not None and len(value) < node.min_length:
+        causes.append(_invalid(path, value, f"should be at least {node.min_length} chars long"))
+    if node.pattern is not None and node.pattern.search(value) is None:
+        causes.append(_invalid(path, value, f"should match '{node.pattern_text}'"))
+    wrong = (node.format == "date-time" and not _DATE_TIME.match(value)) or (
+        node.format == "date" and not _DATE.match(value)
+    )
+    if wrong:
+        text = f"Invalid value: {shown(value)}: {path} in body must be of type {node.format}: {shown(value)}"
+        causes.append(Cause(path, text, "FieldValueTypeInvalid"))
+
+
+def _check_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
+    if node.minimum is not None and (value <= node.minimum if node.exclusive_min else value < node.minimum):
+        than = "greater than" if node.exclusive_min else "greater than or equal to"
+        causes.append(_invalid(path, value, f"should be {than} {node.minimum}"))
+    if node.maximum is not None and (value >= node.maximum if node.exclusive_max else value > node.maximum):
+        than = "less than" if node.exclusive_max else "less than or equal to"
+        causes.append(_invalid(path, value, f"should be {than} {node.maximum}"))
+    if node.multiple_of and value % node.multiple_of:
+        causes.append(_invalid(path, value, f"should be a multiple of {node.multiple_of}"))
+    if node.type == "integer":
+        low, high = (-(2**31), 2**31 - 1) if node.format == "int32" else (-(2**63), 2**63 - 1)
+        if not low <= value <= high:
+            causes.append(_invalid(path, value, f"must be of type {node.format or 'int64'}: {shown(str(value))}"))
+
+
+def _check_combined(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+    def fits(part: Node) -> list[Cause]:
+        found: list[Cause] = []
+        _check(part, value, path, found)
+        return found
+
+    for part in node.all_of:
+        causes.extend(fits(part))
+    if node.any_of:
+        tried = [fits(part) for part in node.any_of]
+        if all(tried):
+            causes.append(
+                Cause(path, f'Invalid value: {shown("")}: "{path}" must validate at least one schema (anyOf)')
+            )
+            causes.extend(_nearest(tried))
+    if node.one_of:
+        tried = [fits(part) for part in node.one_of]
+        valid = sum(not t for t in tried)
+        if valid != 1:
+            found = "Found none valid" if valid == 0 else f"Found {valid} valid alternatives"
+            text = f'"{path}" must validate one and only one schema (oneOf). {found}'
+            causes.append(Cause(path, f"Invalid value: {shown('')}: {text}"))
+            if valid == 0:
+                causes.extend(_nearest(tried))
+    if node.negated is not None and not fits(node.negated):
+        causes.append(Cause(path, f'Invalid value: {shown("")}: "{path}" must not validate the schema (not)'))
+
+
+def _nearest(tried: list[list[Cause]]) -> list[Cause]:
+    """The alternative that was missed by least: its complaints tell the user most."""
+    return min(tried, key=lambda causes: len(causes))
+
+
+def _too_many(path: str, actual: int, allowed: int) -> Cause:
+    word = "item" if allowed == 1 else "items"
+    return Cause(path, f"Too many: {actual}: must have at most {allowed} {word}", "FieldValueTooMany")
+
+
+def _lists(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+    """Sets and map lists hold each item once."""
+    if value.__class__ is dict:
+        if node.open:
+            return
+        for key, inner in value.items():
+            if inner.__class__ is dict or inner.__class__ is list:
+                child = node.child(key)
+                if child is not None:
+                    _lists(child, inner, f"{path}.{key}" if path else key, causes)
+        return
+    if value.__class__ is not list:
+        return
+    items = node.items
+    if items is None:
+        return
+    if node.associative:
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            if node.list_type == "map":
+                if item.__class__ is not dict:
+                    continue
+                identity: Any = {}
+                for key in node.list_map_keys:
+                    if key in item:
+                        identity[key] = item[key]
+                    elif (inner_node := items.child(key)) is not None and inner_node.has_default:
+                        identity[key] = inner_node.default
+            else:
+                identity = item
+            text = shown(identity)
+            if text in seen:
+                causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {text}", "FieldValueDuplicate"))
+            seen.add(text)
+    for index, item in enumerate(value):
+        if item.__class__ is dict or item.__class__ is list:
+            _lists(items, item, f"{path}[{index}]", causes)
+
+
+def _speaks(node: Node, value: Any) -> bool:
+    """Are there rules for any part of this value?"""
+    if node.rules:
+        return True
+    if value.__class__ is dict and not node.open:
+        return any((c := node.child(k)) is not None and _speaks(c, v) for k, v in value.items())
+    if value.__class__ is list and node.items is not None:
+        return any(_speaks(node.items, item) for item in value)
+    return False
+
+
+def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: list[Cause]) -> None:
+    if value is None:
+        return
+    for rule in node.rules:
+        cause = evaluate(rule, value, old, has_old, node.type or _type_name(value), path)
+        if cause is not None:
+            causes.append(cause)
+    if value.__class__ is dict:
+        if node.open:
+            return
+        before = old if old.__class__ is dict else {}
+        for key, inner in value.items():
+            child = node.child(key)
+            if child is not None and (child.rules or inner.__class__ in (dict, list)):
+                _rules(child, inner, before.get(key), key in before, f"{path}.{key}" if path else key, causes)
+    elif value.__class__ is list and node.items is not None:
+        items = node.items
+        keyed: dict[str, Any] = {}
+        if node.list_type == "map" and old.__class__ is list:
+            keyed = {shown([i.get(k) for k in node.list_map_keys]): i for i in old if i.__class__ is dict}
+        for index, inner in enumerate(value):
+            match = None
+            if keyed and inner.__class__ is dict:
+                match = keyed.get(shown([inner.get(k) for k in node.list_map_keys]))
+            if items.rules or inner.__class__ in (dict, list):
+                _rules(items, inner, match, match is not None, f"{path}[{index}]", causes)

@@ -1,0 +1,343 @@
+"""What a write of an object means: the pure half of create, update and delete.
+
+Every function gets its own copy of what it may change, and returns the body to store. Refusals are StatusError. The
+order is a kube-apiserver's: decode (prune, default), keep what the writer may not touch, validate, then managedFields.
+A write that changes nothing returns the old body itself, so that the caller can see that there is nothing to store.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.engine import fields, meta
+from fleet.engine.default import default
+from fleet.engine.kind import Body, Kind
+from fleet.engine.prune import prune
+from fleet.engine.schema import compiled
+from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
+from fleet.engine.times import rfc3339
+from fleet.engine.validate import validate
+
+ORPHAN = "orphan"
+FOREGROUND = "foregroundDeletion"
+_NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "services"})
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """Who writes, for managedFields: the field manager, and the subresource that was written."""
+
+    manager: str
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """`body` is what to store; `warnings` are for the client. `finished`: the write removed the last finalizer of an
+    object that is being deleted, so the object is to be removed instead of stored."""
+
+    body: Body
+    warnings: tuple[str, ...] = ()
+    finished: bool = False
+
+
+def identify(kind: Kind, namespace: str, body: Any) -> None:
+    """Check (and fill in) apiVersion, kind and namespace of a body sent for `kind` in `namespace`."""
+    if body.__class__ is not dict:
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): not a JSON object")
+    said = body.setdefault("apiVersion", kind.api_version)
+    if said != kind.api_version and said not in kind.aliases:
+        raise bad_request(
+            f"the API version in the data ({said}) does not match the expected API version ({kind.api_version})"
+        )
+    body["apiVersion"] = kind.api_version
+    if body.setdefault("kind", kind.kind) != kind.kind:
+        raise bad_request(f"the kind in the data ({body['kind']}) does not match the expected kind ({kind.kind})")
+    metadata = body.get("metadata")
+    if metadata is None:
+        metadata = body["metadata"] = {}
+    if metadata.__class__ is not dict:
+        raise bad_request(
+            f"{kind.kind} in version {kind.version!r} cannot be handled as a {kind.kind}: metadata is not an object"
+        )
+    given = metadata.get("namespace") or ""
+    if kind.namespaced:
+        if given and given != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        metadata["namespace"] = namespace
+    elif given:
+        metadata.pop("namespace")
+
+
+def decode(kind: Kind, body: Body, field_validation: str) -> tuple[str, ...]:
+    """Prune and default `body` in place. Returns warnings; Strict raises 400 for unknown fields."""
+    root = compiled(kind)
+    unknown: list[str] = []
+    prune(root, body, "", unknown)
+    default(root, body)
+    if not unknown or field_validation == "Ignore":
+        return ()
+    texts = tuple(f'unknown field "{path}"' for path in unknown)
+    if field_validation == "Warn":
+        return texts
+    raise bad_request(
+        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: {", ".join(texts)}'
+    )
+
+
+def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
+    if causes:
+        raise invalid(kind.group, kind.kind, (body.get("metadata") or {}).get("name") or "", causes)
+
+
+def _counts(kind: Kind) -> bool:
+    """Does the kind keep metadata.generation?"""
+    return not kind.builtin or (kind.status and not (kind.group == "" and kind.resource in _NO_GENERATION))
+
+
+def prepare_create(
+    kind: Kind,
+    namespace: str,
+    body: Body,
+    author: Author,
+    *,
+    now: float,
+    uid: str,
+    suffix: str = "",
+    field_validation: str = "Strict",
+    with_status: bool = False,
+    operation: str = fields.UPDATE,
+) -> Prepared:
+    """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a status
+    is dropped where the kind has the subresource."""
+    identify(kind, namespace, body)
+    if kind.status and not with_status:
+        body.pop("status", None)
+    warnings = decode(kind, body, field_validation)
+    metadata = body["metadata"]
+    if metadata.get("resourceVersion"):
+        raise StatusError(500, "InternalError", "resourceVersion should not be set on objects to be created")
+    for key in ("selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        metadata.pop(key, None)
+    claimed = metadata.pop("managedFields", None)
+    metadata["uid"] = uid
+    metadata["creationTimestamp"] = rfc3339(now)
+    if not metadata.get("name") and metadata.get("generateName"):
+        prefix = metadata["generateName"]
+        if prefix.__class__ is str:
+            metadata["name"] = prefix[: meta.GENERATED_PREFIX_MAX] + suffix
+    if _counts(kind):
+        metadata["generation"] = 1
+    if kind.group == "" and kind.resource == "namespaces":
+        _new_namespace(body)
+    causes = validate(compiled(kind), body)
+    _refuse(kind, body, [*meta.check(kind, metadata), *causes])
+    if operation == fields.UPDATE:
+        root = compiled(kind)
+        managed = fields.record_update(root, kind, None, body, claimed or [], author.manager, author.subresource, now)
+        metadata["managedFields"] = managed
+    return Prepared(body, warnings)
+
+
+def _new_namespace(body: Body) -> None:
+    spec = body.setdefault("spec", {})
+    if spec.__class__ is dict and not spec.get("finalizers"):
+        spec["finalizers"] = ["kubernetes"]
+    body["status"] = {"phase": "Active"}
+    labels = body["metadata"].get("labels")
+    if labels is None:
+        labels = body["metadata"]["labels"] = {}
+    if labels.__class__ is dict and body["metadata"].get("name"):
+        labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+
+
+def prepare_update(
+    kind: Kind,
+    old: Body,
+    new: Body,
+    author: Author,
+    *,
+    now: float,
+    field_validation: str = "Strict",
+    whole: bool = False,
+    managed: list[Any] | None = None,
+) -> Prepared:
+    """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
+
+    The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
+    at once. `managed` is the finished managedFields of an apply; otherwise they are kept here.
+    """
+    before = old["metadata"]
+    namespace = before.get("namespace") or ""
+    identify(kind, namespace, new)
+    metadata = new["metadata"]
+    if metadata.setdefault("name", before["name"]) != before["name"]:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({before['name']})"
+        )
+    wanted_uid = metadata.get("uid")
+    if wanted_uid and wanted_uid != before["uid"]:
+        why = f"Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {before['uid']}"
+        raise conflict(kind.group, kind.resource, before["name"], why)
+    wanted = metadata.get("resourceVersion")
+    if wanted and wanted != "0" and wanted != before.get("resourceVersion"):
+        raise conflict(kind.group, kind.resource, before["name"])
+    warnings = decode(kind, new, field_validation)
+    claimed = metadata.pop("managedFields", None)
+    new = _only_what_is_written(kind, old, new, author.subresource, whole)
+    metadata = new["metadata"]
+    _set(metadata, "resourceVersion", before.get("resourceVersion"))
+    causes = meta.carry_over(before, metadata)
+    metadata.pop("managedFields", None)
+    old_managed = before.get("managedFields") or []
+    if managed is None and claimed is not None and claimed != old_managed:
+        old_managed = claimed  # a client may rewrite or clear them
+    same = _equal_but_managed(old, new)
+    if same and managed is None and old_managed == (before.get("managedFields") or []):
+        _refuse(kind, new, causes)
+        return Prepared(old, warnings)
+    causes += meta.check(kind, metadata)
+    causes += validate(compiled(kind), new, old)
+    _refuse(kind, new, causes)
+    if _counts(kind) and not same and _content_changed(kind, old, new):
+        metadata["generation"] = (before.get("generation") or 0) + 1
+    if managed is None:
+        managed = fields.record_update(
+            compiled(kind), kind, old, new, old_managed, author.manager, author.subresource, now
+        )
+    if managed:
+        metadata["managedFields"] = managed
+    if same and managed == (before.get("managedFields") or []):
+        return Prepared(old, warnings)
+    return Prepared(new, warnings, finished=is_finished(kind, new))
+
+
+def _only_what_is_written(kind: Kind, old: Body, new: Body, subresource: str, whole: bool) -> Body:
+    if whole or (not kind.status and subresource != "status"):
+        return new
+    if subresource == "status":
+        kept = dict(old)
+        metadata = dict(old["metadata"])
+        if kind.builtin:  # built-in strategies let /status change labels and the like; owners stay
+            metadata = dict(new["metadata"])
+            _set(metadata, "ownerReferences", old["metadata"].get("ownerReferences"))
+        kept["metadata"] = metadata
+        _set(kept, "status", new.get("status"))
+        return kept
+    _set(new, "status", old.get("status"))
+    if kind.group == "" and kind.resource == "namespaces" and subresource != "finalize":
+        _set(new, "spec", old.get("spec"))
+    return new
+
+
+def _set(target: Body, key: str, value: Any) -> None:
+    if value is None:
+        target.pop(key, None)
+    else:
+        target[key] = value
+
+
+def _equal_but_managed(old: Body, new: Body) -> bool:
+    if len(old) != len(new):
+        return False
+    for key, value in new.items():
+        if key != "metadata" and (key not in old or old[key] != value):
+            return False
+    before = dict(old["metadata"])
+    before.pop("managedFields", None)
+    return bool(before == new["metadata"])
+
+
+def _content_changed(kind: Kind, old: Body, new: Body) -> bool:
+    """Did anything change that the generation counts: all but metadata, and but the status where it is apart?"""
+    aside = {"metadata", "status"} if kind.status else {"metadata"}
+    return any(old.get(k) != new.get(k) for k in (old.keys() | new.keys()) - aside)
+
+
+# -- deletion ----------------------------------------------------------------------------------------------------------
+
+
+def is_finished(kind: Kind, body: Body) -> bool:
+    """Is the object to be removed now: being deleted, and nothing holds it?"""
+    metadata = body["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    if metadata.get("deletionGracePeriodSeconds"):
+        return False
+    return not (kind.group == "" and kind.resource == "namespaces" and (body.get("spec") or {}).get("finalizers"))
+
+
+def prepare_delete(
+    kind: Kind, old: Body, delete_options: Body | None, *, now: float, graceful: bool = False
+) -> Prepared:
+    """What DELETE does: `finished` when the object is to be removed at once, else the body that says it is going (which
+    may be `old` itself, when it says so already).
+
+    `graceful`: a Pod with a node waits for its kubelet for gracePeriodSeconds (30 unless said), as real ones do.
+    """
+    options = delete_options or {}
+    metadata = old["metadata"]
+    _check_preconditions(kind, metadata, options.get("preconditions") or {})
+    finalizers = _deletion_finalizers(list(metadata.get("finalizers") or ()), options)
+    grace = _grace(old, options, graceful and kind.group == "" and kind.resource == "pods")
+    going = metadata.get("deletionTimestamp")
+    held = bool(finalizers) or grace > 0
+    held = held or (
+        kind.group == "" and kind.resource == "namespaces" and bool((old.get("spec") or {}).get("finalizers"))
+    )
+    if not held:
+        return Prepared(old, finished=True)
+    left = metadata.get("deletionGracePeriodSeconds") or 0
+    if going and finalizers == (metadata.get("finalizers") or []) and grace >= left:
+        return Prepared(old)
+    body = copy.copy(old)
+    body["metadata"] = metadata = dict(metadata)
+    _set(metadata, "finalizers", finalizers or None)
+    if not going:
+        if _counts(kind):
+            metadata["generation"] = (metadata.get("generation") or 0) + 1
+        metadata["deletionTimestamp"] = rfc3339(now + grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+    elif grace < left:
+        metadata["deletionTimestamp"] = rfc3339(now + grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+    if kind.group == "" and kind.resource == "namespaces":
+        body["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
+    return Prepared(body)
+
+
+def _check_preconditions(kind: Kind, metadata: Body, wanted: Body) -> None:
+    for key, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        if wanted.get(key) and wanted[key] != metadata.get(key):
+            why = f"Precondition failed: {label} in precondition: {wanted[key]}, {label} in object meta: {metadata.get(key)}"
+            raise conflict(kind.group, kind.resource, metadata["name"], why)
+
+
+def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:
+    policy = options.get("propagationPolicy")
+    if policy is None and options.get("orphanDependents") is not None:
+        policy = "Orphan" if options["orphanDependents"] else "Background"
+    if policy is None:
+        return finalizers
+    if policy not in ("Orphan", "Background", "Foreground"):
+        text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        cause = Cause("propagationPolicy", text, "FieldValueNotSupported")
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
+    kept = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
+    wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
+    if wanted is None:
+        return kept
+    return finalizers if wanted in finalizers and len(kept) == len(finalizers) - 1 else [*kept, wanted]
+
+
+def _grace(old: Body, options: Body, graceful: bool) -> int:
+    if not graceful or not (old.get("spec") or {}).get("nodeName"):
+        return 0
+    if (old.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    grace = options.get("gracePeriodSeconds")
+    if grace is None:
+        grace = (old.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return 30 if grace is None else max(0, int(grace))

@@ -1,0 +1,113 @@
+"""What the stories about objects share: a clock and ids that tests control, two kinds, and a store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fleet.engine.kind import Kind
+from fleet.engine.registry import Registry
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects, Options, User
+
+SUFFIXES = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class FixedClock:
+    """Stands still until told."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.time = now
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+class CountingIds:
+    """uid 1, 2, 3, …; suffixes from a list when given one."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.suffixes: list[str] = []
+
+    def uid(self) -> str:
+        self.count += 1
+        return f"00000000-0000-4000-8000-{self.count:012d}"
+
+    def suffix(self) -> str:
+        return self.suffixes.pop(0) if self.suffixes else f"{self.count:05d}".translate(str.maketrans("0123", "bcdf"))
+
+
+NAMESPACE = Kind(
+    "", "v1", "Namespace", "namespaces", "namespace", False, "NamespaceList", builtin=True, status=True,
+    schema={
+        "type": "object",
+        "properties": {
+            "spec": {"type": "object", "properties": {"finalizers": {"type": "array", "items": {"type": "string"}}}},
+            "status": {"type": "object", "properties": {"phase": {"type": "string"}}},
+        },
+    },
+)  # fmt: skip
+WIDGET = Kind(
+    "example.com", "v1", "Widget", "widgets", "widget", True, "WidgetList", status=True, aliases=("old.example.com/v1",),
+    schema={
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer", "minimum": 1},
+                    "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                    "tags": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "parts": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": {
+                            "type": "object",
+                            "required": ["name"],
+                            "properties": {
+                                "name": {"type": "string"},
+                                "weight": {"type": "integer"},
+                                "words": {"type": "array", "items": {"type": "string"}},
+                            },
+                        },
+                    },
+                    "marks": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+                    "note": {"type": "string", "nullable": True},
+                },
+            },
+            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+        },
+    },
+)  # fmt: skip
+OPTIONS = Options(user=User("tester"), manager="tests")
+
+
+@pytest.fixture
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def ids() -> CountingIds:
+    return CountingIds()
+
+
+@pytest.fixture
+async def objects(clock: FixedClock, ids: CountingIds) -> AsyncIterator[Objects]:
+    """Objects over an empty store that has the namespace `default`."""
+    store = MemoryStore(clock)
+    await store.start()
+    objects = Objects(store, Registry([NAMESPACE, WIDGET]), clock, ids)
+    await objects.create(NAMESPACE, "", {"metadata": {"name": "default"}}, OPTIONS)
+    yield objects
+    await store.stop()
