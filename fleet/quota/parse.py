@@ -1,0 +1,210 @@
+"""From the ElasticQuotaTree that an administrator writes to the QuotaTree that the decider computes with.
+
+What must hold of a tree is checked here and nowhere else, as pure functions of `spec`: every flaw is found in one
+pass and names its field, so that an administrator mends a tree in one go. Root min = root max: what the root promises
+is what there is. Σ children's min ≤ their parent's: guarantees must be kept all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.model.amounts import BadQuantity
+from fleet.model.quantity_text import quantity
+from fleet.quota.tree import QuotaNode, QuotaTree
+
+NODES_MAX = 10_000
+DEPTH_MAX = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """One thing that is wrong in a tree; `reason` as in fleet.engine.status.Cause."""
+
+    field: str
+    message: str
+    reason: str = "FieldValueInvalid"
+
+
+class BadTree(ValueError):
+    """The spec is no valid tree; `flaws` says why."""
+
+    def __init__(self, flaws: tuple[Flaw, ...]) -> None:
+        super().__init__("; ".join(f"{flaw.field}: {flaw.message}" for flaw in flaws))
+        self.flaws = flaws
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node as it is read: its place in the spec, and its amounts where they parse."""
+
+    field: str
+    path: str
+    name: str
+    parent: _Node | None
+    text: Mapping[str, Any]
+    min: dict[str, int] = field(default_factory=dict)
+    max: dict[str, int] = field(default_factory=dict)
+    children: list[_Node] = field(default_factory=list)
+
+
+def validate_tree(spec: Mapping[str, Any] | None) -> list[Flaw]:
+    """Everything that is wrong with the tree; empty when it is valid."""
+    return _read(spec)[1]
+
+
+def parse_tree(spec: Mapping[str, Any] | None, policies: Mapping[str, str] | None = None) -> QuotaTree:
+    """The tree as the decider wants it. `policies`: of its Queue, by path of the node. Raises BadTree."""
+    root, flaws = _read(spec)
+    if flaws or root is None:
+        raise BadTree(tuple(flaws))
+    nodes = {node.path: _quota_node(node, (policies or {}).get(node.path, "Priority")) for node in _walk(root)}
+    return QuotaTree(root.path, nodes)
+
+
+def leaf_fields(spec: Mapping[str, Any] | None) -> dict[str, str]:
+    """The field of every leaf, by its path: for messages about leaves."""
+    root, _ = _read(spec)
+    return {node.path: node.field for node in _walk(root) if not node.children} if root is not None else {}
+
+
+def _quota_node(node: _Node, policy: str) -> QuotaNode:
+    return QuotaNode(
+        path=node.path,
+        name=node.name,
+        parent=node.parent.path if node.parent else None,
+        min=node.min,
+        max=node.max,
+        namespaces=tuple(node.text.get("namespaces") or ()),
+        children=tuple(child.path for child in node.children),
+        attributes={str(k): str(v) for k, v in (node.text.get("attributes") or {}).items()},
+        policy=policy,
+    )
+
+
+def _walk(root: _Node) -> Iterator[_Node]:
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(node.children))
+
+
+def _read(spec: Mapping[str, Any] | None) -> tuple[_Node | None, list[Flaw]]:
+    text = (spec or {}).get("root")
+    if not isinstance(text, dict):
+        return None, [Flaw("spec.root", "Required value: the tree needs a root", "FieldValueRequired")]
+    flaws: list[Flaw] = []
+    root = _Node("spec.root", str(text.get("name") or ""), str(text.get("name") or ""), None, text)
+    count, level = 0, [root]
+    for depth in range(DEPTH_MAX + 1):
+        if not level:
+            break
+        if depth == DEPTH_MAX:
+            return root, [*flaws, Flaw(level[0].field, f"Too deep: a tree has at most {DEPTH_MAX} levels")]
+        count += len(level)
+        if count > NODES_MAX:
+            return root, [*flaws, Flaw("spec.root", f"Too many: a tree has at most {NODES_MAX} nodes")]
+        below: list[_Node] = []
+        for node in level:
+            _read_node(node, flaws)
+            below += node.children
+        level = below
+    nodes = list(_walk(root))
+    _check_names(nodes, flaws)
+    _check_namespaces(nodes, flaws)
+    if root.min != root.max:
+        odd = sorted(r for r in {*root.min, *root.max} if root.min.get(r) != root.max.get(r))
+        message = f"Invalid value: min of the root must equal its max, and differs in {', '.join(odd)}"
+        flaws.append(Flaw("spec.root.min", message))
+    for node in nodes:
+        _check_amounts(node, flaws)
+    return root, flaws
+
+
+def _read_node(node: _Node, flaws: list[Flaw]) -> None:
+    for which, amounts in (("min", node.min), ("max", node.max)):
+        given = node.text.get(which) or {}
+        if not isinstance(given, dict):
+            flaws.append(Flaw(f"{node.field}.{which}", "Invalid value: must be a map", "FieldValueTypeInvalid"))
+            continue
+        for resource, value in given.items():
+            where = f"{node.field}.{which}[{resource}]"
+            try:
+                amount = quantity(value, resource)
+            except BadQuantity as error:
+                flaws.append(Flaw(where, f'Invalid value: "{value}": {error}'))
+                continue
+            if amount < 0:
+                flaws.append(Flaw(where, f'Invalid value: "{value}": must not be negative'))
+            else:
+                amounts[str(resource)] = amount
+    children = node.text.get("children") or []
+    if not isinstance(children, list):
+        flaws.append(Flaw(f"{node.field}.children", "Invalid value: must be a list", "FieldValueTypeInvalid"))
+        return
+    for index, child in enumerate(children):
+        where = f"{node.field}.children[{index}]"
+        if not isinstance(child, dict):
+            flaws.append(Flaw(where, "Invalid value: must be a node", "FieldValueTypeInvalid"))
+            continue
+        name = str(child.get("name") or "")
+        node.children.append(_Node(where, f"{node.path}/{name}", name, node, child))
+
+
+def _check_names(nodes: list[_Node], flaws: list[Flaw]) -> None:
+    seen: dict[str, _Node] = {}
+    for node in nodes:
+        where = f"{node.field}.name"
+        if not node.name:
+            flaws.append(Flaw(where, "Required value: every node has a name", "FieldValueRequired"))
+        elif "/" in node.name:
+            flaws.append(Flaw(where, f'Invalid value: "{node.name}": must not contain "/", which separates levels'))
+        elif node.name in seen:
+            message = f'Duplicate value: "{node.name}" is the name of {seen[node.name].field}, too'
+            flaws.append(Flaw(where, message, "FieldValueDuplicate"))
+        seen.setdefault(node.name, node)
+
+
+def _check_namespaces(nodes: list[_Node], flaws: list[Flaw]) -> None:
+    seen: dict[str, str] = {}
+    for node in nodes:
+        namespaces = node.text.get("namespaces") or []
+        where = f"{node.field}.namespaces"
+        if not isinstance(namespaces, list):
+            flaws.append(Flaw(where, "Invalid value: must be a list", "FieldValueTypeInvalid"))
+            continue
+        if namespaces and node.children:
+            flaws.append(Flaw(where, "Forbidden: namespaces hang on leaves only", "FieldValueForbidden"))
+        for index, namespace in enumerate(namespaces):
+            place = f"{where}[{index}]"
+            if not isinstance(namespace, str) or not namespace:
+                flaws.append(Flaw(place, "Invalid value: must be the name of a namespace", "FieldValueTypeInvalid"))
+            elif namespace in seen:
+                message = f'Duplicate value: "{namespace}" hangs on {seen[namespace]} already'
+                flaws.append(Flaw(place, message, "FieldValueDuplicate"))
+            else:
+                seen[namespace] = node.path
+
+
+def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:
+    if node.parent is not None:  # of the root, min = max says more
+        for resource, amount in sorted(node.min.items()):
+            if resource in node.max and amount > node.max[resource]:
+                given = node.text["min"][resource]
+                message = f'Invalid value: "{given}": min must not be above max ({node.text["max"][resource]})'
+                flaws.append(Flaw(f"{node.field}.min[{resource}]", message))
+    promised: dict[str, int] = {}
+    for child in node.children:
+        for resource, amount in child.min.items():
+            promised[resource] = promised.get(resource, 0) + amount
+    for resource, amount in sorted(promised.items()):
+        if amount > node.min.get(resource, 0):
+            unit = "m" if resource == "cpu" else ""
+            message = (
+                f"Invalid value: the children's min of {resource} add up to {amount}{unit}, "
+                f"more than the {node.min.get(resource, 0)}{unit} that {node.path} has"
+            )
+            flaws.append(Flaw(f"{node.field}.min[{resource}]", message))
