@@ -123,16 +123,14 @@ class Log:
             self._drop()
         self.floor = max(self.floor, min(before, self.revision))
 
-    def forget_older(self, than: float) -> None:
-        """Drop events appended before the time `than`."""
-        while self._window and self._window[0][1] < than:
+    def reset(self, revision: int) -> None:
+        """Go on from `revision`, to which the window does not lead: it starts empty."""
+        while self._window:
             self._drop()
-
-    def since(self, revision: int) -> Sequence[Event] | None:
-        """Events after the revision, or None if the window does not reach back to it."""
-        if revision < self.floor:
-            return None
-        return [event for event, _ in self._window if event.revision > revision]
+        for log in self._resources.values():
+            log.base += 1  # whoever was at the end has missed something
+            log.wake()
+        self.revision = self.floor = revision
 
     async def reach(self, revision: int, timeout: float) -> bool:
         """Wait until the log has got to the revision."""

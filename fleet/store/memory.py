@@ -123,8 +123,7 @@ class MemoryStore:
         return self._view.revision
 
     async def compact(self, before: int) -> None:
-        self._log.forget(before)
-        self._view.forget_pages(before)
+        self._view.forget(before)
 
     async def history(self, kind: str, record: Mapping[str, Any]) -> None:
         self._history_id += 1

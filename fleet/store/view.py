@@ -91,15 +91,22 @@ class View:
             table = self._tables[group, resource] = Table(self._begin)
         return table
 
-    def load(self, objects: Iterable[Stored]) -> None:
-        """Start from the state at the log's first revision: objects in any order."""
-        for stored in objects:
+    def reset(self, revision: int, objects: Iterable[Stored]) -> None:
+        """Start, or start again, from a state that the log does not lead to: objects in any order."""
+        self._begin = revision
+        self._tables.clear()
+        self._snapshots.clear()
+        self._snapshot_items = 0
+        self.log.reset(revision)
+        for stored in sorted(objects, key=lambda stored: stored.key):
             table = self._table(stored.key.group, stored.key.resource)
             table.put(stored)
-            table.changed = self._begin
+            table.changed = revision
 
     def apply(self, events: Sequence[Event], now: float) -> None:
-        """Take in the next events of the log, and wake watchers."""
+        """Take in the next events of the log, and wake watchers. Those that are already in are passed over."""
+        if events and events[0].revision <= self.revision:
+            events = [event for event in events if event.revision > self.revision]
         for event in events:
             stored = event.stored
             table = self._table(stored.key.group, stored.key.resource)
@@ -184,8 +191,9 @@ class View:
                 return snapshot
         raise Expired(f"the state of {resource} at revision {at} is no longer kept")
 
-    def forget_pages(self, before: int) -> None:
-        """Drop the snapshots that ended at or below the revision."""
+    def forget(self, before: int) -> None:
+        """Drop the log entries at or below the revision, and the snapshots that had ended by then."""
+        self.log.forget(before)
         for key, snapshot in list(self._snapshots.items()):
             if snapshot.last and snapshot.last <= before:
                 del self._snapshots[key]

@@ -1,0 +1,143 @@
+"""Keeps this process's view at the end of the log.
+
+NOTIFY is a hint that may be lost; asking for the newest revision once a second is the truth. Reads that must be fresh
+ask too, and all that arrive while one question is on its way share the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+import structlog
+
+from fleet.ports import Clock, StoreUnavailable
+from fleet.store import sql
+from fleet.store.link import BROKEN, Link, connect
+from fleet.store.secrets import SecretBox
+from fleet.store.view import View
+
+log = structlog.get_logger(__name__)
+
+POLL_S = 1.0
+CHUNK = 2000  # events read at once
+FRESH_TIMEOUT_S = 5.0
+RECONNECT_S = 0.2
+
+
+class Follower:
+    """Feeds the view from the `events` table."""
+
+    def __init__(self, dsn: str, view: View, box: SecretBox, clock: Clock) -> None:
+        self._dsn, self._view, self._box, self._clock = dsn, view, box, clock
+        self._link = Link(dsn, "follow")
+        self._hint = asyncio.Event()
+        self._asking: asyncio.Task[int] | None = None
+        self._next: asyncio.Task[int] | None = None
+
+    async def load(self) -> None:
+        """Read everything there is. Raises BROKEN."""
+        async with self._link.use() as connection:
+            await self._load(connection)
+
+    async def _load(self, connection: asyncpg.Connection) -> None:
+        rows = await connection.fetch(sql.EVERYTHING)
+        objects = [sql.stored_of(row, self._box) for row in rows if row["name"] is not None]
+        self._view.reset(rows[0]["newest"], objects)
+
+    async def catch_up(self, connection: asyncpg.Connection, state: Mapping[str, Any]) -> None:
+        """Bring the view to the revision of `state`, which was read on this connection."""
+        while self._view.revision < state["revision"]:
+            if self._view.revision < state["compacted"]:
+                # Asleep for longer than the log is kept.
+                await self._load(connection)
+                return
+            rows = await connection.fetch(sql.EVENTS, self._view.revision, CHUNK)
+            if not rows:
+                await self._load(connection)  # compacted since `state` was read
+                return
+            self._view.apply([sql.event_of(row, self._box) for row in rows], self._clock.now())
+
+    async def run(self) -> None:
+        """Follow the log until cancelled, through restarts of the database."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._listen())
+            group.create_task(self._poll())
+
+    async def _listen(self) -> None:
+        while True:
+            with contextlib.suppress(*BROKEN):
+                connection = await connect(self._dsn, "listen")
+                gone = asyncio.Event()
+                connection.add_termination_listener(lambda _, gone=gone: gone.set())
+                try:
+                    await connection.add_listener(sql.CHANNEL, self._notified)
+                    await gone.wait()
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(RECONNECT_S)
+
+    def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        if int(str(payload)) > self._view.revision:
+            self._hint.set()
+
+    async def _poll(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(POLL_S):
+                    await self._hint.wait()
+            except TimeoutError:
+                pass
+            self._hint.clear()
+            try:
+                await self._ask()
+            except (*BROKEN, StoreUnavailable) as error:
+                log.debug("the database cannot be reached", error=repr(error))
+                await asyncio.sleep(RECONNECT_S)
+
+    async def _ask(self) -> int:
+        """Read the newest revision, and bring the view there."""
+        async with self._link.use() as connection:
+            state = await connection.fetchrow(sql.HEAD)
+            await self.catch_up(connection, state)
+            if state["compacted"] > self._view.log.floor:
+                self._view.forget(state["compacted"])
+        revision: int = state["revision"]
+        return revision
+
+    async def fresh(self) -> int:
+        """The newest revision of a question asked after this call; the view has reached it. Raises StoreUnavailable."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._ask_after(self._asking))
+        try:
+            async with asyncio.timeout(FRESH_TIMEOUT_S):
+                return await asyncio.shield(self._next)
+        except BROKEN as error:
+            raise StoreUnavailable(f"the database does not answer: {error!r}") from error
+
+    async def _ask_after(self, running: asyncio.Task[int] | None) -> int:
+        """Ask once the running question has been answered; from then on newcomers wait for the one after this."""
+        me = asyncio.current_task()
+        if running is not None:
+            await asyncio.wait([running])
+        assert me is not None
+        self._asking, self._next = me, None
+        deadline = asyncio.get_running_loop().time() + FRESH_TIMEOUT_S
+        while True:
+            try:
+                return await self._ask()
+            except BROKEN:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(RECONNECT_S)
+
+    async def close(self) -> None:
+        for task in (self._asking, self._next):
+            if task is not None and not task.done():
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+        await self._link.close()

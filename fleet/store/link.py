@@ -1,0 +1,68 @@
+"""One connection to PostgreSQL that comes back: opened when needed, dropped when broken, one user at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import asyncpg
+
+CONNECT_TIMEOUT_S = 5.0
+COMMAND_TIMEOUT_S = 30.0
+
+# What it looks like when the server is away, restarting, or has cut us off: worth trying again.
+BROKEN = (
+    OSError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.InternalClientError,
+)
+
+
+class Link:
+    """`async with link.use() as connection`: the connection, for this task alone until the block ends.
+
+    A block that fails with one of BROKEN, or is cancelled, leaves no half-finished transaction: its connection is
+    closed and the next block gets a new one.
+    """
+
+    def __init__(self, dsn: str, name: str) -> None:
+        self._dsn, self._name = dsn, name
+        self._connection: asyncpg.Connection | None = None
+        self._lock = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def use(self) -> AsyncIterator[asyncpg.Connection]:
+        async with self._lock:
+            connection = self._connection
+            if connection is None or connection.is_closed():
+                connection = self._connection = await connect(self._dsn, self._name)
+            try:
+                yield connection
+            except BaseException:
+                self._connection = None
+                connection.terminate()
+                raise
+
+    async def close(self) -> None:
+        async with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None and not connection.is_closed():
+                with contextlib.suppress(*BROKEN):
+                    await connection.close(timeout=2)
+
+
+async def connect(dsn: str, name: str) -> asyncpg.Connection:
+    """A connection that shows up as `fleet: name` in pg_stat_activity."""
+    return await asyncpg.connect(
+        dsn,
+        timeout=CONNECT_TIMEOUT_S,
+        command_timeout=COMMAND_TIMEOUT_S,
+        server_settings={"application_name": f"fleet: {name}"},
+    )

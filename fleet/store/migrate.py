@@ -1,0 +1,88 @@
+"""Brings a database to the schema that this release needs.
+
+Migrations are forward-only. A file `pre_…` only adds, so the previous release goes on working on the new schema; a file
+`post_…` removes what only the previous release needed, and runs when that is gone. When there is nothing to do, which
+is nearly every start, neither Alembic nor SQLAlchemy is imported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import asyncpg
+import structlog
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Connection
+
+log = structlog.get_logger(__name__)
+
+HEAD = "0001_pre"  # the newest revision in migrations/versions; a test holds the two together
+MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+MIGRATION_LOCK = 0x666C6565_0001  # advisory lock; another number than the writers'
+
+
+class SchemaTooNew(Exception):
+    """The database was migrated by a newer release and no longer carries this one."""
+
+
+async def migrate(dsn: str) -> bool:
+    """Migrate the database if it needs it; True if it did. Safe from several processes at once."""
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        if await _version(connection) == HEAD:
+            return False
+        await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK, timeout=600)
+        version = await _version(connection)
+        if version == HEAD:
+            return False
+        if version is not None and version not in _known():
+            if version.endswith("_post"):
+                raise SchemaTooNew(f"the database is at {version}, this release knows {HEAD}: run a newer release")
+            log.warning("the database is newer than this release, and still carries it", schema=version, known=HEAD)
+            return False
+        await _upgrade(dsn)
+        return True
+    finally:
+        await connection.close()  # gives the lock back
+
+
+async def _version(connection: asyncpg.Connection) -> str | None:
+    if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
+        return None
+    version: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")
+    return version
+
+
+def _known() -> set[str]:
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    return {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+
+
+async def _upgrade(dsn: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy.ext.asyncio import create_async_engine
+    from sqlalchemy.pool import NullPool
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+
+    def upgrade(connection: Connection) -> None:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+    # asyncpg reads the DSN, not SQLAlchemy, so that both connect to the same place by the same rules.
+    engine = create_async_engine(
+        "postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(dsn, timeout=10), poolclass=NullPool
+    )
+    try:
+        async with engine.begin() as connection:
+            await connection.run_sync(upgrade)
+    finally:
+        await engine.dispose()

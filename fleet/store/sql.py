@@ -1,0 +1,105 @@
+"""The statements of the hot path, and what turns rows into objects and events.
+
+A batch is written by one statement over arrays: one round trip whatever its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from fleet.ports import Event, EventType, Key, Stored
+from fleet.store.secrets import SecretBox
+
+COMMIT_LOCK = 0x666C6565_0002  # held from before the first read of a batch to its end
+CHANNEL = "fleet_log"  # NOTIFY; the payload is the newest revision
+
+BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({COMMIT_LOCK})"
+STATE = "SELECT revision, compacted, ARRAY(SELECT epoch FROM leaders) AS epochs FROM log_state"
+HEAD = "SELECT revision, compacted FROM log_state"
+# One statement is one snapshot: objects and revision agree, also inside a READ COMMITTED transaction.
+EVERYTHING = """
+    SELECT s.revision AS newest, o."group", o.resource, o.namespace, o.name, o.uid, o.revision, o.key_id, o.body
+    FROM log_state s LEFT JOIN objects o ON true
+"""
+EVENTS = """
+    SELECT revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous FROM events
+    WHERE revision > $1 ORDER BY revision LIMIT $2
+"""
+EVENTS_OF_RESOURCE = """
+    SELECT revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous FROM events
+    WHERE "group" = $1 AND resource = $2 AND revision > $3 AND revision <= $4 ORDER BY revision LIMIT $5
+"""
+WRITE = f"""
+    WITH logged AS (
+        INSERT INTO events (revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous)
+        SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+                             $8::float8[], $9::text[], $10::bytea[], $11::bytea[])
+    ), written AS (
+        INSERT INTO objects ("group", resource, namespace, name, uid, revision, key_id, body)
+        SELECT * FROM unnest($12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::bigint[],
+                             $18::text[], $19::bytea[])
+        ON CONFLICT ("group", resource, namespace, name) DO UPDATE
+        SET uid = excluded.uid, revision = excluded.revision, key_id = excluded.key_id, body = excluded.body
+    ), removed AS (
+        DELETE FROM objects USING unnest($20::text[], $21::text[], $22::text[], $23::text[]) AS k(g, r, ns, n)
+        WHERE "group" = k.g AND resource = k.r AND namespace = k.ns AND name = k.n
+    ), advanced AS (
+        UPDATE log_state SET revision = $24::bigint
+    )
+    SELECT pg_notify('{CHANNEL}', ($24::bigint)::text)
+"""
+SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::bigint[])"
+
+
+def stored_of(row: Mapping[str, Any], box: SecretBox) -> Stored:
+    key = Key(row["group"], row["resource"], row["namespace"], row["name"])
+    return Stored(key, row["uid"], row["revision"], box.open(key, row["key_id"], row["body"]))
+
+
+def event_of(row: Mapping[str, Any], box: SecretBox) -> Event:
+    previous = row["previous"]
+    return Event(
+        row["revision"],
+        EventType(row["type"]),
+        stored_of(row, box),
+        None if previous is None else orjson.loads(previous),
+    )
+
+
+def sealed(events: Sequence[Event], box: SecretBox) -> list[tuple[str | None, bytes]]:
+    """(key id, body to store) of each event's object; the object and its event share one ciphertext."""
+    return [box.seal(event.stored.key, event.stored.raw) for event in events]
+
+
+def write_arguments(events: Sequence[Event], bodies: Sequence[tuple[str | None, bytes]], at: float) -> list[Any]:
+    """The arguments of WRITE for events in revision order: the log has all of them, the objects the last of each."""
+    log: list[list[Any]] = [[] for _ in range(11)]
+    final: dict[Key, int] = {}
+    for index, event in enumerate(events):
+        key = event.stored.key
+        final[key] = index
+        key_id, body = bodies[index]
+        row = (
+            event.revision, str(event.type), key.group, key.resource, key.namespace, key.name, event.stored.uid, at,
+            key_id, body, None if event.previous is None else orjson.dumps(event.previous),
+        )  # fmt: skip
+        for column, value in zip(log, row, strict=True):
+            column.append(value)
+    written: list[list[Any]] = [[] for _ in range(8)]
+    removed: list[list[str]] = [[] for _ in range(4)]
+    for key, index in final.items():
+        event = events[index]
+        names = (key.group, key.resource, key.namespace, key.name)
+        if event.type is EventType.DELETED:
+            for name_column, name in zip(removed, names, strict=True):
+                name_column.append(name)
+        else:
+            key_id, body = bodies[index]
+            for column, value in zip(
+                written, (*names, event.stored.uid, event.stored.revision, key_id, body), strict=True
+            ):
+                column.append(value)
+    return [*log, *written, *removed, events[-1].revision]
