@@ -1,0 +1,128 @@
+"""Which resource a word means: `pytorchjob`, `PyTorchJob`, `pytorchjobs.kubeflow.org`, `deployments.v1.apps`, `po`.
+
+The server says what it serves; nothing about kinds is built in. One request a list where the server knows the
+aggregated form of discovery, one a group version where it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.amc.client import Client
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One kind as a server serves it, at its preferred version."""
+
+    group: str
+    version: str
+    plural: str
+    singular: str
+    kind: str
+    namespaced: bool
+    short_names: tuple[str, ...] = ()
+
+    @property
+    def group_resource(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def prefix(self) -> str:
+        """What `-o name` puts before the slash: pytorchjob.kubeflow.org."""
+        return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
+
+    def path(self, namespace: str | None, name: str = "") -> str:
+        """`namespace=None`: all of them."""
+        base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        where = f"/namespaces/{namespace}" if self.namespaced and namespace is not None else ""
+        return f"{base}{where}/{self.plural}" + (f"/{name}" if name else "")
+
+
+def discover(client: Client, prefix: str = "") -> list[Resource]:
+    """Everything that the server behind `prefix` serves, in its own order of groups. Raises NoAnswer."""
+    found: list[Resource] = []
+    for root in ("/api", "/apis"):
+        answer = client.get(prefix + root, AGGREGATED)
+        if not answer.ok or not isinstance(answer.body, dict):
+            continue
+        if answer.body.get("kind") == "APIGroupDiscoveryList":
+            found += _aggregated(answer.body)
+        else:
+            found += _legacy(client, prefix, answer.body)
+    return found
+
+
+def resolve(word: str, known: list[Resource]) -> Resource | None:
+    """The first resource that `word` names, as kubectl reads it."""
+    name, _, rest = word.lower().partition(".")
+    version, _, group = rest.partition(".")
+    tries = [(rest, "")] if rest else [("*", "")]
+    if group or version.startswith("v"):
+        tries.append((group, version))
+    for wanted_group, wanted_version in tries:
+        for match in (_by_name, _by_short_name):
+            for resource in known:
+                if wanted_group not in ("*", resource.group) or wanted_version not in ("", resource.version):
+                    continue
+                if match(resource, name):
+                    return resource
+    return None
+
+
+def _by_name(resource: Resource, name: str) -> bool:
+    return name in (resource.plural, resource.singular, resource.kind.lower())
+
+
+def _by_short_name(resource: Resource, name: str) -> bool:
+    return name in resource.short_names
+
+
+def _aggregated(document: dict[str, Any]) -> Iterator[Resource]:
+    for group in document.get("items") or []:
+        seen: set[str] = set()
+        for version in group.get("versions") or []:
+            for entry in version.get("resources") or []:
+                plural = entry.get("resource", "")
+                if plural in seen or not plural:
+                    continue
+                seen.add(plural)
+                yield Resource(
+                    group=group.get("metadata", {}).get("name", ""),
+                    version=version.get("version", ""),
+                    plural=plural,
+                    singular=entry.get("singularResource", ""),
+                    kind=(entry.get("responseKind") or {}).get("kind", ""),
+                    namespaced=entry.get("scope") == "Namespaced",
+                    short_names=tuple(entry.get("shortNames") or ()),
+                )
+
+
+def _legacy(client: Client, prefix: str, document: dict[str, Any]) -> Iterator[Resource]:
+    if document.get("kind") == "APIVersions":
+        versions = [("", version) for version in document.get("versions") or []]
+    else:
+        versions = [
+            (group["name"], version["version"])
+            for group in document.get("groups") or []
+            for version in group.get("versions") or []
+        ]
+    seen: set[tuple[str, str]] = set()
+    for group, version in versions:
+        path = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        answer = client.get(prefix + path)
+        if not answer.ok or not isinstance(answer.body, dict):
+            continue
+        for entry in answer.body.get("resources") or []:
+            plural = entry.get("name", "")
+            if "/" in plural or (group, plural) in seen:
+                continue
+            seen.add((group, plural))
+            yield Resource(
+                group, version, plural, entry.get("singularName") or entry.get("kind", "").lower(),
+                entry.get("kind", ""), bool(entry.get("namespaced")), tuple(entry.get("shortNames") or ()),
+            )  # fmt: skip

@@ -1,0 +1,44 @@
+"""`fleet api`: one API process."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.failure import Failure
+from fleet.cli.options import DatabaseOption, DataDirOption
+
+
+def api(
+    data_dir: DataDirOption = None,
+    listen: Annotated[str, typer.Option(help="HOST:PORT to serve on.")] = "127.0.0.1:6440",
+    database_url: DatabaseOption = None,
+    fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
+) -> None:
+    """Run one API process (any number may serve one database; all need the same data directory)."""
+    import asyncio
+    import socket
+
+    from fleet.cli import compose
+    from fleet.cli.datadir import create_root, locate, prepare
+    from fleet.cli.parent import say_ready
+    from fleet.cli.up import bind, parse_listen
+
+    data = locate(data_dir)
+    if fd is not None:
+        listener = socket.socket(fileno=fd)
+    else:
+        host, port = parse_listen(listen)
+        create_root(data)
+        if not data.hub_id_file.exists():
+            prepare(data, host)
+        listener = bind(host, port)
+    if not data.server_key.exists():
+        raise Failure(f"{data.root} holds no server certificate")
+
+    async def main(stop: asyncio.Event) -> None:
+        await compose.serve_api(data, database_url or None, listener, stop, say_ready)
+
+    compose.configure_logging()
+    compose.run(main)

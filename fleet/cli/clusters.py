@@ -1,0 +1,40 @@
+"""`fleet clusters`: the members and their room."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.cli.options import DataDirOption, KubeconfigOption, Output, OutputOption
+
+COLUMNS = ("name", "ready", "version", "nodes", "gpus", "gpus_used", "endpoint", "message")
+GPU = "nvidia.com/gpu"
+
+
+def clusters(
+    output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
+) -> None:
+    """List the members: ready or why not, nodes, GPUs and how many of them are in use."""
+    from fleet.amc.get import CLUSTERS
+    from fleet.cli.hub import connect
+    from fleet.cli.output import show
+
+    records = [record(cluster) for cluster in connect(kubeconfig, data_dir).list(CLUSTERS)]
+    show(records, COLUMNS, output, nothing="No members: fleet join NAME --kubeconfig FILE")
+
+
+def record(cluster: dict[str, Any]) -> dict[str, Any]:
+    """One member as a line."""
+    status = cluster.get("status") or {}
+    ready = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), {})
+    nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
+    is_ready = ready.get("status") == "True"
+    return {
+        "name": cluster["metadata"]["name"],
+        "ready": is_ready,
+        "version": status.get("kubernetesVersion"),
+        "nodes": f"{nodes.get('readyNum', 0)}/{nodes.get('totalNum', 0)}",
+        "gpus": (resources.get("allocatable") or {}).get(GPU, "0"),
+        "gpus_used": (resources.get("allocated") or {}).get(GPU, "0"),
+        "endpoint": (cluster.get("spec") or {}).get("apiEndpoint"),
+        "message": "" if is_ready else ready.get("message") or ready.get("reason") or "not looked at yet",
+    }

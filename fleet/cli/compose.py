@@ -1,0 +1,174 @@
+"""Puts the parts of a hub process together: the one place, beside api/app.py, that knows all of them.
+
+Everything is imported inside functions: a process loads only the parts that it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from fleet.cli.datadir import DataDir
+from fleet.cli.failure import Failure
+from fleet.cli.system import RandomIds, SystemClock
+
+if TYPE_CHECKING:
+    from fleet.engine.registry import Registry
+    from fleet.store.objects import Objects
+    from fleet.store.postgres import PostgresStore
+
+DATABASE_WAIT_S = 60.0
+DATABASE_RETRY_S = 0.5
+
+
+@dataclass
+class Base:
+    """What every process of a hub has: the store, the kinds, and the objects over both."""
+
+    data: DataDir
+    dsn: str
+    clock: SystemClock
+    ids: RandomIds
+    store: PostgresStore
+    registry: Registry
+    objects: Objects
+
+
+def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
+    """Run `main(stop)` on uvloop until it returns; SIGTERM and SIGINT set `stop`."""
+    import uvloop
+
+    from fleet.cli.parent import follow_parent
+
+    follow_parent()
+
+    async def supervised() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.set)
+        await main(stop)
+
+    uvloop.run(supervised())
+
+
+def configure_logging() -> None:
+    """One JSON line an event on stderr; libraries' warnings too."""
+    import logging
+
+    import structlog
+
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=True,
+    )
+
+
+@contextlib.asynccontextmanager
+async def database(data: DataDir, url: str | None) -> AsyncIterator[str]:
+    """The DSN to use: `url`, or that of the data directory's embedded server, which this process then shares."""
+    if url:
+        yield url
+        return
+    from fleet.store.embedded import EmbeddedFailed, EmbeddedPostgres
+
+    postgres = EmbeddedPostgres(data.postgres)
+    try:
+        dsn = await postgres.start()
+    except EmbeddedFailed as error:
+        raise Failure(" ".join(str(error).split())[:500]) from error
+    try:
+        yield dsn
+    finally:
+        await postgres.stop()
+
+
+@contextlib.asynccontextmanager
+async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
+    """Store, kinds and objects, with custom kinds following the hub's CRDs. Raises Failure without a database."""
+    from api.kindfiles import load_kinds
+    from fleet.admission import rules
+    from fleet.engine.registry import Registry
+    from fleet.store.crds import follow_crds
+    from fleet.store.objects import Objects
+    from fleet.store.postgres import PostgresStore
+
+    clock, ids = SystemClock(), RandomIds()
+    store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key)
+    await _start_store(store)
+    try:
+        registry = Registry(load_kinds())
+        objects = Objects(store, registry, clock, ids, rules=rules())
+        crds = asyncio.create_task(follow_crds(store, registry), name="crds")
+        try:
+            yield Base(data, dsn, clock, ids, store, registry, objects)
+        finally:
+            crds.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await crds
+    finally:
+        await store.stop()
+
+
+async def _start_store(store: PostgresStore) -> None:
+    """Start it; a database that is still starting gets a bounded time."""
+    from fleet.ports import StoreUnavailable
+
+    deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
+    while True:
+        try:
+            await store.start()
+        except StoreUnavailable as error:
+            if asyncio.get_running_loop().time() > deadline:
+                raise Failure(str(error)) from error
+            await asyncio.sleep(DATABASE_RETRY_S)
+        else:
+            return
+
+
+async def serve_api(
+    data: DataDir, url: str | None, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[], None]
+) -> None:
+    """The API process: serves on `listener` until `stop`."""
+    from api.openapi import OpenApi
+
+    from api.app import build_app
+    from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+    from api.rbac import Rbac
+    from api.serve import Server
+    from fleet.admission.seed import seed
+
+    async with database(data, url) as dsn, base(data, dsn) as hub:
+        await seed(hub.objects)
+        tokens = ServiceAccountTokens(data.service_account_key.read_bytes(), hub.store, hub.clock)
+        app = build_app(
+            hub.objects, hub.store, hub.registry, clock=hub.clock,
+            authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
+            openapi=OpenApi(hub.registry), tokens=tokens,
+        )  # fmt: skip
+        await app.start()
+        host, port = listener.getsockname()[:2]
+        server = Server(
+            app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
+            close_streams=app.close_streams, listener=listener,
+        )  # fmt: skip
+        try:
+            await server.start()
+            on_ready()
+            await stop.wait()
+        finally:
+            await server.stop()
+            await app.stop()

@@ -1,0 +1,209 @@
+"""The data directory: everything that a hub on one machine keeps, and how its first start makes it.
+
+    pki/ca.{crt,key}  pki/server.{crt,key}  pki/service-account.key
+    secrets.key       encrypts Secret objects in the database; the store makes and rotates it
+    tokens.csv        token,user,uid,"group,group": the first line is the administrator's
+    kubeconfig        what kubectl needs, administrator's token inside
+    hub-id            what the hub signs its objects in members with
+    postgres/         the embedded database
+    members/          kubeconfigs of simulated members
+    logs/             one file a process
+    lock              held by the running `fleet up`, names its pid
+
+Each file is written whole or not at all, and only when it is missing, so a first start that was killed is finished by
+the next one. Nothing in it may be read by anybody but the owner.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import fcntl
+import os
+import secrets
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.cli.failure import Failure
+
+ENV_DATA_DIR = "FLEET_DATA_DIR"
+
+
+@dataclass(frozen=True)
+class DataDir:
+    """Paths inside one data directory."""
+
+    root: Path
+
+    @property
+    def ca_certificate(self) -> Path:
+        return self.root / "pki" / "ca.crt"
+
+    @property
+    def ca_key(self) -> Path:
+        return self.root / "pki" / "ca.key"
+
+    @property
+    def server_certificate(self) -> Path:
+        return self.root / "pki" / "server.crt"
+
+    @property
+    def server_key(self) -> Path:
+        return self.root / "pki" / "server.key"
+
+    @property
+    def service_account_key(self) -> Path:
+        return self.root / "pki" / "service-account.key"
+
+    @property
+    def secrets_key(self) -> Path:
+        return self.root / "secrets.key"
+
+    @property
+    def tokens(self) -> Path:
+        return self.root / "tokens.csv"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.root / "kubeconfig"
+
+    @property
+    def hub_id_file(self) -> Path:
+        return self.root / "hub-id"
+
+    @property
+    def postgres(self) -> Path:
+        return self.root / "postgres"
+
+    @property
+    def members(self) -> Path:
+        return self.root / "members"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def hub_id(self) -> str:
+        try:
+            return self.hub_id_file.read_text().strip()
+        except OSError as error:
+            raise Failure(f"{self.root} is no data directory of a hub: {error}") from error
+
+    def admin_token(self) -> str:
+        """The administrator's token: the first line of tokens.csv."""
+        with self.tokens.open(newline="") as lines:
+            for row in csv.reader(lines):
+                if row:
+                    return row[0]
+        raise Failure(f"{self.tokens} holds no token")
+
+
+def locate(data_dir: Path | None) -> DataDir:
+    """`--data-dir`, else FLEET_DATA_DIR, else ~/.fleet."""
+    chosen = data_dir or os.environ.get(ENV_DATA_DIR) or Path.home() / ".fleet"
+    return DataDir(Path(chosen).expanduser().absolute())
+
+
+class Lock:
+    """Held while one `fleet up` runs on a directory; the kernel drops it when the process ends, however it ends."""
+
+    def __init__(self, data: DataDir) -> None:
+        self._file = (data.root / "lock").open("a+")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            holder = self._file.read().strip() or "unknown"
+            self._file.close()
+            raise Failure(f"{data.root} is in use by another `fleet up` (pid {holder})") from None
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        self._file.close()
+
+
+def create_root(data: DataDir) -> None:
+    """Make the directory itself, closed to others."""
+    try:
+        data.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (data.root / "pki", data.members, data.logs):
+            path.mkdir(mode=0o700, exist_ok=True)
+        probe = data.root / "lock"
+        probe.touch(mode=0o600)
+    except OSError as error:
+        raise Failure(f"cannot use {data.root} as data directory: {error.strerror or error}") from error
+
+
+def prepare(data: DataDir, host: str) -> bool:
+    """Make what is missing, and a server certificate for `host`. True on the first start.
+
+    The caller holds the Lock. The kubeconfig is written apart, once the port is known.
+    """
+    from fleet.cli import pki
+
+    first = not data.hub_id_file.exists()
+    now = pki.utcnow()
+    if not (data.ca_certificate.exists() and data.ca_key.exists()):
+        pki.make_ca(data.ca_certificate, data.ca_key, now=now)
+        data.server_certificate.unlink(missing_ok=True)
+    hosts = ["localhost", "127.0.0.1", "::1"]
+    if host not in (*hosts, "0.0.0.0", "::", ""):
+        hosts.append(host)
+    hosts += _own_names()
+    if not (data.server_key.exists() and pki.server_certificate_serves(data.server_certificate, hosts, now=now)):
+        pki.make_server_certificate(
+            data.ca_certificate, data.ca_key, data.server_certificate, data.server_key, hosts, now=now
+        )
+    if not data.service_account_key.exists():
+        pki.write_private(data.service_account_key, pki.new_key())
+    if not data.tokens.exists():
+        add_token(data, "admin", ("system:masters",), uid="admin")
+    if first:
+        pki.write_private(data.hub_id_file, f"{uuid.uuid4()}\n".encode())  # noqa: TID251  # the edge where ids enter
+    return first
+
+
+def _own_names() -> list[str]:
+    """The machine's own name, so that others can reach a hub that listens on every address."""
+    import socket
+
+    name = socket.gethostname()
+    usable = name and len(name) <= 63 and all(c.isalnum() or c in "-." for c in name)
+    return [name] if usable and name != "localhost" else []
+
+
+def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") -> str:
+    """Append a new token for `user` and return it; the API sees it when it reads the file again."""
+    from fleet.cli import pki
+
+    token = secrets.token_urlsafe(32)
+    before = data.tokens.read_bytes() if data.tokens.exists() else b""
+    line = f'{token},{user},{uid or user},"{",".join(groups)}"\n'
+    pki.write_private(data.tokens, before + line.encode())
+    return token
+
+
+def kubeconfig_text(server: str, ca_pem: bytes, token: str, *, user: str = "admin", name: str = "fleet") -> str:
+    """A whole kubeconfig with everything inline."""
+    ca = base64.b64encode(ca_pem).decode()
+    return (
+        "apiVersion: v1\nkind: Config\n"
+        f"clusters:\n- name: {name}\n  cluster:\n    server: {server}\n    certificate-authority-data: {ca}\n"
+        f"users:\n- name: {user}\n  user:\n    token: {token}\n"
+        f"contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n"
+        f"current-context: {name}\n"
+    )
+
+
+def write_kubeconfig(data: DataDir, server: str) -> None:
+    """Write DIR/kubeconfig for the address that is served now, unless it says so already."""
+    from fleet.cli import pki
+
+    text = kubeconfig_text(server, data.ca_certificate.read_bytes(), data.admin_token())
+    if not data.kubeconfig.exists() or data.kubeconfig.read_text() != text:
+        pki.write_private(data.kubeconfig, text.encode())

@@ -1,0 +1,7 @@
+"""What a command says when it cannot do what was asked: one line on stderr, exit status 1, no traceback."""
+
+from __future__ import annotations
+
+
+class Failure(Exception):
+    """An expected failure; its text is the line that the user reads. Bugs are any other exception."""

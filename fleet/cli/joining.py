@@ -1,0 +1,185 @@
+"""Joining a member: look before anything is stored, then its credentials, then its Cluster object.
+
+The kubeconfig goes into the hub with everything inline, so that the hub needs no file of the machine that joined it.
+Joining again is how credentials or an address are changed; a name never silently comes to mean another cluster.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fleet.amc.client import Client, NoAnswer
+from fleet.amc.get import CLUSTERS
+from fleet.amc.kubeconfig import Access, BadKubeconfig, load
+from fleet.cli.failure import Failure
+from fleet.cli.hub import Hub
+from fleet.wellknown import SYSTEM_NAMESPACE
+
+SECRETS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
+REACH_TIMEOUT_S = 10.0
+POLL_S = 0.1
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Member:
+    """What `fleet join` was told about a member."""
+
+    name: str
+    kubeconfig: Path
+    context: str | None = None
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    may_change: bool = False  # a simulated member is a new cluster at every start
+
+
+def join(hub: Hub, member: Member) -> None:
+    """Store the member, or bring what is stored up to date. Raises Failure before anything is stored if it cannot be
+    reached or its credentials do not do."""
+    if not NAME.fullmatch(member.name):
+        raise Failure(f'"{member.name}" is no name for a member: lower-case letters, digits and "-", at most 63')
+    try:
+        access = load([member.kubeconfig], context=member.context, must_exist=True)
+        identity = _look(Client(access, timeout_s=REACH_TIMEOUT_S), access)
+    except (BadKubeconfig, NoAnswer) as error:
+        raise Failure(f"cannot join {member.name}: {error}") from error
+    stored = _check_identity(hub, member, identity)
+    secret = {
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": f"member-{member.name}", "namespace": SYSTEM_NAMESPACE},
+        "data": {"kubeconfig": base64.b64encode(_flat(access).encode()).decode()},
+    }  # fmt: skip
+    hub.put_object(SECRETS, secret)
+    try:
+        hub.put_object(CLUSTERS, _cluster(member, access, identity))
+    except Failure:
+        if not stored:
+            hub.request("DELETE", f"{SECRETS}/member-{member.name}", missing=True)
+        raise
+
+
+def wait_ready(hub: Hub, names: Sequence[str], limit_s: float) -> None:
+    """Return when every named member is Ready. Raises Failure at the limit."""
+    deadline = time.monotonic() + limit_s
+    waiting = list(names)
+    while True:
+        problems = {name: _not_ready(hub.find(f"{CLUSTERS}/{name}")) for name in waiting}
+        waiting = [name for name, problem in problems.items() if problem]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            first = waiting[0]
+            raise Failure(f"{first} is joined, but not ready after {limit_s:.0f} s: {problems[first]}")
+        time.sleep(POLL_S)
+
+
+def _not_ready(cluster: dict[str, Any] | None) -> str:
+    """Why the member is not ready; "" when it is."""
+    if cluster is None:
+        return "it has been removed meanwhile"
+    for condition in (cluster.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Ready":
+            return "" if condition.get("status") == "True" else condition.get("message") or condition.get("reason", "?")
+    return "the controllers have not looked at it yet"
+
+
+def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
+    """Remove the member: the controllers withdraw its work first. Raises Failure, at the limit too."""
+    found = hub.find(f"{CLUSTERS}/{name}")
+    if found is None:
+        raise Failure(f'no member "{name}" (fleet clusters lists them)')
+    if force:
+        annotations = {"metadata": {"annotations": {"fleet.io/force-removal": "true"}}}
+        hub.request("PATCH", f"{CLUSTERS}/{name}", annotations, content_type="application/merge-patch+json")
+    hub.request("DELETE", f"{CLUSTERS}/{name}", missing=True)
+    deadline = time.monotonic() + limit_s
+    while hub.find(f"{CLUSTERS}/{name}") is not None:
+        if time.monotonic() > deadline:
+            raise Failure(
+                f"{name} is leaving, but not gone after {limit_s:.0f} s: its work cannot be withdrawn yet"
+                " (if it will never answer again: fleet unjoin --force)"
+            )
+        time.sleep(POLL_S)
+    hub.request("DELETE", f"{SECRETS}/member-{name}", missing=True)
+
+
+def _look(client: Client, access: Access) -> str:
+    """The member's identity (uid of its kube-system). Raises NoAnswer, or Failure when it refuses what Fleet needs."""
+    version = client.get("/version")
+    if version.status == 401:
+        raise NoAnswer(f"{access.server} does not accept the credentials of user {access.user or 'without a name'}")
+    for path, what in (("/api/v1/nodes?limit=1", "list nodes"), ("/api/v1/pods?limit=1", "list pods")):
+        answer = client.get(path)
+        if not answer.ok:
+            raise NoAnswer(
+                f"{access.server} does not let user {access.user or 'without a name'} {what}: {answer.message}"
+            )
+    answer = client.get("/api/v1/namespaces/kube-system")
+    return str(answer.body["metadata"]["uid"]) if answer.ok else ""
+
+
+def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
+    """Whether the member is stored already. Raises Failure when name and cluster do not belong together."""
+    known, name = False, member.name
+    for cluster in hub.list(CLUSTERS):
+        other = cluster["metadata"]["name"]
+        other_identity = (cluster.get("spec") or {}).get("id") or ""
+        if other == name:
+            known = True
+            if identity and other_identity and identity != other_identity and not member.may_change:
+                raise Failure(
+                    f"{name} is the name of another cluster; fleet unjoin {name} first, or choose another name"
+                )
+        elif identity and identity == other_identity:
+            raise Failure(f"this cluster is joined already, as {other}")
+    return known
+
+
+def _cluster(member: Member, access: Access, identity: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "id": identity, "syncMode": "Push", "apiEndpoint": access.server,
+        "secretRef": {"namespace": SYSTEM_NAMESPACE, "name": f"member-{member.name}"},
+        "insecureSkipTLSVerification": access.insecure or None,
+        "provider": member.provider, "region": member.region, "zone": member.zone,
+    }  # fmt: skip
+    metadata: dict[str, Any] = {"name": member.name}
+    if member.labels:
+        metadata["labels"] = dict(member.labels)
+    return {
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata,
+        "spec": {key: value for key, value in spec.items() if value},
+    }  # fmt: skip
+
+
+def _flat(access: Access) -> str:
+    """A kubeconfig with one context and everything inline."""
+    import yaml
+
+    cluster: dict[str, Any] = {"server": access.server}
+    if access.ca:
+        cluster["certificate-authority-data"] = base64.b64encode(access.ca).decode()
+    if access.insecure:
+        cluster["insecure-skip-tls-verify"] = True
+    if access.server_name:
+        cluster["tls-server-name"] = access.server_name
+    user: dict[str, Any] = {}
+    if access.token:
+        user["token"] = access.token
+    if access.certificate and access.key:
+        user["client-certificate-data"] = base64.b64encode(access.certificate).decode()
+        user["client-key-data"] = base64.b64encode(access.key).decode()
+    document = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "member",
+        "clusters": [{"name": "member", "cluster": cluster}],
+        "users": [{"name": "member", "user": user}],
+        "contexts": [{"name": "member", "context": {"cluster": "member", "user": "member"}}],
+    }  # fmt: skip
+    return str(yaml.safe_dump(document, sort_keys=False))

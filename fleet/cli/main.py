@@ -1,0 +1,74 @@
+"""`fleet`: one command, one file a subcommand.
+
+Heavy imports stand inside the functions that need them, so that `fleet --help` and the small commands start at once.
+An expected failure is one line on stderr and exit status 1; Ctrl-C is 130; anything else is a bug and shows itself.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from fleet.cli import (
+    api,
+    clusters,
+    controllers,
+    decide,
+    demo,
+    explain,
+    jobs,
+    join,
+    queues,
+    sim,
+    submit,
+    token,
+    unjoin,
+    up,
+    version,
+)
+from fleet.cli.failure import Failure
+
+app = typer.Typer(
+    name="fleet",
+    help="Queue training jobs under one quota over many Kubernetes clusters.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("up")(up.up)
+app.command("demo")(demo.demo)
+app.command("join")(join.join)
+app.command("unjoin")(unjoin.unjoin)
+app.command("clusters")(clusters.clusters)
+app.command("queues")(queues.queues)
+app.command("submit")(submit.submit)
+app.command("jobs")(jobs.jobs)
+app.command("explain")(explain.explain)
+app.command("decide")(decide.decide)
+app.add_typer(token.app, name="token")
+app.command("api")(api.api)
+app.command("controllers")(controllers.controllers)
+app.command("sim")(sim.sim)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    """The console script: runs the command and turns what it raises into an exit status."""
+    try:
+        app()
+    except Failure as failure:
+        print(f"fleet: {failure}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `| head` has seen enough
+        sys.stderr.close()
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

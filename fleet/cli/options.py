@@ -1,0 +1,31 @@
+"""The options that many commands share, spelled once."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Output(StrEnum):
+    table = "table"
+    json = "json"
+    yaml = "yaml"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option("--kubeconfig", help="The hub's kubeconfig (default: FLEET_KUBECONFIG, then DATA-DIR/kubeconfig)."),
+]
+DataDirOption = Annotated[
+    Path | None, typer.Option("--data-dir", help="The hub's data directory (default: FLEET_DATA_DIR, then ~/.fleet).")
+]
+DatabaseOption = Annotated[
+    str | None,
+    typer.Option("--database-url", envvar="FLEET_DATABASE_URL", help="PostgreSQL to use instead of the embedded one."),
+]
+NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace.")]
+AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]

@@ -1,0 +1,50 @@
+"""How a child process of `fleet up` lives with it: it says when it is ready, and does not outlive it.
+
+A supervisor that is killed with SIGKILL can stop nobody, so every child looks after itself: on Linux the kernel sends
+it SIGTERM when its parent ends; elsewhere a thread looks once a second.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+ENV_PARENT = "FLEET_SUPERVISOR_PID"
+ENV_READY_FD = "FLEET_READY_FD"
+
+_PR_SET_PDEATHSIG = 1
+
+
+def follow_parent() -> None:
+    """End this process (SIGTERM to itself) when the `fleet up` that started it ends. Nothing without one."""
+    expected = os.environ.get(ENV_PARENT)
+    if not expected:
+        return
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    else:
+        import threading
+
+        threading.Thread(target=_watch, args=(int(expected),), name="parent", daemon=True).start()
+    if os.getppid() != int(expected):  # it ended before the line above
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _watch(parent: int) -> None:
+    import time
+
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def say_ready(detail: str = "") -> None:
+    """Tell the supervisor that this process serves now. `detail` is one line of text for it."""
+    descriptor = os.environ.pop(ENV_READY_FD, None)
+    if descriptor is None:
+        return
+    with os.fdopen(int(descriptor), "w") as pipe:
+        pipe.write(f"ready {detail}\n")

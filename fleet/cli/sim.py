@@ -1,0 +1,31 @@
+"""`fleet sim`: simulated members."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.options import DataDirOption
+
+
+def sim(
+    members: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 3,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Run simulated members: whole clusters with made-up nodes, each with a kubeconfig in DATA-DIR/members."""
+    import asyncio
+
+    from fleet.cli import compose
+    from fleet.cli.datadir import create_root, locate
+    from fleet.cli.parent import say_ready
+    from fleet.cli.up import member_names
+
+    data = locate(data_dir)
+    create_root(data)
+
+    async def main(stop: asyncio.Event) -> None:
+        await compose.simulate(data, member_names(members), stop, say_ready)
+
+    compose.configure_logging()
+    compose.run(main)

@@ -1,0 +1,171 @@
+"""Keeps the processes of a hub running: starts them, restarts one that dies, stops them in order.
+
+A child that dies is started again after a growing pause. One that keeps dying is a fault that restarting hides, so
+after DEATHS_MAX deaths within DEATHS_WINDOW_S the whole hub stops and says which child it was and what it said last.
+Children run in sessions of their own: Ctrl-C reaches only the supervisor, which then stops them one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from fleet.cli.failure import Failure
+from fleet.cli.parent import ENV_PARENT, ENV_READY_FD
+
+DEATHS_MAX = 5
+DEATHS_WINDOW_S = 60.0
+PAUSE_FIRST_S = 0.2
+PAUSE_MAX_S = 5.0
+STOP_LIMIT_S = 10.0
+LOG_BYTES_MAX = 16 * 1024 * 1024
+
+
+@dataclass
+class Child:
+    """One process: `arguments` follow `fleet`; `inherit` are descriptors that it gets."""
+
+    name: str
+    arguments: Sequence[str]
+    log: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    inherit: Sequence[int] = ()
+    process: asyncio.subprocess.Process | None = None
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    detail: str = ""  # what it said beside "ready"
+
+
+class Supervisor:
+    """Runs children until `stop()`; `failed` is set to the reason when one of them cannot be kept running."""
+
+    def __init__(self, children: Sequence[Child]) -> None:
+        self._children = list(children)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self.failed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+
+    def start(self) -> None:
+        for child in self._children:
+            _rotate(child.log)
+            self._tasks.append(asyncio.create_task(self._keep(child), name=f"keep:{child.name}"))
+
+    async def wait_ready(self, limit_s: float) -> None:
+        """Return when every child has said that it is ready. Raises Failure at the limit, or when one keeps dying."""
+        deadline = asyncio.get_running_loop().time() + limit_s
+        for child in self._children:
+            ready: asyncio.Future[object] = asyncio.ensure_future(child.ready.wait())
+            left = max(0.0, deadline - asyncio.get_running_loop().time())
+            await asyncio.wait({ready, self.failed}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            ready.cancel()
+            if self.failed.done():
+                raise Failure(str(self.failed.result()))
+        late = next((child for child in self._children if not child.ready.is_set()), None)
+        if late is None:
+            return
+        raise Failure(f"{late.name} is not ready after {limit_s:.0f} s; its log: {late.log}")
+
+    async def stop(self) -> None:
+        """Stop the children one after the other, in the order given, each within STOP_LIMIT_S."""
+        self._stopping = True
+        for child in self._children:
+            process = child.process
+            if process is None or process.returncode is not None:
+                continue
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), STOP_LIMIT_S)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _keep(self, child: Child) -> None:
+        clock = asyncio.get_running_loop().time
+        deaths: deque[float] = deque(maxlen=DEATHS_MAX)
+        while True:
+            code = await self._run_once(child)
+            if self._stopping:
+                return
+            deaths.append(clock())
+            if len(deaths) == DEATHS_MAX and deaths[-1] - deaths[0] < DEATHS_WINDOW_S:
+                if not self.failed.done():
+                    said = _last_line(child.log)
+                    why = f"{child.name} died {DEATHS_MAX} times, last with {_how(code)}"
+                    self.failed.set_result(f"{why}: {said}" if said else f"{why}; its log: {child.log}")
+                return
+            recent = sum(1 for death in deaths if deaths[-1] - death < DEATHS_WINDOW_S)
+            pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (recent - 1))
+            print(f"{child.name} ended with {_how(code)}; starting it again in {pause:.1f} s", file=sys.stderr)
+            await asyncio.sleep(pause)
+
+    async def _run_once(self, child: Child) -> int:
+        """Start the child, note when it says that it is ready, and return its exit status."""
+        reader, writer = os.pipe()
+        os.set_inheritable(writer, True)
+        environment = {
+            **os.environ, **child.environment, ENV_PARENT: str(os.getpid()), ENV_READY_FD: str(writer),
+            "PYTHONUNBUFFERED": "1",
+        }  # fmt: skip
+        loop = asyncio.get_running_loop()
+        try:
+            with child.log.open("ab") as log:
+                child.process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-m", "fleet.cli.main", *child.arguments,
+                    stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
+                    pass_fds=(*child.inherit, writer), start_new_session=True,
+                )  # fmt: skip
+        finally:
+            os.close(writer)
+        loop.add_reader(reader, _note_ready, child, reader)
+        try:
+            return await child.process.wait()
+        finally:
+            loop.remove_reader(reader)
+            os.close(reader)
+
+
+def _note_ready(child: Child, reader: int) -> None:
+    said = os.read(reader, 4096)
+    if not said:  # the pipe is closed: nothing more will come
+        asyncio.get_running_loop().remove_reader(reader)
+        return
+    child.detail = said.decode(errors="replace").removeprefix("ready").strip()
+    child.ready.set()
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def _rotate(log: Path) -> None:
+    """Start a new file when the old one has grown large; one old file is kept."""
+    with contextlib.suppress(FileNotFoundError):
+        if log.stat().st_size > LOG_BYTES_MAX:
+            log.replace(log.with_name(log.name + ".1"))
+
+
+def _last_line(log: Path) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 4096))
+            lines = file.read().decode(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1].strip()[:300] if lines else ""

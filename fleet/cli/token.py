@@ -1,0 +1,50 @@
+"""`fleet token`: credentials for users."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from fleet.cli.failure import Failure
+from fleet.cli.options import DataDirOption
+
+app = typer.Typer(help="Make credentials for users.", no_args_is_help=True, rich_markup_mode=None)
+
+
+class As(StrEnum):
+    token = "token"
+    kubeconfig = "kubeconfig"
+
+
+@app.callback()
+def tokens() -> None:
+    """Make credentials for users; RBAC objects on the hub say what they may do."""
+
+
+@app.command("create")
+def create(
+    user: Annotated[str, typer.Argument(help="Name of the user, as RBAC objects name it.")],
+    group: Annotated[list[str] | None, typer.Option("--group", help="A group of the user; may be repeated.")] = None,
+    output: Annotated[As, typer.Option("--output", "-o", help="What to print.")] = As.token,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
+    from fleet.amc.kubeconfig import BadKubeconfig, load
+    from fleet.cli.datadir import add_token, kubeconfig_text, locate
+
+    data = locate(data_dir)
+    if not data.tokens.exists():
+        raise Failure(f"{data.root} is no data directory of a hub (its first start makes it: fleet up)")
+    if not user or any(c in ',"\n\r' for c in user) or any(c in ',"\n\r' for g in group or () for c in g):
+        raise Failure("names of users and groups hold no comma, quote or line break")
+    token = add_token(data, user, tuple(group or ()))
+    if output is As.token:
+        print(token)
+        return
+    try:
+        server = load([data.kubeconfig], must_exist=True).server
+    except BadKubeconfig as error:
+        raise Failure(f"the hub's address is not known yet: {error}") from error
+    print(kubeconfig_text(server, data.ca_certificate.read_bytes(), token, user=user), end="")

@@ -1,0 +1,26 @@
+"""`fleet unjoin`: let a member go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fleet.cli.options import DataDirOption, KubeconfigOption
+
+
+def unjoin(
+    name: Annotated[str, typer.Argument(help="The member.")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Give up what cannot be withdrawn because it never answers.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is gone.")] = 60.0,
+    kubeconfig: KubeconfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Let a member go: its jobs are withdrawn and queue again, then its credentials are forgotten."""
+    from fleet.cli import joining
+    from fleet.cli.hub import connect
+
+    joining.leave(connect(kubeconfig, data_dir), name, force=force, limit_s=timeout)
+    print(f"{name} has left")

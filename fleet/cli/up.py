@@ -1,0 +1,219 @@
+"""`fleet up`: a whole hub on one machine, from nothing.
+
+One process holds the directory's lock, the embedded database and the listening socket, and supervises the API, the
+controllers and, when asked, simulated members. Holding the socket here means that a port in use is known before
+anything starts, and that an API process that restarts refuses nobody meanwhile. The API process holds a share of the
+database too: should this process be killed with SIGKILL, its children end by themselves and the last one stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
+from fleet.cli.failure import Failure
+from fleet.cli.options import DatabaseOption, DataDirOption
+
+if TYPE_CHECKING:
+    from fleet.cli.supervise import Child, Supervisor
+    from fleet.store.embedded import EmbeddedPostgres
+
+DEFAULT_LISTEN = "127.0.0.1:6440"
+READY_LIMIT_S = 90.0  # crash recovery of the database included
+MEMBERS_LIMIT_S = 30.0
+MEMBERS_MAX = 200
+BACKLOG = 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `fleet up` was asked for. `database_url` None: the embedded one."""
+
+    data: DataDir
+    host: str
+    port: int
+    members: int
+    database_url: str | None
+
+
+def up(
+    data_dir: DataDirOption = None,
+    listen: Annotated[str, typer.Option(help="HOST:PORT to serve on; port 0 picks a free one.")] = DEFAULT_LISTEN,
+    members: Annotated[int, typer.Option(min=0, max=MEMBERS_MAX, help="Simulated members to run and join.")] = 0,
+    database_url: DatabaseOption = None,
+) -> None:
+    """Run a whole hub on this machine until Ctrl-C.
+
+    Database, API, controllers and, when asked, simulated members; everything is kept in the data directory.
+    """
+    host, port = parse_listen(listen)
+    plan = Plan(locate(data_dir), host, port, members, database_url or None)
+    create_root(plan.data)
+    lock = Lock(plan.data)
+    try:
+        asyncio.run(_run(plan))
+    finally:
+        lock.release()
+
+
+def parse_listen(text: str) -> tuple[str, int]:
+    """HOST:PORT, [V6]:PORT or :PORT. Raises Failure."""
+    host, separator, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise Failure(f"--listen {text}: not HOST:PORT")
+    return host or "0.0.0.0", int(port)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening socket that children inherit. Raises Failure when the address cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise Failure(f"cannot listen on {host}:{port}: {why}") from error
+    return listener
+
+
+async def _run(plan: Plan) -> None:
+    began = time.monotonic()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    listener = bind(plan.host, plan.port)
+    hub = _Hub(plan, listener)
+    try:
+        starting = asyncio.create_task(hub.start(began))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            ends: set[asyncio.Future[Any]] = {stopping, hub.supervisor.failed}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if hub.supervisor.failed.done() and not stop.is_set():
+                raise Failure(str(hub.supervisor.failed.result()))
+        else:
+            starting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Failure):
+                await starting
+    finally:
+        progress("stopping")
+        listener.close()
+        await hub.stop()
+
+
+class _Hub:
+    """The parts of one running hub, in the order in which they start; they stop the other way round."""
+
+    def __init__(self, plan: Plan, listener: socket.socket) -> None:
+        from fleet.cli.supervise import Supervisor
+
+        self._plan = plan
+        self._listener = listener
+        self._postgres: EmbeddedPostgres | None = None
+        port = listener.getsockname()[1]
+        shown = "127.0.0.1" if plan.host in ("0.0.0.0", "::") else plan.host
+        self._server = f"https://[{shown}]:{port}" if ":" in shown else f"https://{shown}:{port}"
+        self.supervisor: Supervisor = Supervisor(self._children())
+
+    def _children(self) -> list[Child]:
+        """In the order in which they stop."""
+        from fleet.cli.supervise import Child
+
+        data = self._plan.data
+        where = ["--data-dir", str(data.root)]
+        environment = {"FLEET_DATABASE_URL": self._plan.database_url or ""}
+        descriptor = self._listener.fileno()
+        children = [
+            Child("controllers", ["controllers", *where], data.logs / "controllers.log", environment),
+            Child(
+                "api",
+                ["api", *where, "--fd", str(descriptor)],
+                data.logs / "api.log",
+                environment,
+                inherit=(descriptor,),
+            ),
+        ]
+        if self._plan.members:
+            arguments = ["sim", *where, "--members", str(self._plan.members)]
+            children.append(Child("sim", arguments, data.logs / "sim.log"))
+        return children
+
+    async def start(self, began: float) -> None:
+        """Everything up to the `ready` line. Raises Failure."""
+        data, members = self._plan.data, self._plan.members
+        if prepare(data, self._plan.host):
+            progress(f"first start: made certificates, a token and a kubeconfig in {data.root}")
+        write_kubeconfig(data, self._server)
+        self.supervisor.start()  # they load while the database starts
+        if self._plan.database_url is None:
+            await self._start_postgres()
+        progress("starting " + ", ".join(["api", "controllers", *(["simulated members"] if members else [])]))
+        await self.supervisor.wait_ready(READY_LIMIT_S)
+        await asyncio.to_thread(_check_ready, data)
+        if members:
+            progress(f"joining {members} simulated members")
+            await asyncio.to_thread(_join_members, data, members)
+        took = time.monotonic() - began
+        print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
+
+    async def _start_postgres(self) -> None:
+        from fleet.store.embedded import EmbeddedFailed, EmbeddedPostgres
+
+        first = not (self._plan.data.postgres / "data").exists()
+        progress("creating the database" if first else "starting the database")
+        self._postgres = EmbeddedPostgres(self._plan.data.postgres)
+        try:
+            await self._postgres.start()
+        except EmbeddedFailed as error:
+            raise Failure(" ".join(str(error).split())[:500]) from error
+
+    async def stop(self) -> None:
+        await self.supervisor.stop()
+        if self._postgres is not None:
+            await self._postgres.stop()
+
+
+def progress(text: str) -> None:
+    """What happens now, for a person who waits: stderr, so that stdout holds the `ready` line alone."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _check_ready(data: DataDir) -> None:
+    from fleet.cli.hub import connect
+
+    connect(data.kubeconfig).request("GET", "/readyz")
+
+
+def _join_members(data: DataDir, count: int) -> None:
+    """Join the simulated members, all of them before waiting for any, and wait until they are ready."""
+    from fleet.cli.hub import connect
+    from fleet.cli.joining import Member, join, wait_ready
+
+    hub = connect(data.kubeconfig)
+    names = member_names(count)
+    for name in names:
+        join(hub, Member(name, data.members / f"{name}.kubeconfig", provider="simulated", may_change=True))
+    wait_ready(hub, names, MEMBERS_LIMIT_S)
+
+
+def member_names(count: int) -> list[str]:
+    """cfa, cfb, …, cfz, cfaa, …: as short as the ids in the walk-through."""
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    short = [f"cf{letter}" for letter in letters]
+    return (short + [f"cf{first}{second}" for first in letters for second in letters])[:count]
