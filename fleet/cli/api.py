@@ -16,7 +16,10 @@ def api(
     database_url: DatabaseOption = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
-    """Run one API process (any number may serve one database; all need the same data directory)."""
+    """Run one API process; any number may serve one database.
+
+    All of them need the same data directory: it holds the keys.
+    """
     import asyncio
     import socket
 

@@ -13,7 +13,7 @@ GPU = "nvidia.com/gpu"
 def clusters(
     output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
 ) -> None:
-    """List the members: ready or why not, nodes, GPUs and how many of them are in use."""
+    """List the members: ready or why not, nodes, GPUs."""
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
     from fleet.cli.output import show
@@ -25,7 +25,7 @@ def clusters(
 def record(cluster: dict[str, Any]) -> dict[str, Any]:
     """One member as a line."""
     status = cluster.get("status") or {}
-    ready = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), {})
+    ready: dict[str, Any] = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), {})
     nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
     is_ready = ready.get("status") == "True"
     return {

@@ -14,7 +14,7 @@ def controllers(data_dir: DataDirOption = None, database_url: DatabaseOption = N
     from fleet.cli.parent import say_ready
 
     data = locate(data_dir)
-    data.hub_id  # fails with one line where there is no data directory
+    data.need()
 
     async def main(stop: asyncio.Event) -> None:
         await compose.run_controllers(data, database_url or None, stop, say_ready)

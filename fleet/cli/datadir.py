@@ -86,10 +86,13 @@ class DataDir:
 
     @property
     def hub_id(self) -> str:
-        try:
-            return self.hub_id_file.read_text().strip()
-        except OSError as error:
-            raise Failure(f"{self.root} is no data directory of a hub: {error}") from error
+        self.need()
+        return self.hub_id_file.read_text().strip()
+
+    def need(self) -> None:
+        """Raises Failure where there is no data directory of a hub."""
+        if not self.hub_id_file.exists():
+            raise Failure(f"{self.root} is no data directory of a hub (its first start makes it: fleet up)")
 
     def admin_token(self) -> str:
         """The administrator's token: the first line of tokens.csv."""

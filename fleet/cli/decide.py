@@ -14,4 +14,4 @@ def decide(
     snapshot: Annotated[Path, typer.Argument(help="A snapshot as JSON.")],
     output: OutputOption = Output.table,
 ) -> None:
-    """Decide a recorded snapshot again: who starts where, and why the others wait."""
+    """Decide a snapshot offline: who starts where, who waits why."""

@@ -18,7 +18,7 @@ def explain(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say why a job waits, with the numbers, or where it runs and since when."""
+    """Say why a job waits, with the numbers, or where it runs."""
     from fleet.cli import jobs
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one

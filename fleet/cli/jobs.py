@@ -17,7 +17,6 @@ from fleet.cli.options import (
 COLUMNS = ("name", "kind", "state", "member", "age", "reason")
 BINDINGS = "/apis/work.karmada.io/v1alpha2"
 UNITS = "/apis/scheduling.x-k8s.io/v1alpha1"
-CLAIMED = ("Succeed", "Failed", "Running")
 
 
 def jobs(
@@ -39,10 +38,10 @@ def jobs(
     records = [
         record(
             binding,
-            by_name.get((binding["metadata"]["namespace"], binding["metadata"]["name"] + "-rb-qu")),
+            by_name.get((place["namespace"], place["name"] + "-rb-qu")),
             time.time(),
         )
-        for binding in bindings
+        for binding, place in ((binding, binding["metadata"]) for binding in bindings)
         if (binding.get("spec") or {}).get("components")
     ]
     columns = ("namespace", *COLUMNS) if all_namespaces else COLUMNS

@@ -15,9 +15,7 @@ def join(
     name: Annotated[str, typer.Argument(help="What the member is called from now on.")],
     kubeconfig: Annotated[Path, typer.Option("--kubeconfig", help="The member's kubeconfig.")],
     context: Annotated[str | None, typer.Option(help="Context of it (default: its current one).")] = None,
-    label: Annotated[
-        list[str] | None, typer.Option("--label", help="KEY=VALUE, for policies; may be repeated.")
-    ] = None,
+    label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE, for policies; may be repeated.")] = None,
     provider: Annotated[str, typer.Option(help="Provider, for policies.")] = "",
     region: Annotated[str, typer.Option(help="Region, for policies.")] = "",
     zone: Annotated[str, typer.Option(help="Zone, for policies.")] = "",
@@ -27,7 +25,10 @@ def join(
     ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Join a cluster as a member, with the credentials of a kubeconfig. Again: change its credentials or address."""
+    """Join a cluster as a member.
+
+    With the credentials of a kubeconfig. Joining again changes credentials, address, labels or place.
+    """
     from fleet.cli import joining
     from fleet.cli.hub import connect
 

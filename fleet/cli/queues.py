@@ -17,7 +17,7 @@ UNLIMITED = "unlimited"
 def queues(
     output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
 ) -> None:
-    """List the queues of the quota tree: limits, and how many jobs wait and are active in each."""
+    """List the queues: limits, how many jobs wait and run."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
@@ -48,7 +48,8 @@ def records_of(trees: list[dict[str, Any]], names: dict[str, str], units: list[d
         name = names.get(path, "")
         record = {
             "queue": path, "name": name, "namespaces": ",".join(node.get("namespaces") or ()),
-            "max_jobs": limits.get("kube-queue/max-jobs", UNLIMITED), "max_gpus": limits.get("nvidia.com/gpu", UNLIMITED),
+            "max_jobs": limits.get("kube-queue/max-jobs", UNLIMITED),
+            "max_gpus": limits.get("nvidia.com/gpu", UNLIMITED),
             "max": limits, "min": node.get("min") or {},
         }  # fmt: skip
         records.append(record)

@@ -13,7 +13,10 @@ def sim(
     members: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 3,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Run simulated members: whole clusters with made-up nodes, each with a kubeconfig in DATA-DIR/members."""
+    """Run simulated members, each with a kubeconfig.
+
+    Whole clusters with made-up nodes, schedulers and job operators; the kubeconfigs are in DATA-DIR/members.
+    """
     import asyncio
 
     from fleet.cli import compose

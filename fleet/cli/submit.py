@@ -23,7 +23,7 @@ def submit(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Apply manifests to the hub (server-side), as `kubectl apply` would."""
+    """Apply manifests to the hub, as `kubectl apply` would."""
     from fleet.cli.hub import connect
 
     hub = connect(kubeconfig, data_dir)

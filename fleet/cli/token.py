@@ -35,8 +35,7 @@ def create(
     from fleet.cli.datadir import add_token, kubeconfig_text, locate
 
     data = locate(data_dir)
-    if not data.tokens.exists():
-        raise Failure(f"{data.root} is no data directory of a hub (its first start makes it: fleet up)")
+    data.need()
     if not user or any(c in ',"\n\r' for c in user) or any(c in ',"\n\r' for g in group or () for c in g):
         raise Failure("names of users and groups hold no comma, quote or line break")
     token = add_token(data, user, tuple(group or ()))

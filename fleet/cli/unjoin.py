@@ -11,14 +11,15 @@ from fleet.cli.options import DataDirOption, KubeconfigOption
 
 def unjoin(
     name: Annotated[str, typer.Argument(help="The member.")],
-    force: Annotated[
-        bool, typer.Option("--force", help="Give up what cannot be withdrawn because it never answers.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Give up what cannot be withdrawn.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is gone.")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Let a member go: its jobs are withdrawn and queue again, then its credentials are forgotten."""
+    """Let a member go.
+
+    Its jobs are withdrawn and queue again, then its credentials are forgotten.
+    """
     from fleet.cli import joining
     from fleet.cli.hub import connect
 
