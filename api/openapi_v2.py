@@ -144,5 +144,5 @@ def _parameter(parameter: Mapping[str, Any]) -> bytes:
     required = _number(1, int(parameter.get("required", False)))
     shared = required + _text(2, where) + _text(3, parameter.get("description", "")) + _text(4, parameter["name"])
     if where == "query":
-        return _bytes(1, _bytes(2, _bytes(3, shared + _text(6, parameter["type"])))))
-    return _bytes(1, _bytes(2, _bytes(4, shared + _text(5, parameter["type"])))))
+        return _bytes(1, _bytes(2, _bytes(3, shared + _text(6, parameter["type"]))))
+    return _bytes(1, _bytes(2, _bytes(4, shared + _text(5, parameter["type"]))))
