@@ -22,7 +22,7 @@ APPLY = "Apply"
 UPDATERS_MAX = 10  # beyond it the oldest Update entries become one
 ANCIENT = "ancient-changes"
 
-_NOT_OWNED_META = frozenset(
+NOT_OWNED_META = frozenset(
     {
         "name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields", "resourceVersion",
         "deletionTimestamp", "deletionGracePeriodSeconds",
@@ -222,7 +222,7 @@ def owned(kind: Kind, body: Body, subresource: str = "", whole: bool = False) ->
             out = {"status": out["status"]} if "status" in out else {}
         else:
             out.pop("status", None)
-    metadata = {k: v for k, v in body["metadata"].items() if k not in _NOT_OWNED_META}
+    metadata = {k: v for k, v in body["metadata"].items() if k not in NOT_OWNED_META}
     if metadata:
         out["metadata"] = metadata
     return out
@@ -274,7 +274,20 @@ def record_update(
         out.append(mine)
     elif fields is not None:
         out.append(entry(manager, UPDATE, kind.api_version, subresource, fields, now))
-    return _capped(out)
+    return ordered(_capped(out))
+
+
+def ordered(managed: list[Body]) -> list[Body]:
+    """The entries in the order that Kubernetes gives them, so that equal ownership is equal text."""
+    if len(managed) < 2:
+        return managed
+    return sorted(
+        managed,
+        key=lambda m: (
+            m.get("operation") or "", m.get("time") or "", m.get("manager") or "", m.get("apiVersion") or "",
+            m.get("subresource") or "",
+        ),
+    )  # fmt: skip
 
 
 def _capped(managed: list[Body]) -> list[Body]:

@@ -108,7 +108,7 @@ def prepare_create(
     suffix: str = "",
     field_validation: str = "Strict",
     with_status: bool = False,
-    operation: str = fields.UPDATE,
+    managed: list[Any] | None = None,
 ) -> Prepared:
     """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a status
     is dropped where the kind has the subresource."""
@@ -134,10 +134,10 @@ def prepare_create(
         _new_namespace(body)
     causes = validate(compiled(kind), body)
     _refuse(kind, body, [*meta.check(kind, metadata), *causes])
-    if operation == fields.UPDATE:
+    if managed is None:
         root = compiled(kind)
         managed = fields.record_update(root, kind, None, body, claimed or [], author.manager, author.subresource, now)
-        metadata["managedFields"] = managed
+    metadata["managedFields"] = managed
     return Prepared(body, warnings)
 
 
@@ -193,7 +193,7 @@ def prepare_update(
     metadata.pop("managedFields", None)
     old_managed = before.get("managedFields") or []
     if managed is None and claimed is not None and claimed != old_managed:
-        old_managed = claimed  # a client may rewrite or clear them
+        old_managed = [item for item in claimed if item.get("manager")]  # a client may rewrite or clear them
     same = _equal_but_managed(old, new)
     if same and managed is None and old_managed == (before.get("managedFields") or []):
         _refuse(kind, new, causes)

@@ -13,8 +13,10 @@ from typing import Any, Protocol
 import orjson
 
 from fleet.engine import patch as patches
+from fleet.engine.apply import apply_new, apply_to, check_configuration
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
+from fleet.engine.schema import compiled
 from fleet.engine.status import (
     Cause,
     StatusError,
@@ -26,6 +28,7 @@ from fleet.engine.status import (
     not_found,
     unsupported_media_type,
 )
+from fleet.engine.strategic import strategic_patch
 from fleet.engine.write import Author, Prepared, prepare_create, prepare_delete, prepare_update
 from fleet.ports import (
     ABSENT,
@@ -179,20 +182,61 @@ class Objects:
     ) -> Written:  # fmt: skip
         """`patch_type` is the media type: application/{json-patch+json,merge-patch+json,strategic-merge-patch+json,
         apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""
-        match patch_type:
-            case patches.JSON:
-                change = patches.json_patch
-            case patches.MERGE:
-                change = patches.merge_patch
-            case _:
-                raise unsupported_media_type(
-                    f"the body of the request was in an unknown format - accepted media types include: {_accepted(kind)}"
-                )
+        if patch_type == patches.APPLY:
+            return await self._apply(kind, namespace, name, patch, options, subresource)
+        change = self._patcher(kind, patch_type)
 
         def make(old: Body) -> Prepared:
             return self._prepare_update(kind, old, _private(change(old, patch)), options, subresource)
 
         return await self._rewrite(kind, namespace, name, make, options, subresource)
+
+    async def _apply(
+        self, kind: Kind, namespace: str, name: str, config: Any, options: Options, subresource: str
+    ) -> Written:
+        if config.__class__ is not dict:
+            raise bad_request("error decoding patch: an applied configuration is an object")
+        config = _private(config)
+        check_configuration(kind, namespace, name, config)
+        author = Author(options.manager, subresource)
+
+        def make(old: Body) -> Prepared:
+            return apply_to(
+                kind, old, _private(config), author, now=self.clock.now(), force=options.force,
+                field_validation=options.field_validation,
+            )  # fmt: skip
+
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                return await self._rewrite(kind, namespace, name, make, options, subresource)
+            except StatusError as error:
+                if error.code != 404 or subresource or config["metadata"].get("resourceVersion"):
+                    raise
+            await self._need_namespace(kind, namespace, config)
+            prepared = apply_new(
+                kind, namespace, _private(config), author, now=self.clock.now(), uid=self.ids.uid(),
+                field_validation=options.field_validation,
+            )  # fmt: skip
+            await self._admit(kind, "CREATE", "", namespace, name, prepared.body, None, options)
+            if options.dry_run:
+                return Written(prepared.body, created=True, warnings=prepared.warnings)
+            outcome = await self.store.commit(
+                [Put(_key(kind, namespace, name), prepared.body, ABSENT)], epoch=options.epoch
+            )
+            if isinstance(outcome, Committed):
+                return Written(outcome.stored[0].body, created=True, warnings=prepared.warnings)
+        raise conflict(kind.group, kind.resource, name)
+
+    def _patcher(self, kind: Kind, patch_type: str) -> Callable[[Body, Any], Body]:
+        if patch_type == patches.JSON:
+            return patches.json_patch
+        if patch_type == patches.MERGE:
+            return patches.merge_patch
+        if patch_type == patches.STRATEGIC and kind.builtin:
+            return lambda body, patch: strategic_patch(compiled(kind), body, patch)
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {_accepted(kind)}"
+        )
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
@@ -210,7 +254,7 @@ class Objects:
             if not admitted:
                 await self._admit(kind, "DELETE", "", namespace, name, None, stored.body, options)
                 admitted = True
-            if options.dry_run or prepared.body is stored.body and not prepared.finished:
+            if options.dry_run or (prepared.body is stored.body and not prepared.finished):
                 return Written(prepared.body, deleted=prepared.finished)
             expect = Expect(revision=stored.revision)
             write = Delete(key, expect) if prepared.finished else Put(key, prepared.body, expect)

@@ -1,0 +1,256 @@
+"""Label and field selectors: from their text, or from a LabelSelector object, to a test on a body.
+
+The texts of refusals are those of k8s.io/apimachinery, since kubectl shows them as they come.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from fleet.engine.jsonpath import BadPath, find
+from fleet.engine.kind import Body, Kind
+from fleet.engine.meta import is_label_value, is_qualified_name
+from fleet.engine.status import StatusError, bad_request
+from fleet.engine.validate import shown
+
+Test = Callable[[Body], bool]
+
+_TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
+_SYMBOLS = frozenset({"=", "==", "!=", "!", ",", "(", ")", "<", ">"})
+_OPERATORS = "in, notin, =, ==, !=, gt, lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on labels. `operator`: in, notin, exists, !, gt, lt."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def holds(self, labels: Mapping[str, Any]) -> bool:
+        value = labels.get(self.key)
+        match self.operator:
+            case "in":
+                return value in self.values
+            case "notin":  # a label that is absent is in no set
+                return value not in self.values
+            case "exists":
+                return self.key in labels
+            case "!":
+                return self.key not in labels
+        bound = int(next(iter(self.values)))
+        try:
+            number = int(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            return False
+        return number > bound if self.operator == "gt" else number < bound
+
+
+def holds(requirements: tuple[Requirement, ...], labels: Mapping[str, Any] | None) -> bool:
+    present = labels or {}
+    return all(requirement.holds(present) for requirement in requirements)
+
+
+@lru_cache(maxsize=1024)
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """`a=b,c!=d,e in (f,g),h,!i,j>3`. StatusError 400 says what was found and what was expected."""
+    return tuple(_Parser(text).parse())
+
+
+def labels_test(text: str) -> Test:
+    requirements = parse_labels(text)
+    return lambda body: holds(requirements, body["metadata"].get("labels"))
+
+
+def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
+    """A LabelSelector {matchLabels, matchExpressions}: no requirement at all selects everything. ValueError names a
+    wrong operator."""
+    out: list[Requirement] = []
+    for key, value in ((selector or {}).get("matchLabels") or {}).items():
+        out.append(Requirement(key, "in", frozenset({value})))
+    for expression in (selector or {}).get("matchExpressions") or ():
+        key, values = expression.get("key", ""), frozenset(expression.get("values") or ())
+        match expression.get("operator"):
+            case "In":
+                out.append(Requirement(key, "in", values))
+            case "NotIn":
+                out.append(Requirement(key, "notin", values))
+            case "Exists":
+                out.append(Requirement(key, "exists"))
+            case "DoesNotExist":
+                out.append(Requirement(key, "!"))
+            case other:
+                raise ValueError(f"{shown(other)} is not a valid label selector operator")
+    return tuple(out)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens = _TOKEN.findall(text)
+        self._at = 0
+
+    def parse(self) -> list[Requirement]:
+        out: list[Requirement] = []
+        while self._peek():
+            out.append(self._requirement())
+            token = self._next()
+            if token == ",":
+                if not self._peek() or (self._peek() in _SYMBOLS and self._peek() != "!"):
+                    raise _unparsed(f"found '{self._peek()}', expected: identifier after ','")
+            elif token:
+                raise _unparsed(f"found '{token}', expected: ',' or 'end of string'")
+        return out
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _requirement(self) -> Requirement:
+        absent = self._peek() == "!"
+        if absent:
+            self._next()
+        key = self._next()
+        if not key or key in _SYMBOLS:
+            raise _unparsed(f"found '{key}', expected: identifier")
+        problems = is_qualified_name(key)
+        if problems:
+            raise _unparsed(f"key: Invalid value: {shown(key)}: {'; '.join(problems)}")
+        if absent:
+            return Requirement(key, "!")
+        if self._peek() in ("", ","):
+            return Requirement(key, "exists")
+        return self._operation(key)
+
+    def _operation(self, key: str) -> Requirement:
+        operator = self._next()
+        match operator:
+            case "=" | "==" | "!=":
+                value = "" if self._peek() in ("", ",") else self._next()
+                if value in _SYMBOLS:
+                    raise _unparsed(f"found '{value}', expected: identifier")
+                self._check_value(key, value)
+                return Requirement(key, "notin" if operator == "!=" else "in", frozenset({value}))
+            case "in" | "notin":
+                return Requirement(key, operator, self._values(key))
+            case ">" | "<" | "gt" | "lt":
+                value = self._next()
+                if not re.fullmatch(r"-?\d+", value):
+                    text = "for 'Gt', 'Lt' operators, the value must be an integer"
+                    raise _unparsed(f"values[0][{key}]: Invalid value: {shown(value)}: {text}")
+                return Requirement(key, "gt" if operator in (">", "gt") else "lt", frozenset({value}))
+        raise _unparsed(f"found '{operator}', expected: {_OPERATORS}")
+
+    def _values(self, key: str) -> frozenset[str]:
+        opened = self._next()
+        if opened != "(":
+            raise _unparsed(f"found '{opened}' expected: '('")
+        values: set[str] = set()
+        expected_value = True
+        while True:
+            token = self._next()
+            if token == ")":
+                if expected_value:
+                    values.add("")
+                return frozenset(values)
+            if token == ",":
+                if expected_value:
+                    values.add("")
+                expected_value = True
+            elif not token or token in _SYMBOLS or not expected_value:
+                raise _unparsed(f"found '{token}', expected: ',', ')' or identifier")
+            else:
+                self._check_value(key, token)
+                values.add(token)
+                expected_value = False
+
+    @staticmethod
+    def _check_value(key: str, value: str) -> None:
+        problems = is_label_value(value)
+        if problems:
+            raise _unparsed(f"values[0][{key}]: Invalid value: {shown(value)}: {'; '.join(problems)}")
+
+
+def _unparsed(text: str) -> StatusError:
+    return bad_request(f"unable to parse requirement: {text}")
+
+
+# -- fields --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    path: str
+    value: str
+    negated: bool = False
+
+
+@lru_cache(maxsize=1024)
+def split_fields(text: str) -> tuple[FieldTerm, ...]:
+    """`metadata.name=a,status.phase!=Running` as terms; `\\,`, `\\=` and `\\\\` are escapes in values. StatusError 400."""
+    terms: list[FieldTerm] = []
+    for part in re.split(r"(?<!\\),", text):
+        if not part:
+            continue
+        found = re.match(r"([^=!\\]+)(==|!=|=)(.*)\Z", part)
+        if found is None:
+            raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
+        path, operator, value = found.groups()
+        terms.append(FieldTerm(path, re.sub(r"\\([\\,=])", r"\1", value), operator == "!="))
+    return tuple(terms)
+
+
+def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
+    """The terms, every path of which the kind can be selected by; else StatusError 400."""
+    terms = split_fields(text)
+    known = {"metadata.name", *(("metadata.namespace",) if kind.namespaced else ()), *kind.selectable}
+    for term in terms:
+        if term.path not in known:
+            if kind.builtin and kind.selectable:
+                raise bad_request(f'field label "{term.path}" not supported for {kind.kind}')
+            if kind.builtin:
+                raise bad_request(
+                    f'"{term.path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+                )
+            raise bad_request(f"field label not supported: {term.path}")
+    return terms
+
+
+def fields_test(kind: Kind, text: str) -> Test:
+    terms = parse_fields(kind, text)
+    return lambda body: all((field_text(body, term.path) == term.value) is not term.negated for term in terms)
+
+
+def field_text(body: Body, path: str) -> str:
+    """A field as selectors see it: "" when absent, numbers and booleans in words."""
+    value: Any = body
+    if path.replace(".", "").isalnum():
+        for key in path.split("."):
+            value = value.get(key) if value.__class__ is dict else None
+    else:
+        try:
+            found = find(body, path if path.startswith((".", "[")) else "." + path)
+        except BadPath:
+            return ""
+        value = found[0] if found else None
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def both(kind: Kind, labels: str, fields: str) -> Test | None:
+    """One test for the two parameters of a list or watch; None when neither is given."""
+    tests = ([labels_test(labels)] if labels else []) + ([fields_test(kind, fields)] if fields else [])
+    if not tests:
+        return None
+    return tests[0] if len(tests) == 1 else lambda body: all(test(body) for test in tests)

@@ -1,0 +1,142 @@
+"""Strategic merge patch: what kubectl sends for built-in kinds.
+
+Maps merge as in a merge patch; a list merges item by item where the schema gives it a merge key (or says that its
+scalars are a set) and is replaced elsewhere. Directives inside the patch steer it: `$patch`, `$retainKeys`,
+`$deleteFromPrimitiveList/…`, `$setElementOrder/…`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.engine.kind import Body
+from fleet.engine.order import interleave
+from fleet.engine.schema import ANYTHING, Node
+from fleet.engine.status import StatusError, bad_request
+from fleet.engine.validate import shown
+
+_DIRECTIVE = "$patch"
+_RETAIN = "$retainKeys"
+_DELETE_PREFIX = "$deleteFromPrimitiveList/"
+_ORDER_PREFIX = "$setElementOrder/"
+
+
+def strategic_patch(root: Node, body: Body, patch: Any) -> Body:
+    """A new body. A malformed patch is a 400, a directive that does not fit the object a 422."""
+    if not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a strategic merge patch of an object is an object")
+    merged = _merge_maps(root, body, patch)
+    if merged is None:
+        raise bad_request("the patch leaves no object")
+    return merged
+
+
+def _merge_maps(node: Node, value: Any, patch: Body) -> Body | None:
+    """None: the patch deletes the map."""
+    directive = patch.get(_DIRECTIVE)
+    if directive is not None and directive not in ("replace", "delete", "merge"):
+        raise bad_request(f"Unknown patch type found: {directive}")
+    if directive == "delete":
+        return None
+    if directive == "replace":
+        return {k: _plain(v) for k, v in patch.items() if not k.startswith("$") and v is not None}
+    out: Body = dict(value) if isinstance(value, dict) else {}
+    if _RETAIN in patch:
+        kept = patch[_RETAIN]
+        if not isinstance(kept, list):
+            raise bad_request("invalid patch format of retainKeys: expected a list")
+        out = {k: v for k, v in out.items() if k in kept}
+    orders = {k[len(_ORDER_PREFIX) :]: v for k, v in patch.items() if k.startswith(_ORDER_PREFIX)}
+    for key, part in patch.items():
+        if key.startswith(_DELETE_PREFIX):
+            _delete_scalars(out, key[len(_DELETE_PREFIX) :], part)
+        elif key == _DIRECTIVE or key == _RETAIN or key.startswith(_ORDER_PREFIX):
+            continue
+        elif part is None:
+            out.pop(key, None)
+        else:
+            _merge_field(node.child(key) or ANYTHING, out, key, part, orders.get(key))
+    for key, order in orders.items():
+        if key not in patch and isinstance(out.get(key), list):
+            child = node.child(key) or ANYTHING
+            out[key] = _ordered(child, out[key], out[key], order)
+    return out
+
+
+def _merge_field(node: Node, out: Body, key: str, part: Any, order: Any) -> None:
+    if isinstance(part, dict) and "replace" not in node.patch_strategy:
+        merged = _merge_maps(node, out.get(key), part)
+        if merged is None:
+            out.pop(key, None)
+        else:
+            out[key] = merged
+    elif isinstance(part, list) and "merge" in node.patch_strategy:
+        live = out.get(key)
+        out[key] = _merge_lists(node, live if isinstance(live, list) else [], part, order, key)
+    else:
+        out[key] = _plain(part)
+
+
+def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name: str) -> list[Any]:
+    if not any(isinstance(item, dict) for item in (*patch, *live)):
+        added: list[Any] = []
+        for item in patch:
+            if item not in live and item not in added:
+                added.append(item)
+        return _ordered(node, live, [*live, *added], order)
+    merge_key = node.merge_key
+    items = node.items or ANYTHING
+    for item in patch:
+        if not isinstance(item, dict):
+            raise bad_request(f"cannot merge list {name}: its items must be objects")
+    if any(item.get(_DIRECTIVE) == "replace" for item in patch):
+        return [_plain(item) for item in patch if _DIRECTIVE not in item]
+    out = list(live)
+    for item in patch:
+        if merge_key not in item:
+            raise StatusError(422, "Invalid", f"map: {shown(item)} does not contain declared merge key: {merge_key}")
+        where = [i for i, old in enumerate(out) if isinstance(old, dict) and old.get(merge_key) == item[merge_key]]
+        if item.get(_DIRECTIVE) == "delete":
+            out = [old for i, old in enumerate(out) if i not in where]
+        elif where:
+            merged = _merge_maps(items, out[where[0]], item)
+            assert merged is not None
+            out[where[0]] = merged
+        else:
+            new = _merge_maps(items, {}, item)
+            assert new is not None
+            out.append(new)
+    return _ordered(node, live, out, order)
+
+
+def _ordered(node: Node, live: list[Any], merged: list[Any], order: Any) -> list[Any]:
+    """`merged` in the order that $setElementOrder asks for; what it does not name stays near where it stood."""
+    if not isinstance(order, list):
+        return merged
+
+    def key_of(item: Any) -> str:
+        return shown(item.get(node.merge_key)) if isinstance(item, dict) else shown(item)
+
+    by_key = {key_of(item): item for item in merged}
+    named = [key_of(item) for item in order]
+    wanted = [key for key in named if key in by_key]
+    wanted += [key for key in by_key if key not in set(named) and key not in {key_of(i) for i in live}]
+    placed = interleave([key for key in map(key_of, live) if key in by_key], wanted)
+    return [by_key[key] for key in placed]
+
+
+def _delete_scalars(out: Body, key: str, unwanted: Any) -> None:
+    if not isinstance(unwanted, list):
+        raise bad_request(f"{_DELETE_PREFIX}{key}: expected a list")
+    live = out.get(key)
+    if isinstance(live, list):
+        out[key] = [item for item in live if item not in unwanted]
+
+
+def _plain(value: Any) -> Any:
+    """A part of the patch as content: without directives, and without the nulls that only delete."""
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items() if not k.startswith("$") and v is not None}
+    if isinstance(value, list):
+        return [_plain(item) for item in value if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")]
+    return value
