@@ -1,0 +1,379 @@
+"""The API as one ASGI application: who asks, may they, what do they want, and how it is answered.
+
+Plain ASGI, since this is the path of every read and write of the hub and of every simulated member; other applications
+(FastAPI's /fleet/v1) are mounted beside it behind the same authentication. Every refusal is a Status, also those of
+unknown paths and of bugs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from api.auth import Authenticator, ServiceAccountTokens, bearer
+from api.discovery import Discovery
+from api.health import OPEN_PATHS, Metrics, answer_open, version_document
+from api.http import (
+    Answer,
+    ASGIApp,
+    Receive,
+    Request,
+    Response,
+    Scope,
+    Send,
+    Stream,
+    error_response,
+    json_response,
+)
+from api.lists import get_object, list_objects
+from api.negotiation import accept
+from api.rbac import GROUP as RBAC_GROUP
+from api.rbac import Attributes, Authorizer
+from api.reviews import VIRTUAL, Reviews
+from api.routing import Route, parse, verb
+from api.selection import parse_selection
+from api.served import Served, find
+from api.subresources import SUBRESOURCES, Subresources
+from api.watch import Watches, parse_watch
+from api.writes import Writes
+from fleet.engine.registry import Registry
+from fleet.engine.status import StatusError, unauthorized, unavailable
+from fleet.ports import Clock, Expired, Fenced, FutureRevision, Store, StoreUnavailable
+from fleet.store.objects import Objects, User
+
+VERSION = "v1.36.3-fleet.0"
+log = structlog.get_logger(__name__)
+
+# Answers a subresource in place of the built-in answer: (route, request, user) -> answer.
+SubresourceHandler = Callable[[Route, Request], Awaitable[Answer]]
+
+
+class OpenApi(Protocol):
+    """The OpenAPI documents. `answer` gets a path below /openapi and says what to send, or None for an unknown path."""
+
+    async def answer(self, path: str, request: Request) -> Response | None: ...
+
+
+class Api:
+    """The application. Call `start` before and `stop` after serving (the ASGI lifespan does the same)."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        store: Store,
+        registry: Registry,
+        *,
+        clock: Clock,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        openapi: OpenApi | None,
+        version: str,
+        tokens: ServiceAccountTokens | None,
+        mounts: Mapping[str, ASGIApp],
+        extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
+        bookmark_every_s: float,
+    ) -> None:
+        self.metrics = Metrics()
+        self.authorizer = authorizer
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._authenticator = authenticator
+        self._openapi = openapi
+        self._version = version_document(version)
+        self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
+        self._extra = dict(extra_routes)
+        self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
+        self._reviews = Reviews(authenticator, authorizer)
+        self._watches = Watches(store, clock, bookmark_every_s=bookmark_every_s)
+        self._writes = Writes(objects, store, clock)
+        self._subresources = Subresources(objects, store, self._writes, tokens, clock.now)
+        self._stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        self._stopping.clear()
+        await self.authorizer.start()
+
+    def close_streams(self) -> None:
+        """End every open watch, so that nothing holds the server when it stops."""
+        self._stopping.set()
+
+    async def stop(self) -> None:
+        self.close_streams()
+        await self.authorizer.stop()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        else:  # a WebSocket: refused before it is accepted
+            await receive()
+            await send({"type": "websocket.close", "code": 1008})
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                await self.start()
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = self._clock.monotonic()
+        request = Request(scope, receive)
+        label = ["", ""]
+        try:
+            answer = await self._answer(request, scope, receive, send, label)
+        except StatusError as error:
+            answer = error_response(error)
+        except StoreUnavailable:
+            answer = error_response(unavailable("the store cannot be reached now"))
+        except Expired:
+            answer = error_response(StatusError(410, "Expired", "The requested state is no longer kept"))
+        except FutureRevision as error:
+            answer = error_response(StatusError(504, "Timeout", str(error)))
+        except Fenced:
+            answer = error_response(unavailable("this process no longer leads"))
+        except Exception:
+            log.exception("request failed", method=request.method, path=request.path[:200])
+            answer = error_response(
+                StatusError(500, "InternalError", "Internal error occurred: the request could not be answered")
+            )
+        if answer is None:
+            return
+        if isinstance(answer, Stream):
+            self.metrics.count(label[0], label[1], 200, None)
+            await self._stream(answer, receive, send)
+            return
+        self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
+        if request.method == "HEAD":
+            answer.body = b""
+        await answer.send(send)
+
+    async def _answer(
+        self, request: Request, scope: Scope, receive: Receive, send: Send, label: list[str]
+    ) -> Answer | None:
+        """The answer, or None when a mounted application has given it."""
+        path = request.path
+        if path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/", "/healthz/")):
+            return await answer_open(path, self._store, self._version)
+        user = await self._user(request)
+        request.user = user
+        for prefix, mounted in self._mounts:
+            if path == prefix or path.startswith(prefix + "/"):
+                # The mounted application finds the user, and the means to authorise, in its scope.
+                inner = {**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}
+                await mounted(inner, receive, send)
+                return None
+        route = parse(path)
+        if route is None:
+            label[0] = request.method.lower()
+            return await self._document(request, user)
+        return await self._resource(request, route, user, label)
+
+    async def _user(self, request: Request) -> User:
+        token = bearer(request.header(b"authorization"))
+        user = await self._authenticator.user(token) if token else None
+        if user is None:
+            raise unauthorized()
+        return user
+
+    async def _document(self, request: Request, user: User) -> Response:
+        """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
+        path = request.path
+        wanted = Attributes(request.method.lower(), path=path)
+        if not self.authorizer.allowed(user, wanted):
+            raise wanted.refusal(user)
+        if request.method not in ("GET", "HEAD"):
+            raise method_not_allowed()
+        form = accept(request.header(b"accept"))
+        parts = [part for part in path.split("/") if part]
+        answer: Response | None = None
+        match parts:
+            case ["api"]:
+                answer = self._discovery.api(form, request.header(b"host"))
+            case ["apis"]:
+                answer = self._discovery.apis(form)
+            case ["api", version]:
+                answer = self._discovery.resources("", version)
+            case ["apis", group]:
+                answer = self._discovery.group(group)
+            case ["apis", group, version]:
+                answer = self._discovery.resources(group, version)
+            case ["openapi", *rest] if self._openapi is not None:
+                answer = await self._openapi.answer("/".join(rest), request)
+            case ["metrics"]:
+                answer = self.metrics.response()
+            case []:
+                answer = json_response({"paths": self._paths()})
+        if answer is None:
+            raise unknown_path()
+        return answer
+
+    def _paths(self) -> list[str]:
+        paths = [
+            "/api",
+            "/api/v1",
+            "/apis",
+            "/healthz",
+            "/livez",
+            "/metrics",
+            "/openapi/v2",
+            "/openapi/v3",
+            "/readyz",
+            "/version",
+        ]
+        for kind in self._registry:
+            if kind.group:
+                paths += [f"/apis/{kind.group}", f"/apis/{kind.api_version}"]
+        return sorted(set(paths))
+
+    async def _resource(self, request: Request, route: Route, user: User, label: list[str]) -> Answer:
+        query = request.query
+        watching = request.method == "GET" and "watch" in query and request.flag("watch")
+        asked = verb(request.method, route, watching)
+        if not asked:
+            raise method_not_allowed()
+        wanted = Attributes(asked, route.group, route.resource, route.subresource, route.namespace, route.name)
+        if not self.authorizer.allowed(user, wanted):
+            raise wanted.refusal(user)
+        served = find(self._registry, route.group, route.version, route.resource)
+        if served is None:
+            if self._reviews.handles(route):
+                label[:] = [asked, route.resource]
+                if asked != "create":
+                    raise method_not_allowed()
+                return await self._reviews.create(route, request)
+            raise unknown_path()
+        kind = served.kind
+        label[:] = [asked, kind.group_resource]
+        if route.namespace and not kind.namespaced and kind.resource != "namespaces":
+            raise unknown_path()
+        if route.name and kind.namespaced and not route.namespace:
+            raise unknown_path()
+        if route.subresource:
+            return await self._subresource(served, route, asked, request)
+        if asked not in kind.verbs:
+            raise method_not_allowed()
+        return await self._object(served, route, asked, request)
+
+    async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+        form = accept(request.header(b"accept"))
+        kind = served.kind
+        namespace = route.namespace if kind.namespaced else None
+        match asked:
+            case "get":
+                return await get_object(
+                    self._store, served, route.namespace, route.name, request, form, self._clock.now()
+                )
+            case "list":
+                selection = parse_selection(request, kind)
+                return await list_objects(
+                    self._store, served, namespace or None, request, selection, form, self._clock.now()
+                )
+            case "watch":
+                selection = parse_selection(request, kind)
+                return await self._watches.open(parse_watch(request, served, namespace or None, selection, form))
+            case "create":
+                if route.name:
+                    raise method_not_allowed()
+                answer = await self._writes.create(served, route, request, form)
+            case "update":
+                if not route.name:
+                    raise method_not_allowed()
+                answer = await self._writes.update(served, route, request, form)
+            case "patch":
+                if not route.name:
+                    raise method_not_allowed()
+                answer = await self._writes.patch(served, route, request, form)
+            case "delete":
+                answer = await self._writes.delete(served, route, request, form)
+            case _:
+                selection = parse_selection(request, kind)
+                answer = await self._writes.delete_collection(served, route, request, selection)
+        if kind.group == RBAC_GROUP:
+            self.authorizer.invalidate()
+        return answer
+
+    async def _subresource(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+        extra = self._extra.get((served.kind.group, served.kind.resource, route.subresource))
+        if extra is not None:
+            return await extra(route, request)
+        return await self._subresources.answer(served, route, asked, request)
+
+    async def _stream(self, answer: Stream, receive: Receive, send: Send) -> None:
+        """Send a stream until it ends, its time is over, the client has gone or the server stops."""
+        headers = [(b"content-type", answer.content_type.encode()), (b"cache-control", b"no-cache, private")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+
+        async def chunk(data: bytes) -> None:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+        pump = asyncio.ensure_future(answer.pump(chunk))
+        gone = asyncio.ensure_future(_disconnected(receive))
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        self.metrics.watches.inc()
+        try:
+            await asyncio.wait((pump, gone, stopping), timeout=answer.timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            left = gone.done()
+        finally:
+            self.metrics.watches.dec()
+            for task in (pump, gone, stopping):
+                task.cancel()
+            results = await asyncio.gather(pump, gone, stopping, return_exceptions=True)
+        if isinstance(results[0], Exception):
+            log.error("stream failed", exc_info=results[0])
+        if not left:
+            with contextlib.suppress(OSError, RuntimeError):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def unknown_path() -> StatusError:
+    return StatusError(404, "NotFound", "the server could not find the requested resource")
+
+
+def method_not_allowed() -> StatusError:
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+def build_app(
+    objects: Objects,
+    store: Store,
+    registry: Registry,
+    *,
+    clock: Clock,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+    openapi: OpenApi | None = None,
+    version: str = VERSION,
+    tokens: ServiceAccountTokens | None = None,
+    mounts: Mapping[str, ASGIApp] | None = None,
+    extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None,
+    bookmark_every_s: float = 55.0,
+) -> Api:
+    """The API over `objects` and the `store` beneath it.
+
+    `tokens` signs what serviceaccounts/NAME/token gives out (without it that subresource is refused). `mounts`: path
+    prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
+    scope. `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised
+    before it is called.
+    """
+    return Api(
+        objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
+        version=version, tokens=tokens, mounts=mounts or {},
+        extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s,
+    )  # fmt: skip

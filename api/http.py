@@ -1,0 +1,166 @@
+"""Requests and answers, as thin as they can be: an API server spends its time here on every call.
+
+No framework: a `Request` wraps the ASGI scope and parses what is asked for when it is asked for; a handler returns a
+`Response` (bytes) or a `Stream` (a coroutine that sends chunks until it is done or cancelled).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+import orjson
+
+from fleet.engine.status import StatusError
+from fleet.store.objects import User
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON = "application/json"
+MAX_BODY_BYTES = 3 * 1024 * 1024
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+
+
+class Request:
+    """One HTTP request. `user` is filled in once it is known."""
+
+    __slots__ = ("_headers", "_query", "method", "path", "receive", "scope", "user")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.method: str = scope["method"]
+        self.path: str = scope["path"]
+        self.user = ANONYMOUS
+        self._headers: dict[bytes, bytes] | None = None
+        self._query: dict[str, str] | None = None
+
+    def header(self, name: bytes) -> str:
+        """The value of a header (name in lower case), "" when absent; repeated headers are joined with commas."""
+        if self._headers is None:
+            headers: dict[bytes, bytes] = {}
+            for key, value in self.scope["headers"]:
+                headers[key] = headers[key] + b", " + value if key in headers else value
+            self._headers = headers
+        value = self._headers.get(name)
+        return value.decode("latin-1") if value is not None else ""
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """Query parameters, the first value of each."""
+        if self._query is None:
+            query: dict[str, str] = {}
+            raw = self.scope.get("query_string", b"")
+            if raw:
+                for key, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=1000):
+                    query.setdefault(key, value)
+            self._query = query
+        return self._query
+
+    def flag(self, name: str) -> bool:
+        """A boolean parameter as client-go writes them: absent, "0" and "false" are False, even "" is True."""
+        value = self.query.get(name)
+        return value is not None and value.lower() not in ("false", "0", "f")
+
+    @property
+    def agent(self) -> str:
+        """The part of the User-Agent before the slash: who the writer is when it gives no field manager."""
+        return self.header(b"user-agent").split("/", 1)[0][:128] or "unknown"
+
+    async def body(self, limit: int = MAX_BODY_BYTES) -> bytes:
+        """The whole body, chunked or not. StatusError 413 beyond `limit` bytes."""
+        length = self.header(b"content-length")
+        if length.isdigit() and int(length) > limit:
+            raise too_large(limit)
+        message = await self.receive()
+        data: bytes = message.get("body", b"")
+        if not message.get("more_body"):
+            if len(data) > limit:
+                raise too_large(limit)
+            return data
+        parts, size = [data], len(data)
+        while True:
+            if size > limit:
+                raise too_large(limit)
+            if not message.get("more_body"):
+                return b"".join(parts)
+            message = await self.receive()
+            part = message.get("body", b"")
+            parts.append(part)
+            size += len(part)
+
+
+def too_large(limit: int) -> StatusError:
+    return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
+
+
+class Response:
+    """A whole answer."""
+
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self, body: bytes, status: int = 200, content_type: str = JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
+    ) -> None:
+        self.body = body
+        self.status = status
+        self.content_type = content_type
+        self.headers = headers
+
+    async def send(self, send: Send) -> None:
+        headers = [
+            (b"content-type", self.content_type.encode("latin-1")),
+            (b"content-length", b"%d" % len(self.body)),
+            (b"cache-control", b"no-cache, private"),
+            *self.headers,
+        ]
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        await send({"type": "http.response.body", "body": self.body})
+
+
+class Stream:
+    """An answer that goes on: `pump` is called with a function that sends one chunk, and ends by returning. It is
+    cancelled when the client goes away, when the server stops, or after `timeout_s`."""
+
+    __slots__ = ("content_type", "pump", "timeout_s")
+
+    def __init__(
+        self, pump: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]], timeout_s: float, content_type: str
+    ) -> None:
+        self.pump = pump
+        self.timeout_s = timeout_s
+        self.content_type = content_type
+
+
+Answer = Response | Stream
+Handler = Callable[[Request], Awaitable[Answer]]
+
+
+def json_response(body: Any, status: int = 200, *, warnings: tuple[str, ...] = ()) -> Response:
+    return Response(orjson.dumps(body), status, headers=warning_headers(warnings))
+
+
+def text_response(text: str, status: int = 200) -> Response:
+    return Response(text.encode(), status, "text/plain; charset=utf-8")
+
+
+def warning_headers(warnings: tuple[str, ...]) -> tuple[tuple[bytes, bytes], ...]:
+    """`Warning: 299 - "text"`, as clients print them; bounded, since headers are."""
+    headers = []
+    for text in warnings[:20]:
+        clean = "".join(c if c.isprintable() else " " for c in text)[:400]
+        quoted = clean.replace("\\", "\\\\").replace('"', '\\"')
+        headers.append((b"warning", f'299 - "{quoted}"'.encode()))
+    return tuple(headers)
+
+
+def error_response(error: StatusError) -> Response:
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    if error.retry_after_s is not None:
+        headers = ((b"retry-after", b"%d" % error.retry_after_s),)
+    return Response(orjson.dumps(error.status()), error.code, headers=headers)

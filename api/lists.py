@@ -1,0 +1,241 @@
+"""GET of one object and of collections: consistent pages, versions and selectors.
+
+A page names the revision it shows and every further page shows the same one, however much is written in between; when
+that state is no longer kept the client gets 410 and starts again. Items are sent as the bytes that are stored.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from dataclasses import dataclass
+
+import orjson
+
+from api.http import JSON, Answer, Request, Response
+from api.negotiation import Accepted, to_yaml
+from api.selection import Selection
+from api.served import Served
+from api.tables import metadata_only, table
+from fleet.engine.status import Cause, StatusError, bad_request, invalid, not_found
+from fleet.ports import Expired, FutureRevision, Key, Page, Store, Stored
+
+MAX_LIMIT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What a request says about versions: `exact` the state at `revision`, else at least as new as it."""
+
+    revision: int | None
+    exact: bool
+
+
+def options_invalid(field: str, message: str, reason: str = "FieldValueForbidden") -> StatusError:
+    return invalid("meta.k8s.io", "ListOptions", "", [Cause(field, message, reason)])
+
+
+def parse_revision(text: str) -> int | None:
+    """A resourceVersion parameter: None when unset. StatusError 422 for what is not a decimal number."""
+    if not text:
+        return None
+    if not text.isdecimal() or not text.isascii() or len(text) > 18:
+        raise options_invalid(
+            "resourceVersion", f'Invalid value: "{text[:50]}": must be a decimal number', "FieldValueInvalid"
+        )
+    return int(text)
+
+
+def _version(request: Request, limit: int | None) -> Version:
+    query = request.query
+    text, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    if match and query.get("continue"):
+        raise options_invalid(
+            "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden when continue is provided"
+        )
+    if match and not text:
+        raise options_invalid(
+            "resourceVersionMatch", "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+        )
+    if match not in ("", "Exact", "NotOlderThan"):
+        raise options_invalid(
+            "resourceVersionMatch",
+            f'Unsupported value: "{match[:50]}": supported values: "Exact", "NotOlderThan", ""',
+            "FieldValueNotSupported",
+        )
+    if match == "Exact" and text == "0":
+        raise options_invalid(
+            "resourceVersionMatch", 'Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        )
+    if query.get("sendInitialEvents"):
+        raise options_invalid("sendInitialEvents", "Forbidden: sendInitialEvents is forbidden for list")
+    revision = parse_revision(text)
+    # Before resourceVersionMatch existed a limited list at a version meant exactly that version.
+    exact = match == "Exact" or (not match and limit is not None and bool(revision))
+    return Version(revision, exact)
+
+
+def encode_continue(revision: int, start: tuple[str, str]) -> str:
+    token = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": list(start)})
+    return urlsafe_b64encode(token).decode().rstrip("=")
+
+
+def decode_continue(text: str) -> tuple[int, tuple[str, str]]:
+    """(revision, start) of a token we gave out; StatusError 400 for anything else."""
+    try:
+        token = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        namespace, name = token["start"]
+        revision = token["rv"]
+        if isinstance(revision, int) and revision > 0 and isinstance(namespace, str) and isinstance(name, str):
+            return revision, (namespace, name)
+    except (ValueError, Base64Error, KeyError, TypeError):
+        pass
+    raise bad_request("continue key is not valid")
+
+
+def parse_limit(request: Request) -> int | None:
+    text = request.query.get("limit", "")
+    if not text:
+        return None
+    try:
+        limit = int(text)
+    except ValueError:
+        raise bad_request(f'unable to parse query parameter "limit": {text[:50]!r} is not a number') from None
+    return min(limit, MAX_LIMIT) if limit > 0 else None
+
+
+def key_of(served: Served, namespace: str, name: str) -> Key:
+    kind = served.kind
+    return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
+
+
+async def get_object(
+    store: Store, served: Served, namespace: str, name: str, request: Request, form: Accepted, now: float
+) -> Answer:
+    """GET …/NAME in the form asked for."""
+    stored = await store.get(key_of(served, namespace, name), fresh=request.query.get("resourceVersion") != "0")
+    if stored is None:
+        group = served.api_version.rsplit("/", 1)[0] if "/" in served.api_version else ""
+        raise not_found(group, served.kind.resource, name)
+    return show(served, stored, request, form, now)
+
+
+def show(served: Served, stored: Stored, request: Request, form: Accepted, now: float) -> Answer:
+    """One stored object in the form asked for."""
+    if form.form == "Table":
+        body = table(served, [stored], form.version, request.query.get("includeObject", ""), stored.revision, now)
+        return Response(body, content_type=table_type(form))
+    raw = served.outward(stored.raw)
+    if form.form == "PartialObjectMetadata":
+        return Response(
+            orjson.dumps(metadata_only(served.shown(stored.body), form.version)), content_type=table_type(form)
+        )
+    if form.yaml:
+        return Response(to_yaml(raw), content_type="application/yaml")
+    return Response(raw)
+
+
+def table_type(form: Accepted) -> str:
+    return f"{JSON};as={form.form};g={form.group};v={form.version}"
+
+
+async def read_page(
+    store: Store, served: Served, namespace: str | None, request: Request, selection: Selection
+) -> Page:
+    """The page that the request's limit, continue and version parameters name. Raises StatusError 410 and 504."""
+    limit = parse_limit(request)
+    version = _version(request, limit)
+    at, start, fresh = None, None, version.revision != 0
+    token = request.query.get("continue", "")
+    if token:
+        if version.revision:
+            raise bad_request("specifying resource version is not allowed when using continue")
+        at, start = decode_continue(token)
+    elif version.exact:
+        at = version.revision
+    kind = served.kind
+    name = selection.name
+    try:
+        if name is not None and not token and at is None and (namespace is not None or not kind.namespaced):
+            # A list of one name is how clients wait for one object: a look-up, not a scan.
+            page = await _one(store, served, namespace or "", name, selection, fresh)
+        else:
+            page = await store.list(
+                kind.group, kind.resource, namespace=namespace, selector=selection.selector, limit=limit,
+                start=start, at=at, fresh=fresh,
+            )  # fmt: skip
+    except Expired:
+        raise StatusError(
+            410,
+            "Expired",
+            "The provided continue parameter is too old to display a consistent list result. You must start a new list"
+            " without the continue parameter."
+            if token
+            else f"The resourceVersion for the provided list is too old: {at}",
+        ) from None
+    except FutureRevision as error:
+        raise too_large_version(error.asked, error.current) from None
+    if version.revision and not version.exact and page.revision < version.revision:
+        raise too_large_version(version.revision, page.revision)
+    return page
+
+
+async def _one(store: Store, served: Served, namespace: str, name: str, selection: Selection, fresh: bool) -> Page:
+    # The revision is read first: the object may then be newer than the list says, which a watch from there repairs.
+    revision = await store.revision()
+    stored = await store.get(key_of(served, namespace, name), fresh=fresh)
+    found = stored is not None and (selection.selector is None or selection.selector(stored.body))
+    items = (stored,) if stored is not None and found else ()
+    return Page(items, max([revision, *(item.revision for item in items)]), None, 0)
+
+
+def too_large_version(asked: int, current: int) -> StatusError:
+    return StatusError(
+        504,
+        "Timeout",
+        f"Timeout: Too large resource version: {asked}, current: {current}",
+        causes=[Cause("", "Too large resource version", "ResourceVersionTooLarge")],
+        retry_after_s=1,
+    )
+
+
+async def list_objects(
+    store: Store,
+    served: Served,
+    namespace: str | None,
+    request: Request,
+    selection: Selection,
+    form: Accepted,
+    now: float,
+) -> Answer:
+    """GET of a collection in the form asked for."""
+    page = await read_page(store, served, namespace, request, selection)
+    meta: dict[str, object] = {"resourceVersion": str(page.revision)}
+    if page.next_start is not None:
+        meta["continue"] = encode_continue(page.revision, page.next_start)
+        if page.remaining is not None and selection.selector is None:
+            meta["remainingItemCount"] = page.remaining
+    if form.form == "Table":
+        body = table(
+            served, page.items, form.version, request.query.get("includeObject", ""), page.revision, now, meta=meta
+        )
+        return Response(body, content_type=table_type(form))
+    if form.form == "PartialObjectMetadataList":
+        items = [metadata_only(served.shown(stored.body), form.version) for stored in page.items]
+        body = orjson.dumps(
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{form.version}",
+                "metadata": meta,
+                "items": items,
+            }
+        )
+        return Response(body, content_type=table_type(form))
+    raw = join(served, meta, [served.outward(stored.raw) for stored in page.items])
+    return Response(to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
+
+
+def join(served: Served, meta: dict[str, object], items: list[bytes]) -> bytes:
+    """A list object around items that are JSON already."""
+    head = orjson.dumps({"kind": served.kind.list_kind, "apiVersion": served.api_version, "metadata": meta})
+    return head[:-1] + b',"items":[' + b",".join(items) + b"]}"

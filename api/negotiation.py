@@ -1,0 +1,182 @@
+"""What a client accepts and what it sends: media types in, media types out.
+
+Answers are JSON always (plain, Table, PartialObjectMetadata, or YAML when nothing else is accepted), since every
+client takes JSON; request bodies come as JSON, YAML or protobuf, the last from typed clients since Kubernetes 1.32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import orjson
+import yaml
+
+from api import protobuf
+from api.http import Request
+from api.strict import duplicates, too_large_when_expanded
+from api.yamlread import load_yaml
+from fleet.engine.status import StatusError, bad_request, unsupported_media_type
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The form of answer to give: `form` is "", "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or the
+    discovery's "APIGroupDiscoveryList", with the version asked for; `yaml` when only YAML is accepted."""
+
+    form: str = ""
+    version: str = ""
+    group: str = ""
+    yaml: bool = False
+
+
+_PLAIN = Accepted()
+_FORMS = {
+    ("Table", "meta.k8s.io"): ("v1", "v1beta1"),
+    ("PartialObjectMetadata", "meta.k8s.io"): ("v1", "v1beta1"),
+    ("PartialObjectMetadataList", "meta.k8s.io"): ("v1", "v1beta1"),
+    ("APIGroupDiscoveryList", "apidiscovery.k8s.io"): ("v2", "v2beta1"),
+}
+
+
+@lru_cache(maxsize=512)
+def accept(header: str) -> Accepted:
+    """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none."""
+    if not header:
+        return _PLAIN
+    offers: list[tuple[float, int, str, dict[str, str]]] = []
+    for index, part in enumerate(header.split(",")[:50]):
+        media, *parameters = (piece.strip() for piece in part.split(";"))
+        given = {}
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            given[key.strip().lower()] = value.strip()
+        try:
+            quality = float(given.pop("q", "1"))
+        except ValueError:
+            quality = 0.0
+        if quality > 0:
+            offers.append((-quality, index, media.lower(), given))
+    for _, _, media, given in sorted(offers, key=lambda o: o[:2]):
+        if media in ("application/json", "*/*", "application/*"):
+            form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
+            if not form:
+                return _PLAIN
+            if version in _FORMS.get((form, group), ()):
+                return Accepted(form, version, group)
+        elif media == "application/yaml" and "as" not in given:
+            return Accepted(yaml=True)
+        elif media in ("text/html", "text/*", "text/plain") and "as" not in given:
+            continue
+    raise StatusError(
+        406,
+        "NotAcceptable",
+        "only the following media types are accepted: application/json, application/yaml",
+    )
+
+
+def media_type(request: Request) -> str:
+    """The request's Content-Type without parameters, in lower case; JSON when there is none."""
+    header = request.header(b"content-type")
+    return header.split(";", 1)[0].strip().lower() or "application/json"
+
+
+async def read_object(request: Request, *, field_validation: str) -> tuple[dict[str, Any], list[str]]:
+    """The object in the body of a POST or PUT, and the strict errors found while reading it (duplicate fields).
+
+    StatusError 400 for what is not one object, 413 beyond the limit, 415 for another media type.
+    """
+    media = media_type(request)
+    data = await request.body()
+    if media == PROTOBUF:
+        return protobuf.decode(data), []
+    if media == "application/json":
+        return _object(*read_json(data, field_validation))
+    if media in ("application/yaml", "text/yaml", "application/x-yaml"):
+        return _object(*read_yaml(data, field_validation))
+    accepted = ", ".join(BODY_TYPES)
+    raise unsupported_media_type(
+        f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )
+
+
+async def read_patch(request: Request, *, builtin: bool, field_validation: str) -> tuple[Any, str, list[str]]:
+    """The parsed patch, its media type, and strict errors found while reading it. StatusError 415 for media types that
+    the kind does not take: custom kinds have no strategic merge patch."""
+    media = media_type(request)
+    types = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if builtin else []), APPLY_PATCH]
+    if media not in types:
+        accepted = ", ".join(types)
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        )
+    data = await request.body()
+    if media == APPLY_PATCH:
+        # A patch that claims to be YAML is nearly always JSON, and JSON is read ten times faster.
+        if data[:1] == b"{":
+            try:
+                patch, strict = read_json(data, field_validation)
+            except StatusError:
+                patch, strict = read_yaml(data, field_validation)
+        else:
+            patch, strict = read_yaml(data, field_validation)
+    else:
+        patch, strict = read_json(data, field_validation)
+    if media == JSON_PATCH:
+        if not isinstance(patch, list):
+            raise bad_request("the JSON patch must be a list of operations")
+    elif not isinstance(patch, dict):
+        raise bad_request("the patch must be an object")
+    return patch, media, strict
+
+
+async def read_options(request: Request) -> dict[str, Any]:
+    """The DeleteOptions in the body of a DELETE: {} when there is none, or when it is not one."""
+    data = await request.body()
+    if not data:
+        return {}
+    media = media_type(request)
+    if media == PROTOBUF:
+        return protobuf.decode(data)
+    if media == "application/yaml":
+        return _object(*read_yaml(data, "Ignore"))[0]
+    return _object(*read_json(data, "Ignore"))[0]
+
+
+def read_json(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
+    try:
+        parsed = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise bad_request(f"couldn't parse the body as JSON: {error}") from None
+    return parsed, duplicates(data) if field_validation != "Ignore" else []
+
+
+def read_yaml(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
+    loader_errors: list[str] = []
+    try:
+        parsed = load_yaml(data, loader_errors)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        text = " ".join(str(error).split())[:500]
+        raise bad_request(f"couldn't parse the body as YAML: {text}") from None
+    if too_large_when_expanded(parsed):
+        raise bad_request("the YAML document is too large when its aliases are expanded")
+    return parsed, loader_errors if field_validation != "Ignore" else []
+
+
+def _object(parsed: Any, strict: list[str]) -> tuple[dict[str, Any], list[str]]:
+    if not isinstance(parsed, dict):
+        raise bad_request("the body of the request must be one object")
+    return parsed, strict
+
+
+def to_yaml(raw: bytes) -> bytes:
+    """JSON bytes as YAML, for a client that accepts nothing else."""
+    return yaml.safe_dump(orjson.loads(raw), sort_keys=False, allow_unicode=True).encode()

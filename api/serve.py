@@ -1,0 +1,122 @@
+"""Serving an application with TLS: uvicorn, started and stopped from code.
+
+Open watches must not hold a server that stops, so they are closed first and the rest gets a bounded time. Nothing here
+depends on the ASGI lifespan: whoever composes the parts starts and stops them around this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from api.http import ASGIApp
+
+STOP_S = 1.0
+BACKLOG = 2048
+
+
+class _Uvicorn(uvicorn.Server):
+    """A uvicorn that leaves the signals of the process to whoever runs it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A listening address; port 0 takes a free one. OSError when it is in use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+class Server:
+    """One listening server in this event loop.
+
+    `close_streams` is called when it begins to stop (`Api.close_streams`).
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, cert: Path | None = None,
+        key: Path | None = None, close_streams: Callable[[], None] | None = None,
+        listener: socket.socket | None = None,
+    ) -> None:  # fmt: skip
+        """`listener`: a bound socket to serve on, in place of one bound to `host` and `port` here."""
+        self._socket = listener or bind(host, port)
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        self._close_streams = close_streams
+        self._tls = cert is not None
+        config = uvicorn.Config(
+            app, host=host, port=self.port, http="httptools", ws="none", lifespan="off", log_config=None,
+            access_log=False, server_header=False, date_header=True, proxy_headers=False,
+            timeout_keep_alive=75, timeout_graceful_shutdown=int(STOP_S), backlog=BACKLOG,
+            ssl_certfile=str(cert) if cert else None, ssl_keyfile=str(key) if key else None,
+        )  # fmt: skip
+        self._server = _Uvicorn(config)
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self._tls else 'http'}://{host}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen; returns once requests are answered."""
+        self._task = asyncio.create_task(self._server.serve(sockets=[self._socket]), name=f"serve-{self.port}")
+        while not self._server.started:
+            if self._task.done():
+                await self._task
+                raise RuntimeError("the server ended before it served")
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Stop listening, close streams, wait for the rest for about a second. Safe to call twice."""
+        if self._task is None:
+            self._socket.close()
+            return
+        if self._close_streams is not None:
+            self._close_streams()
+        self._server.should_exit = True
+        done, _ = await asyncio.wait({self._task}, timeout=STOP_S + 2.0)
+        if not done:
+            self._server.force_exit = True
+            self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+        self._task = None
+        self._socket.close()
+
+
+async def serve(
+    app: ASGIApp,
+    *,
+    host: str,
+    port: int,
+    cert: Path | None,
+    key: Path | None,
+    stop_event: asyncio.Event,
+    on_ready: Callable[[str], None] | None = None,
+    close_streams: Callable[[], None] | None = None,
+) -> None:
+    """Serve until `stop_event` is set; `on_ready` gets the URL when requests are answered."""
+    server = Server(app, host=host, port=port, cert=cert, key=key, close_streams=close_streams)
+    await server.start()
+    try:
+        if on_ready is not None:
+            on_ready(server.url)
+        await stop_event.wait()
+    finally:
+        await server.stop()

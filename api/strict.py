@@ -1,0 +1,72 @@
+"""What ordinary parsers let pass and strict field validation does not: a field given twice, a bomb of aliases."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+MAX_NODES = 1_000_000
+
+
+class _Twice(Exception):
+    pass
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> None:
+    """Values are dropped at once: only the keys of each object matter for the first pass."""
+    if len({key for key, _ in pairs}) != len(pairs):
+        raise _Twice
+
+
+def duplicates(data: bytes) -> list[str]:
+    """`duplicate field "spec.x"` for each key that stands twice in one JSON object; `data` parses as JSON."""
+    try:
+        json.loads(data, object_pairs_hook=_pairs)
+    except _Twice:
+        return _paths(data)
+    except RecursionError:
+        return ["the document is nested too deeply"]
+    except ValueError:
+        return []  # the strict parser has accepted it, so only spelling differs
+    return []
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as its pairs, told apart from an array."""
+
+
+def _paths(data: bytes) -> list[str]:
+    found: dict[str, None] = {}
+
+    def walk(value: Any, path: str) -> None:
+        if isinstance(value, _Pairs):
+            seen: set[str] = set()
+            for key, inner in value:
+                where = f"{path}.{key}" if path else key
+                if key in seen:
+                    found[f'duplicate field "{where}"'] = None
+                seen.add(key)
+                walk(inner, where)
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                walk(inner, f"{path}[{index}]")
+
+    walk(json.loads(data, object_pairs_hook=_Pairs), "")
+    return list(found)
+
+
+def too_large_when_expanded(value: Any, limit: int = MAX_NODES) -> bool:
+    """Whether a parsed document has more than `limit` nodes, counting a shared node as often as it is reached."""
+    sizes: dict[int, int] = {}
+
+    def size(node: Any) -> int:
+        if not isinstance(node, (dict, list)):
+            return 1
+        known = sizes.get(id(node))
+        if known is None:
+            sizes[id(node)] = limit + 1  # a cycle has no end
+            known = 1 + sum(size(inner) for inner in (node.values() if isinstance(node, dict) else node))
+            sizes[id(node)] = known
+        return known
+
+    return size(value) > limit

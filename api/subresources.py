@@ -1,0 +1,243 @@
+"""What hangs below an object: status, scale, a pod's binding and eviction, a service account's tokens.
+
+Each is another view on the same stored object, written through the same engine. What needs a machine that runs the
+pod (log, exec) is not here: `build_app(extra_routes=…)` takes it from whoever has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from api.auth import ServiceAccountTokens
+from api.discovery import Virtual
+from api.http import Answer, Request, json_response
+from api.lists import get_object
+from api.negotiation import JSON_PATCH, MERGE_PATCH, accept, read_object, read_patch
+from api.routing import Route
+from api.served import Served
+from api.writes import Writes, parse_options, refuse_strict
+from fleet.engine.patch import json_patch, merge_patch
+from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
+from fleet.engine.times import rfc3339
+from fleet.ports import Body, Store
+from fleet.store.objects import Objects
+
+SUBRESOURCES = (
+    Virtual("", "v1", "pods/binding", "Binding", True, ("create",)),
+    Virtual("", "v1", "pods/eviction", "Eviction", True, ("create",), "policy", "v1"),
+    Virtual("", "v1", "pods/log", "Pod", True, ("get",)),
+    Virtual("", "v1", "namespaces/finalize", "Namespace", False, ("update",)),
+    Virtual("", "v1", "serviceaccounts/token", "TokenRequest", True, ("create",), "authentication.k8s.io", "v1"),
+    Virtual(
+        "cluster.karmada.io", "v1alpha1", "clusters/proxy", "Cluster", False,
+        ("create", "delete", "get", "patch", "update"),
+    ),
+)  # fmt: skip
+MIN_TOKEN_S = 600
+MAX_TOKEN_S = 48 * 3600
+DEFAULT_TOKEN_S = 3600
+
+
+class Subresources:
+    """Answers for the subresources that every API over a store has."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        store: Store,
+        writes: Writes,
+        tokens: ServiceAccountTokens | None,
+        now: Callable[[], float],
+    ) -> None:
+        self._objects = objects
+        self._store = store
+        self._writes = writes
+        self._tokens = tokens
+        self._now = now
+
+    async def answer(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+        kind = served.kind
+        match route.subresource:
+            case "status" if kind.status:
+                return await self._whole(served, route, asked, request)
+            case "finalize" if kind.resource == "namespaces" and not kind.group and asked == "update":
+                return await self._writes.update(served, route, request, accept(request.header(b"accept")))
+            case "scale" if kind.scale is not None:
+                return await self._scale(served, route, asked, request)
+            case "binding" if (kind.group, kind.resource) == ("", "pods") and asked == "create":
+                return await self._bind(served, route, request)
+            case "eviction" if (kind.group, kind.resource) == ("", "pods") and asked == "create":
+                return await self._evict(served, route, request)
+            case "token" if (kind.group, kind.resource) == ("", "serviceaccounts") and asked == "create":
+                return await self._token(served, route, request)
+            case "status" | "scale" | "binding" | "eviction" | "token" | "finalize":
+                known = (
+                    (route.subresource == "status" and kind.status)
+                    or (route.subresource == "scale" and kind.scale is not None)
+                    or any(item.resource == f"{kind.resource}/{route.subresource}" for item in SUBRESOURCES)
+                )
+                if known:
+                    raise StatusError(
+                        405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
+                    )
+        raise StatusError(404, "NotFound", "the server could not find the requested resource")
+
+    async def _whole(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+        form = accept(request.header(b"accept"))
+        match asked:
+            case "get":
+                return await get_object(self._store, served, route.namespace, route.name, request, form, self._now())
+            case "update":
+                return await self._writes.update(served, route, request, form)
+            case "patch":
+                return await self._writes.patch(served, route, request, form)
+        raise StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+    # -- scale --------------------------------------------------------------------------------------------------------
+
+    async def _scale(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
+        kind = served.kind
+        body = await self._objects.get(kind, _namespace(served, route), route.name)
+        scale = scale_of(served, body)
+        if asked == "get":
+            return json_response(scale)
+        options = parse_options(request, "Update" if asked == "update" else "Patch")
+        if asked == "update":
+            wanted, strict = await read_object(request, field_validation=options.field_validation)
+        else:
+            patch, media, strict = await read_patch(request, builtin=True, field_validation=options.field_validation)
+            wanted = json_patch(scale, patch) if media == JSON_PATCH else merge_patch(scale, patch)
+        refuse_strict(strict, options)
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+            cause = Cause(
+                "spec.replicas", f"Invalid value: {orjson.dumps(replicas).decode()}: must be a non-negative integer"
+            )
+            raise invalid("autoscaling", "Scale", route.name, [cause])
+        metadata: Body = {}
+        revision = (wanted.get("metadata") or {}).get("resourceVersion")
+        if revision:
+            if revision != body["metadata"].get("resourceVersion"):
+                raise conflict(kind.group, kind.resource, route.name)
+            metadata["resourceVersion"] = revision
+        assert kind.scale is not None
+        change = _nested(kind.scale.spec_replicas_path, replicas)
+        if metadata:
+            change["metadata"] = metadata
+        written = await self._objects.patch(
+            kind, _namespace(served, route), route.name, change, MERGE_PATCH, options, "scale"
+        )
+        return json_response(scale_of(served, written.body), warnings=written.warnings)
+
+    # -- pods ---------------------------------------------------------------------------------------------------------
+
+    async def _bind(self, served: Served, route: Route, request: Request) -> Answer:
+        options = parse_options(request, "Create")
+        binding, _ = await read_object(request, field_validation="Ignore")
+        node = (binding.get("target") or {}).get("name")
+        if not isinstance(node, str) or not node:
+            raise invalid("", "Binding", route.name, [Cause("target.name", "Required value", "FieldValueRequired")])
+        at = rfc3339(self._now())
+
+        def assign(pod: Body) -> Body:
+            spec = pod.setdefault("spec", {})
+            if spec.get("nodeName"):
+                raise conflict(
+                    "", "pods/binding", route.name, f'pod {route.name} is already assigned to node "{spec["nodeName"]}"'
+                )
+            spec["nodeName"] = node
+            status = pod.setdefault("status", {})
+            others = [c for c in status.get("conditions") or [] if c.get("type") != "PodScheduled"]
+            status["conditions"] = [*others, {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
+            return pod
+
+        changed = await self._objects.change(
+            served.kind, route.namespace, route.name, assign, options, subresource="binding"
+        )
+        if changed is None:
+            raise StatusError(404, "NotFound", f'pods "{route.name}" not found', kind="pods", name=route.name)
+        return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+
+    async def _evict(self, served: Served, route: Route, request: Request) -> Answer:
+        options = parse_options(request, "Create")
+        eviction, _ = await read_object(request, field_validation="Ignore")
+        await self._objects.delete(
+            served.kind, route.namespace, route.name, options, eviction.get("deleteOptions") or {}
+        )
+        return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+
+    # -- service accounts ---------------------------------------------------------------------------------------------
+
+    async def _token(self, served: Served, route: Route, request: Request) -> Answer:
+        if self._tokens is None:
+            raise StatusError(404, "NotFound", "this server signs no tokens")
+        asked, _ = await read_object(request, field_validation="Ignore")
+        spec: Mapping[str, Any] = asked.get("spec") or {}
+        seconds = spec.get("expirationSeconds") or DEFAULT_TOKEN_S
+        if not isinstance(seconds, int) or seconds < MIN_TOKEN_S:
+            cause = Cause(
+                "spec.expirationSeconds",
+                f"Invalid value: {seconds!s:.50}: may not specify a duration less than 10 minutes",
+            )
+            raise invalid("authentication.k8s.io", "TokenRequest", "", [cause])
+        audiences = spec.get("audiences") or []
+        if not isinstance(audiences, list) or not all(isinstance(item, str) for item in audiences):
+            raise bad_request("spec.audiences must be a list of strings")
+        account = await self._objects.get(served.kind, route.namespace, route.name)
+        seconds = min(seconds, MAX_TOKEN_S)
+        issued = self._tokens.issue(
+            route.namespace, route.name, account["metadata"]["uid"], seconds=seconds, audiences=audiences
+        )
+        answer = {
+            "kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1",
+            "metadata": {"name": route.name, "namespace": route.namespace},
+            "spec": {**spec, "expirationSeconds": seconds},
+            "status": {"token": issued.token, "expirationTimestamp": rfc3339(issued.expires)},
+        }  # fmt: skip
+        return json_response(answer, 201)
+
+
+def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
+    """The autoscaling/v1 Scale of an object whose kind has one."""
+    scale = served.kind.scale
+    assert scale is not None
+    metadata = body["metadata"]
+    shown = {
+        key: metadata[key]
+        for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if key in metadata
+    }
+    status: Body = {"replicas": _at(body, scale.status_replicas_path) or 0}
+    selector = _at(body, scale.label_selector_path) if scale.label_selector_path else None
+    if isinstance(selector, str) and selector:
+        status["selector"] = selector
+    return {
+        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown,
+        "spec": {"replicas": _at(body, scale.spec_replicas_path) or 0}, "status": status,
+    }  # fmt: skip
+
+
+def _steps(path: str) -> list[str]:
+    return [step for step in path.split(".") if step]
+
+
+def _at(body: Mapping[str, Any], path: str) -> Any:
+    found: Any = body
+    for step in _steps(path):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(step)
+    return found
+
+
+def _nested(path: str, value: Any) -> Body:
+    for step in reversed(_steps(path)):
+        value = {step: value}
+    return dict(value)
+
+
+def _namespace(served: Served, route: Route) -> str:
+    return route.namespace if served.kind.namespaced else ""

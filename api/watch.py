@@ -1,0 +1,302 @@
+"""Watches: the revision log as a stream of events, as each client's selector sees it.
+
+An object that starts to match a selector is ADDED for that watcher and one that stops is DELETED, so the log carries
+of the previous state what selectors need. Events that are at hand go out in one chunk, and their bytes are made once
+for all watchers of the same form: a hundred watchers cost a hundred writes to sockets and little else.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import orjson
+
+from api.http import Request, Stream
+from api.lists import options_invalid, parse_revision, table_type, too_large_version
+from api.negotiation import Accepted
+from api.selection import Selection
+from api.served import Served
+from api.tables import metadata_only, table
+from fleet.engine.status import Cause, StatusError, bad_request, expired
+from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Store, Stored, StoreUnavailable, Watch
+
+CHUNK_BYTES = 64 * 1024
+MIN_TIMEOUT_S = 1800.0
+MAX_TIMEOUT_S = 6 * 3600.0
+INITIAL_PAGE = 500
+
+Sender = Callable[[bytes], Awaitable[None]]
+
+
+class EventBytes:
+    """The bytes of recent events, shared by all watchers; bounded by size, the oldest go first."""
+
+    def __init__(self, max_bytes: int = 32 << 20) -> None:
+        self._bytes: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
+        self._size = 0
+        self._max = max_bytes
+
+    def get(self, key: tuple[object, ...]) -> bytes | None:
+        return self._bytes.get(key)
+
+    def put(self, key: tuple[object, ...], line: bytes) -> None:
+        self._bytes[key] = line
+        self._size += len(line)
+        while self._size > self._max and self._bytes:
+            _, old = self._bytes.popitem(last=False)
+            self._size -= len(old)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """A watch as it was asked for, checked."""
+
+    served: Served
+    namespace: str | None
+    selection: Selection
+    form: Accepted
+    include_object: str
+    since: int | None  # None: start with the current state
+    initial: bool  # send the current state as ADDED events first
+    end_bookmark: bool  # and say when that is done
+    bookmarks: bool
+    timeout_s: float
+
+
+def parse_watch(
+    request: Request, served: Served, namespace: str | None, selection: Selection, form: Accepted
+) -> WatchRequest:
+    """Read the parameters of a watch; StatusError 400 or 422 for combinations that mean nothing."""
+    query = request.query
+    revision = parse_revision(query.get("resourceVersion", ""))
+    match = query.get("resourceVersionMatch", "")
+    send_initial = query.get("sendInitialEvents")
+    if query.get("continue"):
+        raise options_invalid("continue", "Forbidden: continue is forbidden for watch")
+    if send_initial is None and match:
+        raise options_invalid(
+            "resourceVersionMatch",
+            "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        )
+    if send_initial is not None and match != "NotOlderThan":
+        if not match:
+            text = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise options_invalid("resourceVersionMatch", text)
+        text = f'Unsupported value: "{match[:50]}": supported values: "NotOlderThan"'
+        raise options_invalid("resourceVersionMatch", text, "FieldValueNotSupported")
+    timeout = query.get("timeoutSeconds", "")
+    if timeout:
+        try:
+            timeout_s = min(float(int(timeout)), MAX_TIMEOUT_S)
+        except ValueError:
+            raise bad_request(f'unable to parse query parameter "timeoutSeconds": {timeout[:50]!r}') from None
+    else:
+        timeout_s = 0.0
+    if timeout_s <= 0:
+        # Spread, so that watches that began together do not all come back together.
+        timeout_s = MIN_TIMEOUT_S * (1.0 + random.random())
+    initial = request.flag("sendInitialEvents") if send_initial is not None else not revision
+    bookmarks = request.flag("allowWatchBookmarks")
+    since = None if initial else (revision or None)
+    return WatchRequest(
+        served, namespace, selection, form, query.get("includeObject", ""), since, initial,
+        initial and send_initial is not None and bookmarks, bookmarks, timeout_s,
+    )  # fmt: skip
+
+
+def _line(kind: str, raw: bytes) -> bytes:
+    return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
+
+
+def error_line(error: StatusError) -> bytes:
+    return _line("ERROR", orjson.dumps(error.status()))
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Turns events into lines for one watcher."""
+
+    asked: WatchRequest
+    shared: EventBytes
+    clock: Clock
+    columns_sent: bool = False
+    revision: int = 0
+    buffer: list[bytes] = field(default_factory=list)
+    size: int = 0
+
+    def add(self, line: bytes) -> None:
+        self.buffer.append(line)
+        self.size += len(line)
+
+    def take(self) -> bytes:
+        chunk = b"".join(self.buffer)
+        self.buffer.clear()
+        self.size = 0
+        return chunk
+
+    def object_line(self, kind: str, stored: Stored, shared: bool = True) -> bytes:
+        """The line of one object in the watcher's form. `shared`: other watchers may need the same bytes."""
+        asked = self.asked
+        form = asked.form.form
+        if not form and not asked.served.converted:
+            return _line(kind, stored.raw)
+        columns = form == "Table" and not self.columns_sent
+        self.columns_sent = True
+        key = (
+            (stored.revision, stored.uid, kind, form, asked.form.version, asked.include_object, columns,
+             asked.served.api_version)
+        )  # fmt: skip
+        line = self.shared.get(key) if shared else None
+        if line is None:
+            line = _line(kind, self._shown(stored, columns))
+            if shared:
+                self.shared.put(key, line)
+        return line
+
+    def _shown(self, stored: Stored, columns: bool) -> bytes:
+        asked = self.asked
+        if asked.form.form == "Table":
+            return table(
+                asked.served, [stored], asked.form.version, asked.include_object, stored.revision, self.clock.now(),
+                columns=columns,
+            )  # fmt: skip
+        if asked.form.form.startswith("PartialObjectMetadata"):
+            return orjson.dumps(metadata_only(asked.served.shown(stored.body), asked.form.version))
+        return asked.served.outward(stored.raw)
+
+    def event(self, event: Event) -> None:
+        """Add the event's line, if the watcher's selector sees a change."""
+        selector = self.asked.selection.selector
+        kind: str = event.type.value
+        stored, shared = event.stored, True
+        if selector is not None:
+            before = event.previous is not None and selector(event.previous)
+            now = selector(stored.body)
+            if event.type is EventType.DELETED:
+                if not now and not before:
+                    return
+            elif event.type is EventType.ADDED:
+                if not now:
+                    return
+            elif now:
+                kind = "MODIFIED" if before else "ADDED"
+            elif before:
+                kind, stored, shared = "DELETED", _as_it_was(stored, event.previous), False
+            else:
+                return
+        self.add(self.object_line(kind, stored, shared))
+
+    def bookmark(self, revision: int, *, initial_end: bool = False) -> None:
+        meta: Body = {"resourceVersion": str(revision)}
+        if initial_end:
+            meta["annotations"] = {"k8s.io/initial-events-end": "true"}
+        served = self.asked.served
+        if self.asked.form.form == "Table":
+            version = f"meta.k8s.io/{self.asked.form.version}"
+            item = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": {**meta}}
+            body: Body = {
+                "kind": "Table", "apiVersion": version, "metadata": {"resourceVersion": str(revision)},
+                "columnDefinitions": [], "rows": [{"cells": [], "object": item}],
+            }  # fmt: skip
+        elif self.asked.form.form:
+            version = f"meta.k8s.io/{self.asked.form.version}"
+            body = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": meta}
+        else:
+            body = {"kind": served.kind.kind, "apiVersion": served.api_version, "metadata": meta}
+        self.add(_line("BOOKMARK", orjson.dumps(body)))
+
+
+def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
+    """The object that has left a selector, as far as the log knows how it was, at the revision of its leaving."""
+    body = copy.copy(stored.body)
+    before = previous or {}
+    metadata = dict(body.get("metadata", {}))
+    old = before.get("metadata", {})
+    metadata.pop("labels", None)
+    if old.get("labels"):
+        metadata["labels"] = old["labels"]
+    for key, value in before.items():
+        if key != "metadata" and isinstance(value, dict) and isinstance(body.get(key), dict):
+            body[key] = {**body[key], **value}
+        elif key != "metadata":
+            body[key] = value
+    body["metadata"] = metadata
+    return Stored(stored.key, stored.uid, stored.revision, orjson.dumps(body), body)
+
+
+class Watches:
+    """Opens watches on a store."""
+
+    def __init__(self, store: Store, clock: Clock, *, bookmark_every_s: float = 55.0) -> None:
+        self._store = store
+        self._clock = clock
+        self._shared = EventBytes()
+        self._bookmark_every_s = bookmark_every_s
+
+    async def open(self, asked: WatchRequest) -> Stream:
+        """Everything that can be refused is refused here, with a status code; later errors are ERROR events."""
+        kind = asked.served.kind
+        initial: tuple[Stored, ...] = ()
+        if asked.initial:
+            page = await self._store.list(
+                kind.group, kind.resource, namespace=asked.namespace, selector=asked.selection.selector
+            )
+            initial, since = page.items, page.revision
+        else:
+            since = asked.since if asked.since is not None else await self._store.revision()
+        try:
+            watch = await self._store.watch(kind.group, kind.resource, namespace=asked.namespace, since=since)
+        except Expired:
+            raise expired(f"too old resource version: {since}") from None
+        except FutureRevision as error:
+            raise too_large_version(error.asked, error.current) from None
+        content_type = table_type(asked.form) if asked.form.form else "application/json"
+
+        async def pump(send: Sender) -> None:
+            try:
+                await self._pump(asked, watch, initial, since, send)
+            finally:
+                await watch.aclose()
+
+        return Stream(pump, asked.timeout_s, content_type)
+
+    async def _pump(
+        self, asked: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender
+    ) -> None:
+        writer = _Writer(asked, self._shared, self._clock)
+        for stored in initial:
+            writer.add(writer.object_line("ADDED", stored))
+            if writer.size >= CHUNK_BYTES:
+                await send(writer.take())
+        if asked.end_bookmark:
+            writer.bookmark(since, initial_end=True)
+        if writer.buffer:
+            await send(writer.take())
+        next_bookmark = self._clock.monotonic() + self._bookmark_every_s
+        try:
+            while True:
+                wait_s = next_bookmark - self._clock.monotonic()
+                event = await watch.next(max(wait_s, 0.0))
+                while event is not None:
+                    writer.event(event)
+                    if writer.size >= CHUNK_BYTES:
+                        break
+                    event = await watch.next(0.0)
+                if writer.buffer:
+                    await send(writer.take())
+                if self._clock.monotonic() >= next_bookmark:
+                    next_bookmark = self._clock.monotonic() + self._bookmark_every_s
+                    if asked.bookmarks:
+                        writer.bookmark(watch.progress)
+                        await send(writer.take())
+        except Expired:
+            await send(writer.take() + error_line(expired(f"too old resource version: {watch.progress}")))
+        except StoreUnavailable:
+            error = StatusError(
+                500, "InternalError", "the store cannot be read now", causes=[Cause("", "unavailable", "Unavailable")]
+            )
+            await send(writer.take() + error_line(error))

@@ -1,0 +1,277 @@
+"""POST, PUT, PATCH and DELETE: from a request to `Objects`, and from its outcome to an answer.
+
+What an object means is the engine's; here are only the parameters that all writes share, the form of the body, and
+what a Secret's `stringData` stands for.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+import orjson
+
+from api.http import Answer, Request, Response, warning_headers
+from api.lists import join, show, table_type
+from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
+from api.routing import Route
+from api.selection import Selection
+from api.served import Served
+from api.tables import metadata_only
+from fleet.engine.kind import Kind
+from fleet.engine.status import Cause, StatusError, bad_request, invalid
+from fleet.ports import Body, Clock, Key, Store, Stored
+from fleet.store.objects import Objects, Options, Written
+
+MAX_MANAGER_CHARS = 128
+MAX_COLLECTION = 100_000
+_VALIDATIONS = ("Ignore", "Strict", "Warn")
+
+
+def _options_invalid(verb: str, cause: Cause) -> StatusError:
+    return invalid("meta.k8s.io", f"{verb}Options", "", [cause])
+
+
+def parse_options(request: Request, verb: str, *, apply: bool = False) -> Options:
+    """The query parameters of a write; `verb` is Create, Update, Patch or Delete. StatusError 422 names a wrong one."""
+    query = request.query
+    dry_run = query.get("dryRun", "")
+    if dry_run not in ("", "All"):
+        text = f'Unsupported value: "{dry_run[:50]}": supported values: "All"'
+        raise _options_invalid(verb, Cause("dryRun", text, "FieldValueNotSupported"))
+    validation = query.get("fieldValidation", "") or "Warn"
+    if validation not in _VALIDATIONS:
+        text = f'Unsupported value: "{validation[:50]}": supported values: "Ignore", "Strict", "Warn"'
+        raise _options_invalid(verb, Cause("fieldValidation", text, "FieldValueNotSupported"))
+    manager = query.get("fieldManager", "")
+    if len(manager) > MAX_MANAGER_CHARS:
+        text = f"Too long: may not be more than {MAX_MANAGER_CHARS} bytes"
+        raise _options_invalid(verb, Cause("fieldManager", text, "FieldValueTooLong"))
+    if manager and not manager.isprintable():
+        raise _options_invalid(verb, Cause("fieldManager", "Invalid value: should only contain printable characters"))
+    if apply and not manager:
+        raise _options_invalid(
+            verb, Cause("fieldManager", "Required value: is required for apply patch", "FieldValueRequired")
+        )
+    if "force" in query and verb == "Patch" and not apply:
+        raise _options_invalid(
+            verb, Cause("force", "Forbidden: may not be specified for non-apply patch", "FieldValueForbidden")
+        )
+    return Options(
+        user=request.user, manager=manager or request.agent, dry_run=dry_run == "All", field_validation=validation,
+        force=request.flag("force"),
+    )  # fmt: skip
+
+
+def refuse_strict(strict: list[str], options: Options) -> tuple[str, ...]:
+    """Strict errors found while reading: 400 under Strict, warnings under Warn, nothing under Ignore."""
+    if strict and options.field_validation == "Strict":
+        raise bad_request("strict decoding error: " + ", ".join(strict[:20]))
+    return tuple(strict) if options.field_validation == "Warn" else ()
+
+
+def take_string_data(kind: Kind, body: Any) -> None:
+    """Move a Secret's `stringData` into `data`, in place: it is write-only, and wins."""
+    if kind.resource != "secrets" or kind.group or not isinstance(body, dict):
+        return
+    given = body.get("stringData")
+    if not isinstance(given, dict):
+        return
+    wrong = [key for key, value in given.items() if value is not None and not isinstance(value, str)]
+    if wrong:
+        raise bad_request(
+            f'Secret in version "v1" cannot be handled as a Secret: stringData.{wrong[0]} must be a string'
+        )
+    del body["stringData"]
+    data = body.get("data")
+    body["data"] = {
+        **(data if isinstance(data, dict) else {}),
+        **{key: None if value is None else b64encode(value.encode()).decode() for key, value in given.items()},
+    }
+
+
+def _check(served: Served, route: Route, body: Body) -> None:
+    """The object must be of the version and have the name that the path gives; StatusError 400. (The engine checks the
+    kind and the namespace.)"""
+    said, metadata = body.get("apiVersion"), body.get("metadata")
+    if said and said != served.api_version:
+        raise bad_request(
+            f"the API version in the data ({said}) does not match the expected API version ({served.api_version})"
+        )
+    if metadata is not None and not isinstance(metadata, dict):
+        kind = served.kind
+        raise bad_request(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: metadata is not an object'
+        )
+    name = (metadata or {}).get("name")
+    if route.name and name and name != route.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+
+
+def written_response(
+    served: Served,
+    written: Written,
+    request: Request,
+    form: Accepted,
+    status: int,
+    now: float,
+    extra: tuple[str, ...] = (),
+) -> Answer:
+    """The object after a write, in the form asked for."""
+    warnings = warning_headers((*extra, *written.warnings))
+    if form.form == "Table":
+        answer = show(served, _as_stored(served, written.body), request, form, now)
+        if isinstance(answer, Response):
+            answer.status, answer.headers = status, warnings
+        return answer
+    shown = served.shown(written.body)
+    if form.form == "PartialObjectMetadata":
+        body = orjson.dumps(metadata_only(shown, form.version))
+        return Response(body, status, table_type(form), headers=warnings)
+    raw = orjson.dumps(shown)
+    if form.yaml:
+        return Response(to_yaml(raw), status, "application/yaml", warnings)
+    return Response(raw, status, headers=warnings)
+
+
+def _as_stored(served: Served, body: Body) -> Stored:
+    metadata = body.get("metadata", {})
+    kind = served.kind
+    key = Key(kind.group, kind.resource, metadata.get("namespace", ""), metadata.get("name", ""))
+    revision = metadata.get("resourceVersion", "")
+    return Stored(key, metadata.get("uid", ""), int(revision) if revision.isdigit() else 0, orjson.dumps(body), body)
+
+
+class Writes:
+    """The writing verbs on objects and their status."""
+
+    def __init__(self, objects: Objects, store: Store, clock: Clock) -> None:
+        self._objects = objects
+        self._store = store
+        self._clock = clock
+
+    def _answer(
+        self, served: Served, written: Written, request: Request, form: Accepted, status: int, extra: tuple[str, ...]
+    ) -> Answer:
+        return written_response(served, written, request, form, status, self._clock.now(), extra)
+
+    async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+        options = parse_options(request, "Create")
+        body, strict = await read_object(request, field_validation=options.field_validation)
+        warnings = refuse_strict(strict, options)
+        _check(served, route, body)
+        body = served.inward(body)
+        take_string_data(served.kind, body)
+        if served.kind.namespaced and not route.namespace:
+            raise bad_request("an empty namespace may not be set during creation")
+        written = await self._objects.create(
+            served.kind, route.namespace if served.kind.namespaced else "", body, options
+        )
+        return self._answer(served, written, request, form, 201, warnings)
+
+    async def update(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+        options = parse_options(request, "Update")
+        body, strict = await read_object(request, field_validation=options.field_validation)
+        warnings = refuse_strict(strict, options)
+        _check(served, route, body)
+        body = served.inward(body)
+        take_string_data(served.kind, body)
+        written = await self._objects.update(
+            served.kind, _namespace(served, route), route.name, body, options, _subresource(route)
+        )
+        return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
+
+    async def patch(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+        media = request.header(b"content-type").split(";", 1)[0].strip().lower()
+        options = parse_options(request, "Patch", apply=media == APPLY_PATCH)
+        patch, media, strict = await read_patch(
+            request, builtin=served.kind.builtin, field_validation=options.field_validation
+        )
+        warnings = refuse_strict(strict, options)
+        if media != JSON_PATCH:
+            if media == APPLY_PATCH:
+                _check(served, route, patch)
+            patch = served.inward(patch)
+            take_string_data(served.kind, patch)
+        written = await self._objects.patch(
+            served.kind, _namespace(served, route), route.name, patch, media, options, _subresource(route)
+        )
+        return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
+
+    async def delete(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+        given = await self._delete_options(request)
+        options = _delete_write_options(request, given)
+        written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
+        if written.deleted:
+            return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
+        return self._answer(served, written, request, form, 200, ())
+
+    async def delete_collection(self, served: Served, route: Route, request: Request, selection: Selection) -> Answer:
+        """Every selected object, one after the other; answers with what there was."""
+        given = await self._delete_options(request)
+        options = _delete_write_options(request, given)
+        kind = served.kind
+        page = await self._store.list(
+            kind.group,
+            kind.resource,
+            namespace=route.namespace or None,
+            selector=selection.selector,
+            limit=MAX_COLLECTION,
+        )
+        gone: list[bytes] = []
+        for stored in page.items:
+            try:
+                await self._objects.delete(kind, stored.key.namespace, stored.key.name, options, dict(given))
+            except StatusError as error:
+                if error.code != 404:
+                    raise
+                continue
+            gone.append(served.outward(stored.raw))
+        return Response(join(served, {"resourceVersion": str(page.revision)}, gone))
+
+    async def _delete_options(self, request: Request) -> Body:
+        given = await read_options(request)
+        if given.get("kind") not in (None, "DeleteOptions"):
+            raise bad_request(f"the body of a DELETE must be DeleteOptions, not {given['kind']!s:.50}")
+        query = request.query
+        for name in ("propagationPolicy",):
+            if name in query:
+                given.setdefault(name, query[name])
+        if "gracePeriodSeconds" in query:
+            try:
+                given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
+            except ValueError:
+                raise bad_request('unable to parse query parameter "gracePeriodSeconds"') from None
+        if "orphanDependents" in query:
+            given.setdefault("orphanDependents", request.flag("orphanDependents"))
+        return given
+
+
+def _delete_write_options(request: Request, given: Body) -> Options:
+    options = parse_options(request, "Delete")
+    dry_run = given.get("dryRun") or []
+    if dry_run not in ([], ["All"]):
+        raise _options_invalid(
+            "Delete",
+            Cause("dryRun", f'Unsupported value: {dry_run!s:.50}: supported values: "All"', "FieldValueNotSupported"),
+        )
+    if dry_run == ["All"] and not options.dry_run:
+        return Options(options.user, options.manager, True, options.field_validation, options.force)
+    return options
+
+
+def _namespace(served: Served, route: Route) -> str:
+    return route.namespace if served.kind.namespaced else ""
+
+
+def _subresource(route: Route) -> str:
+    return "" if route.subresource == "finalize" else route.subresource
+
+
+def _deleted(served: Served, body: Body) -> Body:
+    """What a DELETE answers when the object is gone. `kind` is the plural here, as clients know it."""
+    metadata = body.get("metadata", {})
+    details = {"name": metadata.get("name", ""), "kind": served.kind.resource, "uid": metadata.get("uid", "")}
+    if served.kind.group:
+        details["group"] = served.kind.group
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -1,0 +1,173 @@
+"""An API on a memory store, served over TLS on a free port, for real kubectl and raw HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+
+import httpx
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from api.app import Api, build_app
+from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+from api.kindfiles import load_kinds
+from api.rbac import Rbac
+from api.serve import Server
+from fleet.engine.registry import Registry
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects, Options, User
+
+ADMIN = User("admin", ("system:masters",))
+KUBECTL_FOLDER = Path("/usr/lib/google-cloud-sdk/bin")
+TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"dev"\nbob-token,bob,3,""\n'
+
+
+class SystemClock:
+    def now(self) -> float:
+        return time.time()
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class RandomIds:
+    def uid(self) -> str:
+        return str(uuid.uuid4())
+
+    def suffix(self) -> str:
+        return "".join(random.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
+
+
+def key_pem() -> bytes:
+    return ec.generate_private_key(ec.SECP256R1()).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def self_signed(folder: Path) -> tuple[Path, Path]:
+    """A certificate for 127.0.0.1 that is its own authority: (certificate, key)."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime(2020, 1, 1, tzinfo=UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=36500))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    cert_path, key_path = folder / "tls.crt", folder / "tls.key"
+    cert_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    key_path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    return cert_path, key_path
+
+
+@dataclass
+class Hub:
+    """A served API with everything that it is made of."""
+
+    app: Api
+    server: Server
+    objects: Objects
+    store: MemoryStore
+    registry: Registry
+    cert: Path
+    folder: Path
+
+    def client(self, token: str = "admin-token") -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.AsyncClient(base_url=self.server.url, headers=headers, verify=str(self.cert), timeout=20)
+
+    def options(self) -> Options:
+        return Options(ADMIN, "test")
+
+    def kubeconfig(self, token: str = "admin-token") -> Path:
+        path = self.folder / f"kubeconfig-{token}"
+        document = {
+            "apiVersion": "v1", "kind": "Config", "current-context": "hub",
+            "clusters": [
+                {"name": "hub", "cluster": {"server": self.server.url, "certificate-authority": str(self.cert)}}
+            ],
+            "users": [{"name": "user", "user": {"token": token}}],
+            "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "user"}}],
+        }  # fmt: skip
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def start_kubectl(
+        self, binary: str, arguments: Sequence[str], *, token: str = "admin-token", env: dict[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        command = [binary, f"--kubeconfig={self.kubeconfig(token)}", f"--cache-dir={self.folder}/cache", *arguments]
+        return subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env={**os.environ, **(env or {})},
+        )  # fmt: skip
+
+    async def kubectl(
+        self, binary: str, *arguments: str, stdin: str = "", token: str = "admin-token",
+        env: dict[str, str] | None = None, ok: bool = True,
+    ) -> tuple[int, str, str]:  # fmt: skip
+        """Run kubectl to its end: (exit status, stdout, stderr). With `ok` a failure fails the test."""
+        process = self.start_kubectl(binary, arguments, token=token, env=env)
+        out, err = await asyncio.to_thread(process.communicate, stdin, 60)
+        if ok:
+            assert process.returncode == 0, f"kubectl {' '.join(arguments)}: {out}{err}"
+        return process.returncode, out, err
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    clock = SystemClock()
+    store = MemoryStore(clock)
+    registry = Registry(load_kinds())
+    objects = Objects(store, registry, clock, RandomIds())
+    tokens_path = tmp_path / "tokens.csv"
+    tokens_path.write_text(TOKENS)
+    tokens = ServiceAccountTokens(key_pem(), store, clock)
+    app = build_app(
+        objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
+        authorizer=Rbac(store), tokens=tokens, bookmark_every_s=0.3,
+    )  # fmt: skip
+    cert, key = self_signed(tmp_path)
+    server = Server(app, cert=cert, key=key, close_streams=app.close_streams)
+    await store.start()
+    await app.start()
+    await server.start()
+    options = Options(ADMIN, "test")
+    for name in ("default", "kube-system"):
+        await objects.create(
+            registry.need("", "namespaces"),
+            "",
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+            options,
+        )
+    try:
+        yield Hub(app, server, objects, store, registry, cert, tmp_path)
+    finally:
+        await server.stop()
+        await app.stop()
+        await store.stop()
