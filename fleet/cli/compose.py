@@ -172,3 +172,43 @@ async def serve_api(
         finally:
             await server.stop()
             await app.stop()
+
+
+async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
+    """The controllers' process: waits until it leads, then runs every loop until `stop`. Ends with Failure when the
+    leadership is lost: a process that may no longer write has nothing left to do."""
+    import os
+    import socket as sockets
+
+    from fleet.controllers.hub import Hub
+    from fleet.controllers.manager import build_loops
+    from fleet.controllers.runtime import run_all
+    from fleet.members.clusters import ClusterMembers
+    from fleet.placement.process import ProcessSolver
+    from fleet.store.leadership import PostgresLeadership
+
+    async with database(data, url) as dsn, base(data, dsn) as hub:
+        leadership = PostgresLeadership(dsn)
+        holder = f"{sockets.gethostname()}-{os.getpid()}"
+        leading = asyncio.create_task(leadership.acquire("controllers", holder))
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not leading.done():
+            leading.cancel()
+            return
+        members = ClusterMembers()
+        solver = ProcessSolver()
+        parts = Hub(
+            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, data.hub_id, epoch=leading.result()
+        )
+        lost = asyncio.create_task(leadership.lost())
+        lost.add_done_callback(lambda _: stop.set())
+        try:
+            on_ready()
+            await run_all(build_loops(parts, solver), stop)
+            if lost.done():
+                raise Failure("the leadership is lost")
+        finally:
+            lost.cancel()
+            await members.stop()
+            await leadership.release()
