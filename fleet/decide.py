@@ -14,10 +14,11 @@ from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
 from fleet.placement.eligibility import Policies
 from fleet.placement.greedy import Candidate, Ground, Pass, order, place
+from fleet.placement.linked import MOST_VARIABLES, build, decode, sound, weight
 from fleet.placement.problem import Solver
 from fleet.placement.room import MemberRoom, Space, rooms
 from fleet.placement.why import Explainer, early
-from fleet.plan import Certificate, Placement, Plan
+from fleet.plan import Certificate, Placement, Plan, Stage
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 
@@ -70,10 +71,22 @@ class _Decision:
         self.rooms: Mapping[str, MemberRoom] = rooms(snapshot.members, self.holding, self.space)
         self.usage = Usage.of(tree, self.holding) if tree is not None else None
 
+    @property
+    def priorities(self) -> list[int]:
+        return sorted({candidate.unit.priority for candidate in self.candidates}, reverse=True)
+
+    def value(self, outcome: _Outcome, now: float) -> dict[int, int]:
+        """What an outcome is worth, per priority: the solver's own measure."""
+        total: dict[int, int] = {}
+        for candidate, _ in outcome.placed:
+            worth = weight(candidate, self.space, now)
+            total[candidate.unit.priority] = total.get(candidate.unit.priority, 0) + worth
+        return total
+
     def ground(self) -> Ground:
         return Ground(self.rooms, self.usage, self.space)
 
-    def settle(self, ground: Ground, placed: list[tuple[Candidate, str]]) -> _Outcome:
+    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]]) -> _Outcome:
         """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
         this is committed: so that planning again changes nothing (I7)."""
         placed = list(placed)
@@ -102,9 +115,50 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
     if problems:
         raise BadSnapshot(problems)
     decision = _Decision(snapshot, now)
-    outcome = decision.settle(decision.ground(), [])
-    certificate = Certificate(shipped="greedy")
+    greedy = decision.settle(decision.ground(), [])
+    outcome, certificate = _improved(decision, greedy, seed, solver, now)
+    plan = _plan(decision, outcome, certificate)
+    if certificate.shipped != "greedy" and check(snapshot, plan, now=now):
+        outcome, certificate = greedy, replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
     return _checked(decision, outcome, certificate, now)
+
+
+def _improved(
+    decision: _Decision, greedy: _Outcome, seed: int, solver: Solver | None, now: float
+) -> tuple[_Outcome, Certificate]:
+    """The better of the greedy outcome and the solver's, and the certificate of how that came about."""
+    if solver is None:
+        return greedy, Certificate("greedy", why="no solver was asked")
+    if len(greedy.placed) == len(decision.candidates):
+        return greedy, Certificate("greedy", why="optimal: everything that may start is placed")
+    members = {candidate.unit.id: member for candidate, member in greedy.placed}
+    ground = decision.ground()
+    linked = build(decision.candidates, ground, members, now=now, config=decision.snapshot.config)
+    problem = linked.problem
+    value = decision.value(greedy, now)
+    bounds = zip(linked.bands, linked.trivial_bounds, strict=True)
+    if all(value.get(priority, 0) >= bound for priority, bound in bounds):
+        return greedy, Certificate("greedy", why="optimal: no other gang could start")
+    if len(problem.classes) + len(problem.lanes) > MOST_VARIABLES:
+        return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
+    try:
+        answer = solver.solve(problem, seed=seed, limit_s=decision.snapshot.config.solve_limit_s)
+    except Exception as error:  # a solver may fail in any way it likes; there is an answer without it
+        return greedy, Certificate("greedy", why=f"the solver failed ({type(error).__name__})")
+    stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
+    said = (answer.admitted, answer.placed)
+    if answer.empty:
+        return greedy, Certificate("greedy", stages, answer.why or "the solver found no answer", said)
+    if not sound(problem, answer):
+        return greedy, Certificate("greedy", stages, "the solver's answer does not belong to the problem", said)
+    solved = decision.settle(*decode(linked, answer, decision.candidates, decision.ground))
+    ours, theirs = (
+        tuple(decision.value(outcome, now).get(p, 0) for p in decision.priorities) for outcome in (greedy, solved)
+    )
+    if theirs <= ours:
+        why = answer.why or ("greedy is as good" if theirs == ours else "greedy is better")
+        return greedy, Certificate("greedy", stages, why, said)
+    return solved, Certificate("cp-sat", stages, answer.why, said)
 
 
 def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate) -> Plan:

@@ -24,16 +24,20 @@ class Stage:
     value: int
     bound: int
     status: str
-    seconds: float
+    seconds: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good the plan is and who made it: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy."""
+    """How good the plan is and who made it: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
+
+    `stages` are the solver's: their `value` is what its answer reached, before packing."""
 
     shipped: str
     stages: tuple[Stage, ...] = ()
     why: str = ""
+    answer: tuple[tuple[int, ...], tuple[int, ...]] | None = field(default=None, compare=False)
+    """What the solver said, as counts of its classes and lanes, if it was asked: a replay takes it from here (I8)."""
 
 
 @dataclass(frozen=True, slots=True)

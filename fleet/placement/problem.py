@@ -13,7 +13,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class GangClass:
-    """`count` waiting gangs alike, at most `cap` of which could start at all. `weight` is the value of one in its band."""
+    """`count` waiting gangs alike, `cap` of which could start at most. `weight` is the value of one in its band."""
 
     leaf: str | None
     band: int
@@ -80,6 +80,7 @@ class Problem:
     rooms: tuple[RoomRow, ...]
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
+    hint: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # a known answer: (admitted, placed)
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
 

@@ -40,7 +40,7 @@ class BadTree(ValueError):
 class _Node:
     """A node as it is read: its place in the spec, and its amounts where they parse."""
 
-    field: str
+    place: str
     path: str
     name: str
     parent: _Node | None
@@ -67,7 +67,7 @@ def parse_tree(spec: Mapping[str, Any] | None, policies: Mapping[str, str] | Non
 def leaf_fields(spec: Mapping[str, Any] | None) -> dict[str, str]:
     """The field of every leaf, by its path: for messages about leaves."""
     root, _ = _read(spec)
-    return {node.path: node.field for node in _walk(root) if not node.children} if root is not None else {}
+    return {node.path: node.place for node in _walk(root) if not node.children} if root is not None else {}
 
 
 def _quota_node(node: _Node, policy: str) -> QuotaNode:
@@ -103,7 +103,7 @@ def _read(spec: Mapping[str, Any] | None) -> tuple[_Node | None, list[Flaw]]:
         if not level:
             break
         if depth == DEPTH_MAX:
-            return root, [*flaws, Flaw(level[0].field, f"Too deep: a tree has at most {DEPTH_MAX} levels")]
+            return root, [*flaws, Flaw(level[0].place, f"Too deep: a tree has at most {DEPTH_MAX} levels")]
         count += len(level)
         if count > NODES_MAX:
             return root, [*flaws, Flaw("spec.root", f"Too many: a tree has at most {NODES_MAX} nodes")]
@@ -128,10 +128,10 @@ def _read_node(node: _Node, flaws: list[Flaw]) -> None:
     for which, amounts in (("min", node.min), ("max", node.max)):
         given = node.text.get(which) or {}
         if not isinstance(given, dict):
-            flaws.append(Flaw(f"{node.field}.{which}", "Invalid value: must be a map", "FieldValueTypeInvalid"))
+            flaws.append(Flaw(f"{node.place}.{which}", "Invalid value: must be a map", "FieldValueTypeInvalid"))
             continue
         for resource, value in given.items():
-            where = f"{node.field}.{which}[{resource}]"
+            where = f"{node.place}.{which}[{resource}]"
             try:
                 amount = quantity(value, resource)
             except BadQuantity as error:
@@ -143,10 +143,10 @@ def _read_node(node: _Node, flaws: list[Flaw]) -> None:
                 amounts[str(resource)] = amount
     children = node.text.get("children") or []
     if not isinstance(children, list):
-        flaws.append(Flaw(f"{node.field}.children", "Invalid value: must be a list", "FieldValueTypeInvalid"))
+        flaws.append(Flaw(f"{node.place}.children", "Invalid value: must be a list", "FieldValueTypeInvalid"))
         return
     for index, child in enumerate(children):
-        where = f"{node.field}.children[{index}]"
+        where = f"{node.place}.children[{index}]"
         if not isinstance(child, dict):
             flaws.append(Flaw(where, "Invalid value: must be a node", "FieldValueTypeInvalid"))
             continue
@@ -157,13 +157,13 @@ def _read_node(node: _Node, flaws: list[Flaw]) -> None:
 def _check_names(nodes: list[_Node], flaws: list[Flaw]) -> None:
     seen: dict[str, _Node] = {}
     for node in nodes:
-        where = f"{node.field}.name"
+        where = f"{node.place}.name"
         if not node.name:
             flaws.append(Flaw(where, "Required value: every node has a name", "FieldValueRequired"))
         elif "/" in node.name:
             flaws.append(Flaw(where, f'Invalid value: "{node.name}": must not contain "/", which separates levels'))
         elif node.name in seen:
-            message = f'Duplicate value: "{node.name}" is the name of {seen[node.name].field}, too'
+            message = f'Duplicate value: "{node.name}" is the name of {seen[node.name].place}, too'
             flaws.append(Flaw(where, message, "FieldValueDuplicate"))
         seen.setdefault(node.name, node)
 
@@ -172,7 +172,7 @@ def _check_namespaces(nodes: list[_Node], flaws: list[Flaw]) -> None:
     seen: dict[str, str] = {}
     for node in nodes:
         namespaces = node.text.get("namespaces") or []
-        where = f"{node.field}.namespaces"
+        where = f"{node.place}.namespaces"
         if not isinstance(namespaces, list):
             flaws.append(Flaw(where, "Invalid value: must be a list", "FieldValueTypeInvalid"))
             continue
@@ -195,7 +195,7 @@ def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:
             if resource in node.max and amount > node.max[resource]:
                 given = node.text["min"][resource]
                 message = f'Invalid value: "{given}": min must not be above max ({node.text["max"][resource]})'
-                flaws.append(Flaw(f"{node.field}.min[{resource}]", message))
+                flaws.append(Flaw(f"{node.place}.min[{resource}]", message))
     promised: dict[str, int] = {}
     for child in node.children:
         for resource, amount in child.min.items():
@@ -207,4 +207,4 @@ def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:
                 f"Invalid value: the children's min of {resource} add up to {amount}{unit}, "
                 f"more than the {node.min.get(resource, 0)}{unit} that {node.path} has"
             )
-            flaws.append(Flaw(f"{node.field}.min[{resource}]", message))
+            flaws.append(Flaw(f"{node.place}.min[{resource}]", message))

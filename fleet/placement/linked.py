@@ -1,0 +1,342 @@
+"""The linked model: a decision as a counting problem, and its answer as units and members again.
+
+Gangs alike are counted per class (who wants) and per lane (where they go); quota limits the classes, room limits the
+lanes, and sums link the two. Its size grows with kinds of gangs, not with gangs. For devices, room is counted in slots
+of g = 1, 2, 4, 8: placing a pod of s devices lowers floor(free / g) of its node by at least floor(s / g), so each row
+is a true limit for every size, and together they are exact where sizes divide each other. CPU, memory and the like get
+one row of sums and one of whole pods. Rows may promise too much, never too little: what does not pack is dropped when
+the answer is decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.placement.eligibility import Eligibility
+from fleet.placement.greedy import Candidate, Ground, order
+from fleet.placement.problem import Answer, GangClass, Lane, Problem, QuotaRow, RoomRow, Spread
+from fleet.placement.room import MemberRoom, Part, Space, slots
+from fleet.snapshot import Config
+
+MOST_BANDS = 8
+MOST_VARIABLES = 200_000
+AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
+_SLOT_SIZES = (1, 2, 4, 8)
+_MOST_SIZES = 12
+_MOST_DECODES = 8
+Kind = tuple[int, int]  # shape, eligibility
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A problem, and the candidates behind each of its classes, oldest first."""
+
+    problem: Problem
+    behind: tuple[tuple[Candidate, ...], ...]
+    bands: tuple[int, ...]  # the priorities of the problem's bands
+
+    @property
+    def trivial_bounds(self) -> tuple[int, ...]:
+        """Per band what no answer can exceed, since no class can start more than its cap."""
+        totals = [0] * len(self.problem.bands)
+        for cls in self.problem.classes:
+            totals[cls.band] += cls.weight * cls.cap
+        return tuple(totals)
+
+
+def age_bucket(candidate: Candidate, now: float) -> int:
+    """How many of the thresholds it has waited past; a clock that went backwards makes it young."""
+    return sum(now - candidate.unit.enqueued_at >= age for age in AGES_S)
+
+
+def weight(candidate: Candidate, space: Space, now: float) -> int:
+    """The value of starting a gang, within its priority: its devices, more if it has waited long."""
+    devices = space.devices
+    size = sum(
+        amount * part.replicas
+        for part in space.shapes[candidate.shape]
+        for index, amount in part.need
+        if index < devices
+    )
+    return max(1, size) * (4 + age_bucket(candidate, now))
+
+
+def build(
+    candidates: Sequence[Candidate], ground: Ground, greedy: Mapping[str, str], *, now: float, config: Config
+) -> Linked:
+    """The problem of placing `candidates` (in order) on `ground`. `greedy`: a known answer, unit to member."""
+    bands = sorted({candidate.unit.priority for candidate in candidates}, reverse=True)[:MOST_BANDS]
+    band_of = {priority: number for number, priority in enumerate(bands)}
+    caps = _KindCaps(ground)
+    members: dict[tuple[str | None, int, int, int, int, int], list[Candidate]] = {}
+    runs: dict[str, tuple[int, object]] = {}
+    for candidate in candidates:
+        band = band_of.get(candidate.unit.priority)
+        if band is None or not candidate.eligibility.choices:
+            continue
+        leaf, age = candidate.unit.leaf, age_bucket(candidate, now)
+        run = 0
+        if candidate.block and leaf is not None:  # equal neighbours in the queue are one link of its chain
+            link = (band, age, candidate.shape, candidate.eligibility.number)
+            run, last = runs.get(leaf, (0, None))
+            if last != link:
+                run += 1
+                runs[leaf] = (run, link)
+        key = (leaf, band, age, candidate.shape, candidate.eligibility.number, run)
+        members.setdefault(key, []).append(candidate)
+    classes: list[GangClass] = []
+    behind: list[tuple[Candidate, ...]] = []
+    chains: dict[str, list[int]] = {}
+    wanted: dict[Kind, int] = {}
+    eligibilities: dict[int, Eligibility] = {}
+    for key, group in members.items():
+        leaf, band, age, shape, eligibility, run = key
+        cap = min(len(group), caps.room(shape, group[0].eligibility), caps.quota(group[0]))
+        if cap <= 0 and not run:
+            continue
+        if run and leaf is not None:
+            chains.setdefault(leaf, []).append(len(classes))
+        worth = weight(group[0], ground.space, now)
+        classes.append(GangClass(leaf, band, age, shape, eligibility, len(group), worth, cap))
+        behind.append(tuple(group))
+        wanted[shape, eligibility] = wanted.get((shape, eligibility), 0) + cap
+        eligibilities[eligibility] = group[0].eligibility
+    lanes = _lanes(wanted, eligibilities, caps)
+    rooms, spreads = _rooms(lanes, ground)
+    problem = Problem(
+        bands=tuple(f"priority {priority}" for priority in bands),
+        classes=tuple(classes),
+        lanes=lanes,
+        quota=_quota(classes, behind, ground),
+        rooms=rooms,
+        spreads=spreads,
+        chains=tuple(tuple(chain) for chain in chains.values() if len(chain) > 1),
+        hint=_hint(behind, lanes, greedy),
+        relative_gap=config.relative_gap,
+        deterministic_limit=config.deterministic_limit,
+    )
+    return Linked(problem, tuple(behind), tuple(bands))
+
+
+class _KindCaps:
+    """How many gangs of a kind could start at most if all else were away."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._lane: dict[tuple[int, str], int] = {}
+
+    def lane(self, shape: int, member: str) -> int:
+        key = (shape, member)
+        if key not in self._lane:
+            room, parts = self._ground.rooms[member], self._ground.space.shapes[shape]
+            self._lane[key] = min((room.slots(part) // part.replicas for part in parts), default=0)
+        return self._lane[key]
+
+    def room(self, shape: int, eligibility: Eligibility) -> int:
+        return sum(self.lane(shape, choice.member) for choice in eligibility.choices)
+
+    def quota(self, candidate: Candidate) -> int:
+        usage, leaf = self._ground.usage, candidate.unit.leaf
+        if usage is None or leaf is None:
+            return 1 << 40
+        most = 1 << 40
+        for node in usage.path(leaf):
+            for resource, amount in candidate.request.items_:
+                room = usage.room(node, resource)
+                if room is not None:
+                    most = min(most, room // amount)
+        return most
+
+
+def _lanes(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility], caps: _KindCaps) -> tuple[Lane, ...]:
+    lanes: list[Lane] = []
+    for (shape, number), count in wanted.items():
+        ranks = sorted({choice.order for choice in eligibilities[number].choices})
+        prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
+        for choice in eligibilities[number].choices:
+            cap = min(count, caps.lane(shape, choice.member))
+            if cap > 0:
+                cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
+                lanes.append(Lane(shape, number, choice.member, cap, cost))
+    return tuple(lanes)
+
+
+def _quota(classes: Sequence[GangClass], behind: Sequence[Sequence[Candidate]], ground: Ground) -> tuple[QuotaRow, ...]:
+    usage = ground.usage
+    if usage is None:
+        return ()
+    terms: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for index, cls in enumerate(classes):
+        if cls.leaf is None:
+            continue
+        for node in usage.path(cls.leaf):
+            for resource, amount in behind[index][0].request.items_:
+                if usage.room(node, resource) is not None:
+                    terms.setdefault((node, resource), []).append((index, amount))
+    rows: list[QuotaRow] = []
+    for (node, resource), row in terms.items():
+        room = usage.room(node, resource) or 0
+        if sum(amount * classes[index].cap for index, amount in row) > room:
+            rows.append(QuotaRow(node, resource, tuple(row), room))
+    return tuple(rows)
+
+
+def _rooms(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...], tuple[Spread, ...]]:
+    """Rows for every pool of every member, and pool variables for parts that may use several pools of one."""
+    spreads: list[Spread] = []
+    rows: list[RoomRow] = []
+    variables = 0
+    by_member: dict[str, list[int]] = {}
+    for index, lane in enumerate(lanes):
+        by_member.setdefault(lane.member, []).append(index)
+    for member in sorted(by_member):
+        room = ground.rooms[member]
+        using: list[_PoolUse] = [_PoolUse() for _ in room.pools]
+        for index in by_member[member]:
+            lane = lanes[index]
+            for part in ground.space.shapes[lane.shape]:
+                pools = [number for number, pool in enumerate(room.pools) if pool.takes[part.claim] and pool.counts]
+                if len(pools) == 1:
+                    using[pools[0]].lanes.append((index, part, part.replicas, lane.cap))
+                else:
+                    numbers = tuple(range(variables, variables + len(pools)))
+                    variables += len(pools)
+                    spreads.append(Spread(index, part.replicas, numbers, part.replicas * lane.cap))
+                    for number, pool in zip(numbers, pools, strict=True):
+                        using[pool].spreads.append((number, part, 1, part.replicas * lane.cap))
+        for number, use in enumerate(using):
+            rows += _pool_rows(f"{member}/{number}", room, number, use, ground)
+    return tuple(rows), tuple(spreads)
+
+
+class _PoolUse:
+    """Who may put pods into one pool: (variable, part, pods of the part for one of it, cap)."""
+
+    def __init__(self) -> None:
+        self.lanes: list[tuple[int, Part, int, int]] = []
+        self.spreads: list[tuple[int, Part, int, int]] = []
+
+
+def _pool_rows(name: str, room: MemberRoom, number: int, use: _PoolUse, ground: Ground) -> list[RoomRow]:
+    counts = room.pools[number].counts
+    rows: list[RoomRow] = []
+
+    def row(what: str, amount_of: Mapping[Part, int], limit: int) -> None:
+        lanes, spreads = (
+            _summed((index, amount_of.get(part, 0) * pods) for index, part, pods, _ in group)
+            for group in (use.lanes, use.spreads)
+        )
+        most = sum(amount_of.get(part, 0) * pods * cap for _, part, pods, cap in (*use.lanes, *use.spreads))
+        if most > limit:
+            rows.append(RoomRow(f"{name} {what}", lanes, spreads, limit))
+
+    parts = {part for _, part, _, _ in (*use.lanes, *use.spreads)}
+    for index, resource in enumerate(ground.space.resources):
+        sizes = {part: dict(part.need).get(index, 0) for part in sorted(parts, key=lambda part: part.need)}
+        free = {vector[index]: 0 for vector in counts}
+        for vector, nodes in counts.items():
+            free[vector[index]] += nodes
+        if index < ground.space.devices:
+            odd = sorted({size for size in sizes.values() if size > 0} - set(_SLOT_SIZES))
+            for unit in (*_SLOT_SIZES, *odd[: _MOST_SIZES - len(_SLOT_SIZES)]):
+                limit = sum(max(0, have) // unit * nodes for have, nodes in free.items())
+                row(f"slots of {unit} {resource}", {part: size // unit for part, size in sizes.items()}, limit)
+        else:
+            row(resource, sizes, sum(max(0, have) * nodes for have, nodes in free.items()))
+    for needs in sorted({part.need for part in parts if len(part.need) > 1}):
+        limit = sum(slots(vector, needs) * nodes for vector, nodes in counts.items())
+        row(f"pods of {needs}", {part: 1 for part in parts if part.need == needs}, limit)
+    return rows
+
+
+def _summed(terms: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    total: dict[int, int] = {}
+    for index, amount in terms:
+        if amount:
+            total[index] = total.get(index, 0) + amount
+    return tuple(total.items())
+
+
+def _hint(
+    behind: Sequence[Sequence[Candidate]], lanes: Sequence[Lane], greedy: Mapping[str, str]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    admitted = tuple(sum(candidate.unit.id in greedy for candidate in group) for group in behind)
+    placed: dict[tuple[int, int, str], int] = {}
+    for group in behind:
+        for candidate in group:
+            member = greedy.get(candidate.unit.id)
+            if member is not None:
+                key = (candidate.shape, candidate.eligibility.number, member)
+                placed[key] = placed.get(key, 0) + 1
+    return admitted, tuple(placed.get((lane.shape, lane.eligibility, lane.member), 0) for lane in lanes)
+
+
+def sound(problem: Problem, answer: Answer) -> bool:
+    """Whether the answer is about this problem at all: right lengths, no more than there is."""
+    if len(answer.admitted) != len(problem.classes) or len(answer.placed) != len(problem.lanes):
+        return False
+    return all(0 <= n <= c.count for n, c in zip(answer.admitted, problem.classes, strict=True)) and all(
+        n >= 0 for n in answer.placed
+    )
+
+
+Pairs = list[tuple[Candidate, str]]
+
+
+def decode(
+    linked: Linked, answer: Answer, candidates: Sequence[Candidate], fresh: Callable[[], Ground]
+) -> tuple[Ground, Pairs]:
+    """Units and members for the counts of an answer, packed onto a `fresh()` ground, which is returned with them.
+    Within a class the oldest start; largest gangs are packed first; what does not pack, or breaks a limit, is left
+    out, and with it whoever stands behind it in a queue with policy Block."""
+    pairs = _named(linked, answer, fresh())
+    skip: set[str] = set()
+    for _ in range(_MOST_DECODES):
+        ground = fresh()
+        packed: Pairs = []
+        for candidate, member in pairs:
+            if candidate.unit.id not in skip and ground.admits(candidate):
+                fit = ground.fit(candidate.shape, member)
+                if fit is not None:
+                    ground.take(candidate, member, fit)
+                    packed.append((candidate, member))
+        early = _out_of_order(candidates, {candidate.unit.id for candidate, _ in packed})
+        if not early:
+            return ground, packed
+        skip |= early
+    return fresh(), []
+
+
+def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
+    """The counts as units and members, in the order to pack them."""
+    admitted: dict[Kind, list[Candidate]] = {}
+    for cls, behind, count in zip(linked.problem.classes, linked.behind, answer.admitted, strict=True):
+        admitted.setdefault((cls.shape, cls.eligibility), []).extend(behind[:count])
+    homes: dict[Kind, list[tuple[int, str, int]]] = {}
+    for lane, count in zip(linked.problem.lanes, answer.placed, strict=True):
+        if count:
+            homes.setdefault((lane.shape, lane.eligibility), []).append((lane.cost, lane.member, count))
+    pairs: Pairs = []
+    for kind, group in admitted.items():
+        group.sort(key=lambda candidate: order(candidate.unit))
+        names = [member for _, member, count in sorted(homes.get(kind, [])) for _ in range(min(count, len(group)))]
+        pairs += zip(group, names, strict=False)
+    space = ground.space
+    pairs.sort(key=lambda pair: order(pair[0].unit))
+    pairs.sort(key=lambda pair: tuple(space.size(part.need) for part in space.shapes[pair[0].shape]), reverse=True)
+    return pairs
+
+
+def _out_of_order(candidates: Sequence[Candidate], placed: set[str]) -> set[str]:
+    """Units placed although one ahead of them in a Block queue is not."""
+    stopped: set[str] = set()
+    early: set[str] = set()
+    for candidate in candidates:
+        leaf = candidate.unit.leaf
+        if candidate.block and leaf is not None:
+            if candidate.unit.id not in placed:
+                stopped.add(leaf)
+            elif leaf in stopped:
+                early.add(candidate.unit.id)
+    return early
