@@ -6,9 +6,11 @@ import asyncio
 import shutil
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -35,30 +37,39 @@ def postgres_server() -> Iterator[Server]:
     directory = Path(tempfile.mkdtemp(prefix="fleet-pg-"))
     embedded = EmbeddedPostgres(directory)
     try:
-        asyncio.run(_start(embedded))
+        run_apart(_start(embedded))
         yield Server(embedded)
     finally:
-        asyncio.run(embedded.stop())
+        run_apart(embedded.stop())
         shutil.rmtree(directory, ignore_errors=True)
 
 
 async def _start(embedded: EmbeddedPostgres) -> None:
     """Start the server, and migrate a template, so that a fresh database is a file copy."""
     await embedded.start()
-    connection = await asyncpg.connect(embedded.dsn_of("postgres"))
-    await connection.execute(f"CREATE DATABASE {TEMPLATE}")
+    await _execute(embedded.dsn_of("postgres"), f"CREATE DATABASE {TEMPLATE}")
     await migrate(embedded.dsn_of(TEMPLATE))
-    await connection.close()
 
 
 @pytest.fixture
-async def database_url(postgres_server: Server) -> AsyncIterator[str]:
+def database_url(postgres_server: Server) -> Iterator[str]:
     """A database of its own, with the schema of this release, dropped afterwards."""
     name = f"test_{uuid.uuid4().hex}"
-    connection = await asyncpg.connect(postgres_server.dsn_of("postgres"))
-    await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
-    await connection.close()
+    admin = postgres_server.dsn_of("postgres")
+    run_apart(_execute(admin, f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy"))
     yield postgres_server.dsn_of(name)
-    connection = await asyncpg.connect(postgres_server.dsn_of("postgres"))
-    await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    await connection.close()
+    run_apart(_execute(admin, f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+async def _execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def run_apart(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine to its end in a loop of its own, whether or not a test's loop is running."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
