@@ -14,7 +14,7 @@ from typing import Protocol
 
 import structlog
 
-from api.auth import Authenticator, ServiceAccountTokens, bearer
+from api.auth import AUTHENTICATED, Authenticator, ServiceAccountTokens, account_user, bearer
 from api.discovery import Discovery
 from api.health import OPEN_PATHS, Metrics, answer_open, version_document
 from api.http import (
@@ -30,7 +30,7 @@ from api.http import (
     json_response,
 )
 from api.lists import get_object, list_objects
-from api.negotiation import accept
+from api.negotiation import Accepted, accept
 from api.rbac import GROUP as RBAC_GROUP
 from api.rbac import Attributes, Authorizer
 from api.reviews import VIRTUAL, Reviews
@@ -184,7 +184,25 @@ class Api:
         user = await self._authenticator.user(token) if token else None
         if user is None:
             raise unauthorized()
-        return user
+        return self._impersonated(request, user) if request.header(b"impersonate-user") else user
+
+    def _impersonated(self, request: Request, user: User) -> User:
+        """Who the user asks to act as, when RBAC lets it (`kubectl --as`). StatusError 403 otherwise."""
+        name = request.header(b"impersonate-user")
+        groups = request.all_headers(b"impersonate-group")
+        account = name.split(":") if name.startswith("system:serviceaccount:") else []
+        if len(account) == 4:
+            wanted = [Attributes("impersonate", "", "serviceaccounts", "", account[2], account[3])]
+            groups = groups or list(account_user(account[2], account[3]).groups)
+        else:
+            wanted = [Attributes("impersonate", "", "users", "", "", name)]
+        wanted += [
+            Attributes("impersonate", "", "groups", "", "", group) for group in request.all_headers(b"impersonate-group")
+        ]
+        for attributes in wanted:
+            if not self.authorizer.allowed(user, attributes):
+                raise attributes.refusal(user)
+        return User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))))
 
     async def _document(self, request: Request, user: User) -> Response:
         """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
@@ -194,9 +212,10 @@ class Api:
             raise wanted.refusal(user)
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
-        form = accept(request.header(b"accept"))
         parts = [part for part in path.split("/") if part]
         answer: Response | None = None
+        # Only discovery is asked for in several forms; OpenAPI has media types of its own.
+        form = accept(request.header(b"accept")) if parts and parts[0] in ("api", "apis") else Accepted()
         match parts:
             case ["api"]:
                 answer = self._discovery.api(form, request.header(b"host"))

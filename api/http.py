@@ -50,6 +50,10 @@ class Request:
         value = self._headers.get(name)
         return value.decode("latin-1") if value is not None else ""
 
+    def all_headers(self, name: bytes) -> list[str]:
+        """Every value of a header that may stand several times (name in lower case)."""
+        return [value.decode("latin-1") for key, value in self.scope["headers"] if key == name]
+
     @property
     def query(self) -> Mapping[str, str]:
         """Query parameters, the first value of each."""

@@ -25,6 +25,7 @@ from cryptography.x509.oid import NameOID
 from api.app import Api, build_app
 from api.auth import AnyOf, ServiceAccountTokens, TokenFile
 from api.kindfiles import load_kinds
+from api.openapi import OpenApi
 from api.rbac import Rbac
 from api.serve import Server
 from fleet.engine.registry import Registry
@@ -150,7 +151,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     tokens = ServiceAccountTokens(key_pem(), store, clock)
     app = build_app(
         objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
-        authorizer=Rbac(store), tokens=tokens, bookmark_every_s=0.3,
+        authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3,
     )  # fmt: skip
     cert, key = self_signed(tmp_path)
     server = Server(app, cert=cert, key=key, close_streams=app.close_streams)
