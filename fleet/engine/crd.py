@@ -1,0 +1,294 @@
+"""CustomResourceDefinitions: how a user, and Fleet itself, teaches the hub a kind.
+
+A CRD object becomes a `Kind`, and a kind that Fleet brings becomes a CRD object, so that all custom kinds look alike to
+clients. Conversion webhooks are not supported: all versions of a kind have one stored form and differ only in
+`apiVersion`, as with strategy None in Kubernetes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleet.engine.jsonpath import BadPath, compile_path
+from fleet.engine.kind import Column, Kind, Scale, Schema
+from fleet.engine.schemas import INT_OR_STRING, PRESERVE, SCHEMA_FROM, Definitions, collapse, whole_object
+from fleet.engine.status import Cause
+
+GROUP = "apiextensions.k8s.io"
+RESOURCE = "customresourcedefinitions"
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+Body = dict[str, Any]
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+_KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+_TYPES = ("object", "array", "string", "integer", "number", "boolean")
+_COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
+_NESTED_MAX = 200_000  # nodes of one schema
+
+
+def default(body: Body) -> None:
+    """What a kube-apiserver fills in, in place."""
+    spec = body.get("spec") or {}
+    names = spec.get("names")
+    if isinstance(names, dict) and isinstance(names.get("kind"), str):
+        names.setdefault("singular", names["kind"].lower())
+        names.setdefault("listKind", names["kind"] + "List")
+    spec.setdefault("conversion", {"strategy": "None"})
+    if spec.get("preserveUnknownFields") is False:
+        del spec["preserveUnknownFields"]
+
+
+def validate(body: Body) -> list[Cause]:
+    """Everything that is wrong with a CRD beyond its schema; empty when it can be served."""
+    spec, causes = body.get("spec") or {}, []
+    group, names = str(spec.get("group") or ""), spec.get("names") or {}
+    plural = str(names.get("plural") or "")
+    if not _SUBDOMAIN.fullmatch(group):
+        causes.append(_invalid("spec.group", group, "must be a domain with at least one dot"))
+    if not _LABEL.fullmatch(plural):
+        causes.append(_invalid("spec.names.plural", plural, "must be a lower-case DNS label"))
+    if not _KIND.fullmatch(str(names.get("kind") or "")):
+        causes.append(_invalid("spec.names.kind", names.get("kind"), "must be a CamelCase word"))
+    name = body.get("metadata", {}).get("name")
+    if name != f"{plural}.{group}":
+        causes.append(_invalid("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({plural}.{group})'))
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        causes.append(_unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced")))
+    if spec.get("preserveUnknownFields"):
+        causes.append(_invalid("spec.preserveUnknownFields", True, f"must be false; use {PRESERVE} in the schema"))
+    strategy = (spec.get("conversion") or {}).get("strategy", "None")
+    if strategy != "None":
+        causes.append(_unsupported("spec.conversion.strategy", strategy, ("None",)))
+    versions = spec.get("versions") or []
+    if sum(1 for version in versions if version.get("storage")) != 1:
+        causes.append(
+            _invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
+        )
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        where = f"spec.versions[{index}]"
+        if version.get("name") in seen:
+            message = f'Duplicate value: "{version.get("name")}"'
+            causes.append(Cause(f"{where}.name", message, "FieldValueDuplicate"))
+        seen.add(version.get("name", ""))
+        causes.extend(_version_causes(where, version))
+    return causes
+
+
+def _version_causes(where: str, version: Body) -> Iterator[Cause]:
+    if not _LABEL.fullmatch(str(version.get("name") or "")):
+        yield _invalid(f"{where}.name", version.get("name"), "must be a lower-case DNS label")
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    place = f"{where}.schema.openAPIV3Schema"
+    if not isinstance(schema, dict):
+        yield Cause(place, "Required value: schemas are required", "FieldValueRequired")
+    else:
+        if schema.get("type") != "object":
+            yield _invalid(f"{place}.type", schema.get("type"), "must be object at the root")
+        yield from _structural(place, schema)
+    for index, column in enumerate(version.get("additionalPrinterColumns") or []):
+        spot = f"{where}.additionalPrinterColumns[{index}]"
+        if column.get("type") not in _COLUMN_TYPES:
+            yield _unsupported(f"{spot}.type", column.get("type"), _COLUMN_TYPES)
+        yield from _path_causes(f"{spot}.jsonPath", column.get("jsonPath"))
+    for index, selectable in enumerate(version.get("selectableFields") or []):
+        yield from _path_causes(f"{where}.selectableFields[{index}].jsonPath", selectable.get("jsonPath"))
+
+
+def _path_causes(where: str, path: Any) -> Iterator[Cause]:
+    try:
+        if not isinstance(path, str) or not path:
+            raise BadPath("is required")
+        compile_path(path)
+    except BadPath as error:
+        yield _invalid(where, path, str(error))
+
+
+def _structural(where: str, schema: Schema) -> Iterator[Cause]:
+    """The rules of a structural schema: a type everywhere, and no references."""
+    pending: list[tuple[str, Any]] = [(where, schema)]
+    left = _NESTED_MAX
+    while pending:
+        place, node = pending.pop()
+        left -= 1
+        if left == 0:
+            yield Cause(where, f"Too many: a schema has at most {_NESTED_MAX} nodes", "FieldValueTooMany")
+            return
+        if not isinstance(node, dict):
+            yield _invalid(place, node, "must be a schema")
+            continue
+        if "$ref" in node:
+            yield Cause(f"{place}.$ref", "Forbidden: references are not supported", "FieldValueForbidden")
+        kind = node.get("type")
+        free = node.get(INT_OR_STRING) or node.get(PRESERVE) or SCHEMA_FROM in node
+        if kind is None and not free:
+            yield Cause(
+                f"{place}.type", "Required value: must not be empty for specified object fields", "FieldValueRequired"
+            )
+        elif kind is not None and kind not in _TYPES:
+            yield _unsupported(f"{place}.type", kind, _TYPES)
+        properties = node.get("properties")
+        if properties is not None and not isinstance(properties, dict):
+            yield _invalid(f"{place}.properties", properties, "must be a map")
+            properties = None
+        if properties and isinstance(node.get("additionalProperties"), dict):
+            message = "Forbidden: additionalProperties and properties are mutual exclusive"
+            yield Cause(f"{place}.additionalProperties", message, "FieldValueForbidden")
+        for name, child in (properties or {}).items():
+            pending.append((f"{place}.properties[{name}]", child))
+        if isinstance(node.get("additionalProperties"), dict):
+            pending.append((f"{place}.additionalProperties", node["additionalProperties"]))
+        if kind == "array" and not isinstance(node.get("items"), dict):
+            yield Cause(f"{place}.items", "Required value: must be specified for an array", "FieldValueRequired")
+        elif isinstance(node.get("items"), dict):
+            pending.append((f"{place}.items", node["items"]))
+
+
+def _invalid(where: str, value: Any, message: str) -> Cause:
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return Cause(where, f"Invalid value: {text}: {message}")
+
+
+def _unsupported(where: str, value: Any, supported: tuple[str, ...]) -> Cause:
+    allowed = ", ".join(f'"{s}"' for s in supported)
+    return Cause(where, f'Unsupported value: "{value}": supported values: {allowed}', "FieldValueNotSupported")
+
+
+def _served(spec: Body) -> list[Body]:
+    """Served versions: the storage version first, then the more stable and newer ones."""
+
+    def order(version: Body) -> tuple[bool, tuple[int, int, int]]:
+        match = _VERSION.fullmatch(version["name"])
+        rank = (0, 0, 0)
+        if match:
+            stability = {None: 3, "beta": 2, "alpha": 1}[match[2]]
+            rank = (-stability, -int(match[1]), -int(match[3] or 0))
+        return not version.get("storage"), rank
+
+    return sorted((v for v in spec["versions"] if v.get("served")), key=order)
+
+
+def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind | None:
+    """The kind that a valid CRD describes; None when it serves no version.
+
+    `known`: the kind that it replaces. What a CRD cannot say (other groups for the same objects) stays.
+    """
+    spec = body["spec"]
+    served = _served(spec)
+    if not served:
+        return None
+    version, names = served[0], spec["names"]
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    return Kind(
+        group=spec["group"],
+        version=version["name"],
+        kind=names["kind"],
+        resource=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        list_kind=names.get("listKind") or names["kind"] + "List",
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        schema=whole_object((version.get("schema") or {}).get("openAPIV3Schema"), types),
+        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        status="status" in subresources,
+        scale=None
+        if scale is None
+        else Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")),
+        selectable=tuple(f["jsonPath"].removeprefix(".") for f in version.get("selectableFields") or ()),
+        aliases=known.aliases if known is not None else (),
+        versions=tuple(v["name"] for v in served),
+    )
+
+
+def _column(text: Mapping[str, Any]) -> Column:
+    return Column(
+        text["name"], text["type"], text["jsonPath"], text.get("priority") or 0, text.get("format") or "",
+        text.get("description") or "",
+    )  # fmt: skip
+
+
+def crd_of(kind: Kind) -> Body:
+    """The CRD object of a kind that Fleet brings. Types that come from a package are named, not spelled out."""
+    names: Body = {"plural": kind.resource, "singular": kind.singular, "kind": kind.kind, "listKind": kind.list_kind}
+    if kind.short_names:
+        names["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        names["categories"] = list(kind.categories)
+    schema = collapse(kind.schema or {"type": "object", PRESERVE: True})
+    schema["properties"]["metadata"] = {"type": "object"}
+    version: Body = {"name": kind.version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    if kind.columns:
+        version["additionalPrinterColumns"] = [_column_text(column) for column in kind.columns]
+    subresources: Body = {"status": {}} if kind.status else {}
+    if kind.scale is not None:
+        subresources["scale"] = {
+            "specReplicasPath": kind.scale.spec_replicas_path,
+            "statusReplicasPath": kind.scale.status_replicas_path,
+        }
+        if kind.scale.label_selector_path:
+            subresources["scale"]["labelSelectorPath"] = kind.scale.label_selector_path
+    if subresources:
+        version["subresources"] = subresources
+    if kind.selectable:
+        version["selectableFields"] = [{"jsonPath": f".{path}"} for path in kind.selectable]
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.group_resource},
+        "spec": {
+            "group": kind.group,
+            "names": names,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version],
+            "conversion": {"strategy": "None"},
+        },
+    }
+
+
+def _column_text(column: Column) -> Body:
+    text: Body = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+    if column.priority:
+        text["priority"] = column.priority
+    return text
+
+
+def status_of(body: Body, conflict: str = "") -> Body:
+    """The status that a CRD should have. `conflict`: why its names cannot be used, or "".
+
+    Times are those of the object itself, so that every process that looks writes the same."""
+    spec, created = body["spec"], body["metadata"].get("creationTimestamp")
+    old = {c["type"]: c for c in (body.get("status") or {}).get("conditions") or ()}
+
+    def condition(type_: str, status: str, reason: str, message: str) -> Body:
+        before = old.get(type_, {})
+        since = before.get("lastTransitionTime") if before.get("status") == status else created
+        return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": since}
+
+    if conflict:
+        conditions = [
+            condition("NamesAccepted", "False", "NameConflict", conflict),
+            condition("Established", "False", "NotAccepted", "not all names are accepted"),
+        ]
+    else:
+        conditions = [
+            condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+            condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted"),
+        ]
+    deleted = body["metadata"].get("deletionTimestamp")
+    if deleted:
+        reason, message = "InstanceDeletionInProgress", "its objects are being deleted"
+        conditions.append({**condition("Terminating", "True", reason, message), "lastTransitionTime": deleted})
+    storage = [v["name"] for v in spec["versions"] if v.get("storage")]
+    stored = list((body.get("status") or {}).get("storedVersions") or [])
+    return {
+        "conditions": conditions,
+        "acceptedNames": spec["names"] if not conflict else {"plural": "", "kind": ""},
+        "storedVersions": [*stored, *(v for v in storage if v not in stored)],
+    }

@@ -1,0 +1,177 @@
+"""Keeps a process's registry of kinds in step with the CRD objects in the store.
+
+Every process that reads or writes objects follows the CRDs by itself. What must be *written* (a CRD's status, the
+objects that go with a deleted CRD) every follower may write: each write is a function of what is stored and does
+nothing when it has been done, so followers cannot disagree and none of them is special.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import structlog
+
+from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, kind_of, status_of, validate
+from fleet.engine.kind import Kind
+from fleet.engine.registry import Registry
+from fleet.ports import EXISTS, Body, Change, Delete, Expect, Expired, Fenced, Key, Store, StoreUnavailable
+from fleet.store.definitions import definitions
+
+log = structlog.get_logger(__name__)
+
+RETRY_S = 1.0
+CLEAN_UP_EVERY_S = 0.5
+DELETE_BATCH = 100
+
+
+async def follow_crds(store: Store, registry: Registry) -> None:
+    """Run until cancelled."""
+    follower = _Follower(store, registry)
+    while True:
+        try:
+            await follower.follow()
+        except Expired:
+            log.info("the log no longer reaches back, listing the CRDs again")
+        except StoreUnavailable as error:
+            log.warning("store unavailable", error=str(error))
+            await asyncio.sleep(RETRY_S)
+
+
+async def load_crds(store: Store, registry: Registry) -> int:
+    """Bring the registry in step once; the revision up to which it is."""
+    return await _Follower(store, registry).load()
+
+
+class _Follower:
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        # The kinds that came with Fleet: their CRDs, while nobody changes them, say nothing new.
+        self._own: Mapping[str, Kind] = {k.group_resource: k for k in registry if not k.builtin}
+        self._own_specs = {name: crd_of(kind)["spec"] for name, kind in self._own.items()}
+        self._terminating: dict[str, Body] = {}
+        self._specs: dict[str, Body] = {}
+
+    async def load(self) -> int:
+        page = await self._store.list(GROUP, RESOURCE, fresh=True)
+        names = {stored.key.name for stored in page.items}
+        for gone in self._specs.keys() - names:
+            self._forget(gone)
+        for stored in page.items:
+            await self._take(stored.body)
+        return page.revision
+
+    async def follow(self) -> None:
+        watch = await self._store.watch(GROUP, RESOURCE, since=await self.load())
+        try:
+            while True:
+                event = await watch.next(timeout=CLEAN_UP_EVERY_S if self._terminating else 60.0)
+                if event is not None and event.type == "DELETED":
+                    self._forget(event.stored.key.name)
+                elif event is not None:
+                    await self._take(event.stored.body)
+                for crd in list(self._terminating.values()):
+                    await self._clean_up(crd)
+        finally:
+            await watch.aclose()
+
+    def _forget(self, name: str) -> None:
+        self._terminating.pop(name, None)
+        spec = self._specs.pop(name, None)
+        if spec is not None:
+            self._registry.drop(spec["group"], spec["names"]["plural"])
+
+    async def _take(self, body: Body) -> None:
+        name, spec = body["metadata"]["name"], body["spec"]
+        conflict = self._conflict(spec)
+        if not conflict and spec != self._specs.get(name):
+            if validate(body):  # written around admission, or by an older version: leave what is known alone
+                log.warning("a CRD is not valid and is passed over", name=name)
+                return
+            self._put(name, body)
+        if not conflict:
+            self._specs[name] = spec
+        if body["metadata"].get("deletionTimestamp"):
+            self._terminating[name] = body
+        await self._write_status(body, conflict)
+
+    def _put(self, name: str, body: Body) -> None:
+        spec = body["spec"]
+        known = self._registry.resource(spec["group"], spec["names"]["plural"])
+        if spec == self._own_specs.get(name):
+            kind: Kind | None = self._own[name]
+        else:
+            kind = kind_of(body, definitions(), known)
+        if kind is None:
+            self._registry.drop(spec["group"], spec["names"]["plural"])
+        elif kind is not known:
+            self._registry.put(kind)
+
+    def _conflict(self, spec: Body) -> str:
+        """Why the names cannot be used: another resource of the group has the kind, or it is a built-in one."""
+        plural, kind = spec["names"]["plural"], spec["names"]["kind"]
+        for known in (self._registry.resource(spec["group"], plural), self._registry.kind(spec["group"], kind)):
+            if known is not None and known.group == spec["group"] and (known.builtin or known.resource != plural):
+                return f'"{kind}" is already in use'
+        return ""
+
+    async def _write_status(self, body: Body, conflict: str) -> None:
+        if body.get("status") == status_of(body, conflict):
+            return
+
+        def change(newest: Body) -> Body | None:
+            status = status_of(newest, conflict)
+            if newest.get("status") == status:
+                return None
+            newest["status"] = status
+            return newest
+
+        await self._commit(Change(_key(body), change, Expect(uid=body["metadata"]["uid"])))
+
+    async def _clean_up(self, crd: Body) -> None:
+        """Delete what is left of the kind; when nothing is, let the CRD go."""
+        spec = crd["spec"]
+        group, plural, since = spec["group"], spec["names"]["plural"], crd["metadata"]["deletionTimestamp"]
+        page = await self._store.list(group, plural, limit=DELETE_BATCH, fresh=True)
+        for stored in page.items:
+            if not stored.body["metadata"].get("finalizers"):
+                await self._commit(Delete(stored.key, Expect(revision=stored.revision)))
+            elif not stored.body["metadata"].get("deletionTimestamp"):
+                await self._commit(Change(stored.key, lambda body: _deleted(body, since), EXISTS))
+        if page.items or FINALIZER not in crd["metadata"].get("finalizers", ()):
+            return
+        others = [f for f in crd["metadata"]["finalizers"] if f != FINALIZER]
+        if not others:
+            await self._commit(Delete(_key(crd), Expect(uid=crd["metadata"]["uid"])))
+            return
+
+        def release(body: Body) -> Body | None:
+            if FINALIZER not in body["metadata"].get("finalizers", ()):
+                return None
+            body["metadata"]["finalizers"] = [f for f in body["metadata"]["finalizers"] if f != FINALIZER]
+            return body
+
+        await self._commit(Change(_key(crd), release, Expect(uid=crd["metadata"]["uid"])))
+        self._terminating.pop(crd["metadata"]["name"], None)
+
+    async def _commit(self, write: Change | Delete) -> None:
+        """A write that another follower may have made already: a Conflict is no matter."""
+        try:
+            await self._store.commit([write])
+        except Fenced:
+            raise
+        except StoreUnavailable:
+            await asyncio.sleep(RETRY_S)
+
+
+def _key(crd: Body) -> Key:
+    return Key(GROUP, RESOURCE, "", crd["metadata"]["name"])
+
+
+def _deleted(body: Body, since: str) -> Body | None:
+    if body["metadata"].get("deletionTimestamp"):
+        return None
+    body["metadata"]["deletionTimestamp"] = since
+    body["metadata"]["deletionGracePeriodSeconds"] = 0
+    return body
