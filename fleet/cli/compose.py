@@ -143,21 +143,23 @@ async def serve_api(
     data: DataDir, url: str | None, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[], None]
 ) -> None:
     """The API process: serves on `listener` until `stop`."""
-    from api.openapi import OpenApi
-
     from api.app import build_app
     from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+    from api.openapi import OpenApi
     from api.rbac import Rbac
     from api.serve import Server
     from fleet.admission.seed import seed
+    from fleet.cli.proxy import MemberProxy
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
         tokens = ServiceAccountTokens(data.service_account_key.read_bytes(), hub.store, hub.clock)
+        proxy = MemberProxy(hub.store)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
             openapi=OpenApi(hub.registry), tokens=tokens,
+            extra_routes={("cluster.karmada.io", "clusters", "proxy"): proxy.handle},
         )  # fmt: skip
         await app.start()
         host, port = listener.getsockname()[:2]
@@ -172,6 +174,7 @@ async def serve_api(
         finally:
             await server.stop()
             await app.stop()
+            await proxy.close()
 
 
 async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
