@@ -110,37 +110,6 @@ def _check(cluster_at: str, cluster: dict[str, Any], user_at: str, user: dict[st
         raise BadKubeconfig(user_at, "no credentials: a token, a client certificate or a user name is required")
 
 
-def inline_kubeconfig(text: str, folder: Path) -> str:
-    """The same kubeconfig with the files that it names read in, relative ones from `folder`: for whoever sends one to
-    the hub from the machine where the files are. Only its current context is kept. Raises BadKubeconfig."""
-    config = _parse(text)
-    cluster_at, cluster, user_at, user = _active(config)
-    for where, part, names in (
-        (cluster_at, cluster, ("certificate-authority",)),
-        (user_at, user, ("client-certificate", "client-key", "tokenFile")),
-    ):
-        for name in names:
-            path = part.pop(name, None)
-            if not path or part.get(f"{name}-data"):
-                continue
-            try:
-                content = (folder / str(path)).read_bytes()
-            except OSError as error:
-                raise BadKubeconfig(f"{where}.{name}", str(error)) from error
-            if name == "tokenFile":
-                part["token"] = content.decode("utf-8", "replace").strip()
-            else:
-                part[f"{name}-data"] = base64.b64encode(content).decode()
-    _check(cluster_at, cluster, user_at, user)
-    name = config["current-context"]
-    kept: dict[str, Any] = {
-        "apiVersion": "v1", "kind": "Config", "current-context": name,
-        "clusters": [{"name": name, "cluster": cluster}], "users": [{"name": name, "user": user}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-    }  # fmt: skip
-    return yaml.safe_dump(kept, sort_keys=False)
-
-
 class _NamedServer(httpx.AsyncHTTPTransport):
     """Checks the server's certificate against `tls-server-name` instead of the URL's host."""
 

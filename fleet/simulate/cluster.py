@@ -1,0 +1,200 @@
+"""One simulated member: the hub's own API face over a store in memory, with the loops that bring a cluster to life.
+
+To whoever speaks HTTP to it, it is a cluster with nodes, a scheduler, kubelets, job operators, garbage collection and
+namespaces. Nothing is kept when it stops; `pause_serving` is how tests cut it off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+import yaml
+
+from api.app import build_app
+from api.auth import MASTERS, StaticTokens
+from api.kindfiles import load_kinds
+from api.rbac import AllowAll
+from api.serve import Server
+from fleet.controllers.garbage import GarbageCollector
+from fleet.controllers.namespaces import Namespaces
+from fleet.controllers.runtime import Loop, run_all
+from fleet.engine.registry import Registry
+from fleet.ports import Body, Clock, Ids
+from fleet.simulate.batchjob import BatchJobs
+from fleet.simulate.kubelet import Kubelet
+from fleet.simulate.mpijob import MPIJobs
+from fleet.simulate.pytorchjob import PyTorchJobs
+from fleet.simulate.scheduler import Scheduler
+from fleet.simulate.tfjob import TFJobs
+from fleet.simulate.wall import RandomIds, WallClock
+from fleet.simulate.world import World
+from fleet.store.crds import follow_crds
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects, User
+from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
+
+log = structlog.get_logger(__name__)
+
+VERSION = "v1.36.3"
+HUB_GROUPS = frozenset({CLUSTER, POLICY, QUEUE, QUOTA, WORK})  # no cluster that runs jobs serves these
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+MAX_EVENTS = 20_000  # of the log: a watcher further behind lists again
+MAX_LOG_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """`count` equal nodes named PREFIX-0, PREFIX-1, … Quantities as Kubernetes writes them."""
+
+    count: int = 4
+    gpus: int = 8
+    cpu: str = "64"
+    memory: str = "256Gi"
+    pods: int = 110
+    prefix: str = "node"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Mapping[str, str]] = ()
+
+    def node(self, number: int, now: str) -> Body:
+        name = f"{self.prefix}-{number}"
+        room = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods)}
+        if self.gpus:
+            room["nvidia.com/gpu"] = str(self.gpus)
+        base = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+        ready = {
+            "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status",
+            "lastHeartbeatTime": now, "lastTransitionTime": now,
+        }  # fmt: skip
+        info = {
+            "kubeletVersion": VERSION, "kubeProxyVersion": VERSION, "operatingSystem": "linux", "architecture": "amd64",
+            "bootID": "", "containerRuntimeVersion": "simulated://1", "kernelVersion": "", "machineID": "",
+            "osImage": "Simulated", "systemUUID": "",
+        }  # fmt: skip
+        return {
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "labels": {**base, **self.labels}},
+            "spec": {"taints": [dict(t) for t in self.taints]} if self.taints else {},
+            "status": {
+                "capacity": room, "allocatable": dict(room), "conditions": [ready], "nodeInfo": info,
+                "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}, {"type": "Hostname", "address": name}],
+            },
+        }  # fmt: skip
+
+
+class _CustomKinds:
+    """A Loop: kinds come and go with CRD objects, here as in any cluster."""
+
+    name = "custom kinds"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def run(self) -> None:
+        await follow_crds(self._world.store, self._world.registry)
+
+
+class SimulatedCluster:
+    """`start`, then `kubeconfig` says how to reach it. `world` is for tests that look inside."""
+
+    def __init__(
+        self,
+        name: str,
+        nodes: Sequence[NodeShape] = (NodeShape(),),
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        pod_start_s: float = 0.1,
+        pod_stop_s: float = 0.05,
+    ) -> None:
+        if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
+            raise ValueError(f"a simulated member speaks plain HTTP and listens on loopback only, not on {host}")
+        clock, ids = clock or WallClock(), ids or RandomIds()
+        self.name = name
+        self._nodes, self._host, self._port = tuple(nodes), host, port
+        store = MemoryStore(clock, max_events=MAX_EVENTS, max_log_bytes=MAX_LOG_BYTES)
+        registry = Registry(kind for kind in load_kinds() if kind.group not in HUB_GROUPS)
+        objects = Objects(store, registry, clock, ids, graceful_pods=True)
+        self.world = World(name, store, objects, registry, clock, ids)
+        self.token = secrets.token_urlsafe(24)
+        self._app = build_app(
+            objects, store, registry, clock=clock, authorizer=AllowAll(), version=VERSION,
+            authenticator=StaticTokens({self.token: User("admin", (MASTERS,))}),
+        )  # fmt: skip
+        self._kubelet = (pod_start_s, pod_stop_s)
+        self._server: Server | None = None
+        self._stop = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{self._host}:{self._port}"
+
+    @property
+    def kubeconfig(self) -> str:
+        name = self.name
+        config = {
+            "apiVersion": "v1", "kind": "Config", "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "users": [{"name": "admin", "user": {"token": self.token}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}}],
+        }  # fmt: skip
+        return yaml.safe_dump(config, sort_keys=False)
+
+    async def start(self) -> None:
+        """Returns when requests are answered and the nodes are there."""
+        await self._app.start()
+        await self.resume_serving()
+        world = self.world
+        for name in NAMESPACES:
+            await self._create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for shape in self._nodes:
+            for number in range(shape.count):
+                await self._create("nodes", shape.node(number, world.now()))
+        loops: list[Loop] = [
+            Scheduler(world), Kubelet(world, start_s=self._kubelet[0], stop_s=self._kubelet[1]),
+            PyTorchJobs(world), TFJobs(world), MPIJobs(world), BatchJobs(world),
+            GarbageCollector(world.objects, world.options, workers=1), Namespaces(world.objects, world.options),
+            world.pods, _CustomKinds(world),
+        ]  # fmt: skip
+        self._stop.clear()
+        self._running = asyncio.create_task(run_all(loops, self._stop), name=f"simulated:{self.name}")
+
+    async def _create(self, resource: str, body: Body) -> None:
+        world = self.world
+        await world.objects.create(world.registry.need("", resource), "", body, world.options, with_status=True)
+
+    async def wait(self) -> None:
+        """Until it is stopped; raises what ended it otherwise."""
+        if self._running is not None:
+            await asyncio.shield(self._running)
+
+    async def stop(self) -> None:
+        await self.pause_serving()
+        self._stop.set()
+        if self._running is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._running
+            self._running = None
+        await self._app.stop()
+
+    async def pause_serving(self) -> None:
+        """Close the listening port and every connection; the cluster inside goes on, as behind a broken network."""
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+    async def resume_serving(self) -> None:
+        """Listen again, on the same port."""
+        if self._server is None:
+            await self._app.start()
+            self._server = Server(self._app, host=self._host, port=self._port, close_streams=self._app.close_streams)
+            self._port = self._server.port
+            await self._server.start()

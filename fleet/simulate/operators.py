@@ -1,0 +1,108 @@
+"""What the operators of all job kinds share: jobs by key, their pods by owner, and pods made from a template."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.controllers.runtime import Controller, Source
+from fleet.engine.kind import Kind
+from fleet.engine.status import StatusError
+from fleet.ports import Body, Key
+from fleet.simulate.world import World
+
+
+class Operator:
+    """A Loop over the jobs of one kind; a job is looked at when it or one of its pods changes."""
+
+    def __init__(self, world: World, kind: Kind) -> None:
+        self.name = f"operator:{kind.resource}"
+        self.world, self.kind = world, kind
+        self._controller = Controller(
+            self.name, world.store, [Source(kind.group, kind.resource)], self._reconcile, workers=1
+        )
+        world.pods.listen(self._pod)
+
+    async def run(self) -> None:
+        await self._controller.run()
+
+    def _pod(self, pod: Body, gone: bool) -> None:
+        for reference in pod["metadata"].get("ownerReferences") or ():
+            if reference.get("controller") and reference["kind"] == self.kind.kind:
+                namespace = pod["metadata"]["namespace"]
+                self._controller.queue.add(Key(self.kind.group, self.kind.resource, namespace, reference["name"]))
+
+    async def _reconcile(self, key: Key) -> float | None:
+        stored = self.world.store.peek(key)
+        if stored is None:
+            return None
+        if stored.body["metadata"].get("deletionTimestamp"):
+            return None  # the garbage collector takes the pods
+        return await self.reconcile(stored.body, self.world.pods.owned_by(stored.uid))
+
+    async def reconcile(self, job: Body, pods: list[Body]) -> float | None:
+        """Bring pods and status to what the spec says; seconds after which to look again, or None."""
+        raise NotImplementedError
+
+    # -- acting
+
+    async def create_pod(
+        self, job: Body, name: str, template: Mapping[str, Any], labels: Mapping[str, str], restart: str
+    ) -> None:
+        """One pod of the job; one of that name that exists is left as it is."""
+        meta = template.get("metadata") or {}
+        owner = {
+            "apiVersion": self.kind.api_version, "kind": self.kind.kind, "name": job["metadata"]["name"],
+            "uid": job["metadata"]["uid"], "controller": True, "blockOwnerDeletion": True,
+        }  # fmt: skip
+        metadata: Body = {
+            "name": name,
+            "namespace": job["metadata"]["namespace"],
+            "labels": {**(meta.get("labels") or {}), **labels},
+            "ownerReferences": [owner],
+        }
+        if meta.get("annotations"):
+            metadata["annotations"] = dict(meta["annotations"])
+        spec = copy.deepcopy(dict(template.get("spec") or {}))
+        spec["restartPolicy"] = restart
+        body = {
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"},
+        }  # fmt: skip
+        world = self.world
+        try:
+            written = await world.objects.create(
+                world.pod_kind, metadata["namespace"], body, world.options, with_status=True
+            )
+            world.pods.put(written.body)
+        except StatusError as error:
+            if error.code not in (403, 404, 409):  # namespace going or gone; or it exists
+                raise
+
+    async def delete_pod(self, pod: Body) -> None:
+        meta = pod["metadata"]
+        options = {"preconditions": {"uid": meta["uid"]}}
+        try:
+            await self.world.objects.delete(
+                self.world.pod_kind, meta["namespace"], meta["name"], self.world.options, options
+            )
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+    async def delete_job(self, job: Body) -> None:
+        meta = job["metadata"]
+        options = {"preconditions": {"uid": meta["uid"]}, "propagationPolicy": "Background"}
+        try:
+            await self.world.objects.delete(self.kind, meta["namespace"], meta["name"], self.world.options, options)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def exit_code(pod: Body) -> int:
+    for container in (pod.get("status") or {}).get("containerStatuses") or ():
+        ended = (container.get("state") or {}).get("terminated")
+        if ended:
+            return int(ended.get("exitCode") or 0)
+    return 0

@@ -1,0 +1,263 @@
+"""A scheduler for simulated members: binds pending pods, in order, to nodes with room.
+
+It keeps what kube-scheduler keeps to: node selectors, required node affinity, hard taints, scheduling gates, requests
+of every resource; pods of higher priority first, then older ones. It spreads (the emptiest node that fits), does not
+preempt, and knows no gangs, like a member without a gang scheduler.
+
+Pods alike in what they need wait in one line, and a line that did not fit is not tried again before room appeared;
+so a thousand pending pods cost no more than the shapes among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+import structlog
+
+from fleet.engine.status import StatusError
+from fleet.kinds.requests import amounts, pod_requests
+from fleet.ports import Body, EventType, Expired
+from fleet.simulate.match import Needs, needs_of, why_not_here
+from fleet.simulate.world import World, going, node_of, phase_of, set_condition
+
+log = structlog.get_logger(__name__)
+
+SCHEDULER = "default-scheduler"
+
+
+@dataclass(slots=True)
+class _Node:
+    body: Body
+    allocatable: dict[str, int]
+    used: dict[str, int] = field(default_factory=dict)
+
+    def short(self, requests: tuple[tuple[str, int], ...]) -> list[str]:
+        """Names of the resources it has too little of."""
+        return [name for name, amount in requests if amount > self.allocatable.get(name, 0) - self.used.get(name, 0)]
+
+    def load(self) -> tuple[float, str]:
+        shares = [self.used.get(name, 0) / total for name, total in self.allocatable.items() if total]
+        return sum(shares), self.body["metadata"]["name"]
+
+    def add(self, requests: tuple[tuple[str, int], ...], sign: int) -> None:
+        for name, amount in requests:
+            self.used[name] = self.used.get(name, 0) + sign * amount
+
+
+@dataclass(slots=True)
+class _Line:
+    """Pending pods of one shape, in order, as (−priority, sequence, uid). `blocked`: did not fit, and no room since."""
+
+    needs: Needs
+    heap: list[tuple[int, int, str]] = field(default_factory=list)
+    blocked: bool = False
+
+
+class Scheduler:
+    """A Loop."""
+
+    name = "scheduler"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._nodes: dict[str, _Node] = {}
+        self._bound: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}  # uid -> node, requests
+        self._pending: dict[str, Body] = {}
+        self._queued: set[str] = set()
+        self._lines: dict[Needs, _Line] = {}
+        self._sequence = 0
+        self._wake = asyncio.Event()
+        world.pods.listen(self._pod)
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._follow_nodes())
+            group.create_task(self._schedule())
+
+    # -- what there is
+
+    async def _follow_nodes(self) -> None:
+        store = self._world.store
+        while True:
+            page = await store.list("", "nodes")
+            present = {stored.key.name for stored in page.items}
+            for name in self._nodes.keys() - present:
+                del self._nodes[name]
+            for stored in page.items:
+                self._node(stored.body)
+            watch = await store.watch("", "nodes", since=page.revision)
+            try:
+                async for event in watch:
+                    if event.type is EventType.DELETED:
+                        self._nodes.pop(event.stored.key.name, None)
+                    else:
+                        self._node(event.stored.body)
+            except Expired:
+                continue
+            finally:
+                await watch.aclose()
+
+    def _node(self, body: Body) -> None:
+        name = body["metadata"]["name"]
+        allocatable = amounts((body.get("status") or {}).get("allocatable"))
+        known = self._nodes.get(name)
+        if known is None:
+            node = self._nodes[name] = _Node(body, allocatable)
+            for at, requests in self._bound.values():
+                if at == name:
+                    node.add(requests, 1)
+        else:
+            known.body, known.allocatable = body, allocatable
+        self._room()
+
+    def _pod(self, pod: Body, gone: bool) -> None:
+        uid = pod["metadata"]["uid"]
+        node = node_of(pod)
+        counts = bool(node) and not gone and phase_of(pod) not in ("Succeeded", "Failed")
+        if counts:
+            self._pending.pop(uid, None)
+            if uid not in self._bound:  # bound by somebody else
+                self._charge(uid, node, pod_requests(pod["spec"]).items_)
+        elif node or gone:
+            self._pending.pop(uid, None)
+            self._release(uid)
+        elif not going(pod) and (pod["spec"].get("schedulerName") or SCHEDULER) == SCHEDULER:
+            if uid not in self._bound:  # else this is an older state of one that was just bound
+                self._pending[uid] = pod
+                self._enqueue(uid, pod)
+        else:
+            self._pending.pop(uid, None)
+
+    def _charge(self, uid: str, node: str, requests: tuple[tuple[str, int], ...]) -> None:
+        self._bound[uid] = (node, requests)
+        if node in self._nodes:
+            self._nodes[node].add(requests, 1)
+
+    def _release(self, uid: str) -> None:
+        bound = self._bound.pop(uid, None)
+        if bound is not None and bound[0] in self._nodes:
+            self._nodes[bound[0]].add(bound[1], -1)
+            self._room()
+
+    def _enqueue(self, uid: str, pod: Body) -> None:
+        if pod["spec"].get("schedulingGates"):
+            self._wake.set()
+            return
+        if uid not in self._queued:
+            self._queued.add(uid)
+            self._sequence += 1
+            needs = needs_of(pod["spec"])
+            line = self._lines.setdefault(needs, _Line(needs))
+            heappush(line.heap, (-int(pod["spec"].get("priority") or 0), self._sequence, uid))
+            line.blocked = False
+            self._wake.set()
+
+    def _room(self) -> None:
+        for line in self._lines.values():
+            line.blocked = False
+        self._wake.set()
+
+    # -- what to do
+
+    async def _schedule(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await asyncio.sleep(0)  # take in what else happened in this turn
+            for pod in [p for p in self._pending.values() if p["spec"].get("schedulingGates")]:
+                text = "Scheduling is blocked due to non-empty scheduling gates"
+                await self._say(pod, "SchedulingGated", text)
+            while (line := self._next()) is not None:
+                await self._try(line)
+                await asyncio.sleep(0)  # a member that schedules still answers
+
+    def _next(self) -> _Line | None:
+        best: _Line | None = None
+        for needs, line in list(self._lines.items()):
+            while line.heap and line.heap[0][2] not in self._pending:
+                self._queued.discard(heappop(line.heap)[2])
+            if not line.heap:
+                del self._lines[needs]
+            elif not line.blocked and (best is None or line.heap[0] < best.heap[0]):
+                best = line
+        return best
+
+    async def _try(self, line: _Line) -> None:
+        uid = line.heap[0][2]
+        pod = self._pending[uid]
+        node, why = self._place(line.needs)
+        if node is None:
+            line.blocked = True
+            # Each pod of the line learns why it waits; `_say` writes only what is new.
+            for _, _, waiting in sorted(line.heap):
+                if waiting in self._pending:
+                    await self._say(self._pending[waiting], "Unschedulable", why)
+            return
+        heappop(line.heap)
+        self._queued.discard(uid)
+        del self._pending[uid]
+        self._charge(uid, node, line.needs.requests)
+        if not await self._bind(pod, node):
+            self._release(uid)
+
+    def _place(self, needs: Needs) -> tuple[str | None, str]:
+        """The emptiest node that fits, or why none does, in kube-scheduler's words."""
+        fits: list[_Node] = []
+        reasons: Counter[str] = Counter()
+        for node in self._nodes.values():
+            why = why_not_here(needs, node.body)
+            if why:
+                reasons[why] += 1
+                continue
+            short = node.short(needs.requests)
+            for name in short:
+                reasons["Too many pods" if name == "pods" else f"Insufficient {name}"] += 1
+            if not short:
+                fits.append(node)
+        if fits:
+            return str(min(fits, key=_Node.load).body["metadata"]["name"]), ""
+        count = len(self._nodes)
+        if not count:
+            return None, "no nodes available to schedule pods"
+        told = ", ".join(f"{number} {why}" for why, number in sorted(reasons.items()))
+        return None, f"0/{count} nodes are available: {told}."
+
+    async def _bind(self, pod: Body, node: str) -> bool:
+        now = self._world.now()
+
+        def change(body: Body) -> Body | None:
+            if going(body) or node_of(body):
+                return None
+            body["spec"]["nodeName"] = node
+            condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
+            set_condition(body.setdefault("status", {"phase": "Pending"}), condition, now)
+            return body
+
+        try:
+            changed = await self._world.change_pod(pod, change)
+        except StatusError as error:
+            log.warning("could not bind", pod=pod["metadata"]["name"], error=error.message)
+            return False
+        return changed is not None and node_of(changed) == node
+
+    async def _say(self, pod: Body, reason: str, message: str) -> None:
+        now = self._world.now()
+
+        def change(body: Body) -> Body | None:
+            if going(body) or node_of(body):
+                return None
+            status = body.setdefault("status", {"phase": "Pending"})
+            for condition in status.get("conditions") or ():
+                if condition["type"] == "PodScheduled" and condition.get("message") == message:
+                    return None
+            said = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+            set_condition(status, {**said, "lastProbeTime": None}, now)
+            return body
+
+        for condition in (pod.get("status") or {}).get("conditions") or ():
+            if condition["type"] == "PodScheduled" and condition.get("message") == message:
+                return
+        await self._world.change_pod(pod, change)
