@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.cli.datadir import DataDir
 from fleet.cli.failure import Failure
-from fleet.cli.system import RandomIds, SystemClock
+from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.engine.registry import Registry
@@ -32,7 +32,7 @@ class Base:
 
     data: DataDir
     dsn: str
-    clock: SystemClock
+    clock: WallClock
     ids: RandomIds
     store: PostgresStore
     registry: Registry
@@ -106,7 +106,7 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
     from fleet.store.objects import Objects
     from fleet.store.postgres import PostgresStore
 
-    clock, ids = SystemClock(), RandomIds()
+    clock, ids = WallClock(), RandomIds()
     store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key)
     await _start_store(store)
     try:
@@ -149,17 +149,14 @@ async def serve_api(
     from api.rbac import Rbac
     from api.serve import Server
     from fleet.admission.seed import seed
-    from fleet.cli.proxy import MemberProxy
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
         tokens = ServiceAccountTokens(data.service_account_key.read_bytes(), hub.store, hub.clock)
-        proxy = MemberProxy(hub.store)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
             openapi=OpenApi(hub.registry), tokens=tokens,
-            extra_routes={("cluster.karmada.io", "clusters", "proxy"): proxy.handle},
         )  # fmt: skip
         await app.start()
         host, port = listener.getsockname()[:2]
@@ -174,7 +171,6 @@ async def serve_api(
         finally:
             await server.stop()
             await app.stop()
-            await proxy.close()
 
 
 async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
@@ -201,6 +197,7 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
             return
         members = ClusterMembers()
         solver = ProcessSolver()
+        solver.warm()
         parts = Hub(
             hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, data.hub_id, epoch=leading.result()
         )
@@ -214,4 +211,13 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
         finally:
             lost.cancel()
             await members.stop()
+            solver.close()
             await leadership.release()
+
+
+async def simulate(data: DataDir, count: int, stop: asyncio.Event, on_ready: Callable[[str], None]) -> None:
+    """The simulated members' process; `on_ready` gets their names, separated by commas."""
+    from fleet.simulate.run import member_names, run_simulated
+
+    names = member_names(count)
+    await run_simulated(names, directory=data.members, stop=stop, on_ready=lambda _: on_ready(",".join(names)))

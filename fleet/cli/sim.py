@@ -10,7 +10,7 @@ from fleet.cli.options import DataDirOption
 
 
 def sim(
-    members: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 3,
+    members: Annotated[int, typer.Option(min=1, max=676, help="How many.")] = 3,
     data_dir: DataDirOption = None,
 ) -> None:
     """Run simulated members, each with a kubeconfig.
@@ -22,13 +22,12 @@ def sim(
     from fleet.cli import compose
     from fleet.cli.datadir import create_root, locate
     from fleet.cli.parent import say_ready
-    from fleet.cli.up import member_names
 
     data = locate(data_dir)
     create_root(data)
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.simulate(data, member_names(members), stop, say_ready)
+        await compose.simulate(data, members, stop, say_ready)
 
     compose.configure_logging()
     compose.run(main)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:6440"
 READY_LIMIT_S = 90.0  # crash recovery of the database included
 MEMBERS_LIMIT_S = 30.0
-MEMBERS_MAX = 200
+MEMBERS_MAX = 676
 BACKLOG = 1024
 
 
@@ -129,9 +129,10 @@ class _Hub:
         port = listener.getsockname()[1]
         shown = "127.0.0.1" if plan.host in ("0.0.0.0", "::") else plan.host
         self._server = f"https://[{shown}]:{port}" if ":" in shown else f"https://{shown}:{port}"
-        self.supervisor: Supervisor = Supervisor(self._children())
+        self._children = self._plan_children()
+        self.supervisor: Supervisor = Supervisor(self._children)
 
-    def _children(self) -> list[Child]:
+    def _plan_children(self) -> list[Child]:
         """In the order in which they stop."""
         from fleet.cli.supervise import Child
 
@@ -168,7 +169,7 @@ class _Hub:
         await asyncio.to_thread(_check_ready, data)
         if members:
             progress(f"joining {members} simulated members")
-            await asyncio.to_thread(_join_members, data, members)
+            await asyncio.to_thread(_join_members, data, self._children[-1].detail.split(","))
         took = time.monotonic() - began
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 
@@ -200,20 +201,12 @@ def _check_ready(data: DataDir) -> None:
     connect(data.kubeconfig).request("GET", "/readyz")
 
 
-def _join_members(data: DataDir, count: int) -> None:
+def _join_members(data: DataDir, names: list[str]) -> None:
     """Join the simulated members, all of them before waiting for any, and wait until they are ready."""
     from fleet.cli.hub import connect
     from fleet.cli.joining import Member, join, wait_ready
 
     hub = connect(data.kubeconfig)
-    names = member_names(count)
     for name in names:
         join(hub, Member(name, data.members / f"{name}.kubeconfig", provider="simulated", may_change=True))
     wait_ready(hub, names, MEMBERS_LIMIT_S)
-
-
-def member_names(count: int) -> list[str]:
-    """cfa, cfb, …, cfz, cfaa, …: as short as the ids in the walk-through."""
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    short = [f"cf{letter}" for letter in letters]
-    return (short + [f"cf{first}{second}" for first in letters for second in letters])[:count]
