@@ -79,7 +79,7 @@ class EmbeddedPostgres:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.expanduser().absolute()
         self._data = self.directory / "data"
-        self._socket = Path()
+        self.socket = Path()  # the directory of the server's socket
         self._users: int | None = None  # descriptor whose shared lock says that we use the server
         self._child: subprocess.Popen[bytes] | None = None
         self._supervisor: asyncio.Task[None] | None = None
@@ -90,7 +90,7 @@ class EmbeddedPostgres:
 
     def dsn_of(self, database: str) -> str:
         """The address of another database of this server."""
-        return f"postgresql://{USER}@/{database}?host={self._socket}"
+        return f"postgresql://{USER}@/{database}?host={self.socket}"
 
     @property
     def pid(self) -> int | None:
@@ -126,8 +126,8 @@ class EmbeddedPostgres:
         account = _account(self._data)
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         _give(self.directory, account)
-        self._socket = _socket_directory(self.directory)
-        _give(self._socket, account)
+        self.socket = _socket_directory(self.directory)
+        _give(self.socket, account)
         if self._users is None:
             self._users = os.open(self.directory / "users.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         with _locked(self.directory / "start.lock"):
@@ -178,7 +178,7 @@ class EmbeddedPostgres:
             server_log = self.directory / "postgres.log"
             if server_log.exists() and server_log.stat().st_size > SERVER_LOG_MAX:
                 server_log.replace(server_log.with_suffix(".log.1"))
-            settings = {**SETTINGS, "unix_socket_directories": str(self._socket)}
+            settings = {**SETTINGS, "unix_socket_directories": str(self.socket)}
             version = (self._data / "PG_VERSION").read_text().strip()
             if int(version) < 18:
                 del settings["io_method"]

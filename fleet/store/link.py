@@ -10,6 +10,7 @@ import asyncpg
 
 CONNECT_TIMEOUT_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
+IDLE_IN_TRANSACTION_S = 5  # a process that is stopped between two statements must not keep the writers' lock for ever
 
 # What it looks like when the server is away, restarting, or has cut us off: worth trying again.
 BROKEN = (
@@ -20,7 +21,9 @@ BROKEN = (
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
-    asyncpg.TooManyConnectionsError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,
+    asyncpg.InsufficientResourcesError,  # too many connections, disk full, out of memory
     asyncpg.InternalClientError,
 )
 
@@ -64,5 +67,8 @@ async def connect(dsn: str, name: str) -> asyncpg.Connection:
         dsn,
         timeout=CONNECT_TIMEOUT_S,
         command_timeout=COMMAND_TIMEOUT_S,
-        server_settings={"application_name": f"fleet: {name}"},
+        server_settings={
+            "application_name": f"fleet: {name}",
+            "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
+        },
     )

@@ -182,7 +182,7 @@ async def test_concurrent_commits_share_batches(world: World) -> None:
     assert stats.batches <= 200
 
 
-async def test_a_name_that_the_database_cannot_hold_fails_alone(world: World) -> None:
+async def test_a_body_that_cannot_be_encoded_fails_alone(world: World) -> None:
     store = await world.open()
     outcomes = await asyncio.gather(
         *(store.commit([put(name)]) for name in ("a", "b")),

@@ -1,0 +1,41 @@
+"""A process that writes until it is told, or made, to stop. Prints `name revision` for each acknowledged write.
+
+usage: python -m tests.contract.writer_process DSN KEY_FILE PREFIX COUNT CONCURRENCY
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import structlog
+
+from fleet.ports import ABSENT, Committed, Put, StoreUnavailable
+from fleet.store.postgres import PostgresStore
+from tests.contract.world import SystemClock, body, key
+
+
+async def main(dsn: str, key_file: str, prefix: str, count: int, concurrency: int) -> None:
+    store = PostgresStore(dsn, SystemClock(), secret_key_file=Path(key_file))
+    await store.start()
+    numbers = iter(range(count))
+
+    async def work() -> None:
+        for number in numbers:
+            name = f"{prefix}-{number}"
+            try:
+                outcome = await store.commit([Put(key(name), body(name), ABSENT)])
+            except StoreUnavailable as error:
+                print(f"{name} unavailable {error}", file=sys.stderr, flush=True)
+                continue
+            assert isinstance(outcome, Committed), outcome
+            print(name, outcome.revision, flush=True)
+
+    await asyncio.gather(*(work() for _ in range(concurrency)))
+    await store.stop()
+
+
+if __name__ == "__main__":
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))  # stdout is for answers
+    asyncio.run(main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5])))
