@@ -8,7 +8,6 @@ unknown paths and of bugs.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
@@ -16,6 +15,7 @@ import structlog
 
 from api.auth import AUTHENTICATED, Authenticator, ServiceAccountTokens, account_user, bearer
 from api.discovery import Discovery
+from api.escalation import install
 from api.health import OPEN_PATHS, Metrics, answer_open, version_document
 from api.http import (
     Answer,
@@ -31,8 +31,9 @@ from api.http import (
 )
 from api.lists import get_object, list_objects
 from api.negotiation import Accepted, accept
+from api.proxy import ClusterProxy
 from api.rbac import GROUP as RBAC_GROUP
-from api.rbac import Attributes, Authorizer
+from api.rbac import Attributes, Authorizer, Rbac
 from api.reviews import VIRTUAL, Reviews
 from api.routing import Route, parse, verb
 from api.selection import parse_selection
@@ -44,6 +45,7 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, unauthorized, unavailable
 from fleet.ports import Clock, Expired, Fenced, FutureRevision, Store, StoreUnavailable
 from fleet.store.objects import Objects, User
+from fleet.wellknown import CLUSTER
 
 VERSION = "v1.36.3-fleet.0"
 log = structlog.get_logger(__name__)
@@ -87,6 +89,8 @@ class Api:
         self._version = version_document(version)
         self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
         self._extra = dict(extra_routes)
+        self._proxy = ClusterProxy(store)
+        self._extra.setdefault((CLUSTER, "clusters", "proxy"), self._proxy)
         self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
         self._reviews = Reviews(authenticator, authorizer)
         self._watches = Watches(store, clock, bookmark_every_s=bookmark_every_s)
@@ -104,6 +108,7 @@ class Api:
 
     async def stop(self) -> None:
         self.close_streams()
+        await self._proxy.aclose()
         await self.authorizer.stop()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -151,7 +156,11 @@ class Api:
             return
         if isinstance(answer, Stream):
             self.metrics.count(label[0], label[1], 200, None)
-            await self._stream(answer, receive, send)
+            try:
+                await self._stream(answer, receive, send)
+            except StreamBroken as error:
+                log.warning("stream broken", path=request.path[:200], why=repr(error.__cause__)[:300])
+                raise
             return
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
@@ -197,7 +206,8 @@ class Api:
         else:
             wanted = [Attributes("impersonate", "", "users", "", "", name)]
         wanted += [
-            Attributes("impersonate", "", "groups", "", "", group) for group in request.all_headers(b"impersonate-group")
+            Attributes("impersonate", "", "groups", "", "", group)
+            for group in request.all_headers(b"impersonate-group")
         ]
         for attributes in wanted:
             if not self.authorizer.allowed(user, attributes):
@@ -330,30 +340,37 @@ class Api:
 
     async def _stream(self, answer: Stream, receive: Receive, send: Send) -> None:
         """Send a stream until it ends, its time is over, the client has gone or the server stops."""
-        headers = [(b"content-type", answer.content_type.encode()), (b"cache-control", b"no-cache, private")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-
-        async def chunk(data: bytes) -> None:
-            await send({"type": "http.response.body", "body": data, "more_body": True})
-
-        pump = asyncio.ensure_future(answer.pump(chunk))
-        gone = asyncio.ensure_future(_disconnected(receive))
-        stopping = asyncio.ensure_future(self._stopping.wait())
         self.metrics.watches.inc()
+        pump = gone = stopping = None
         try:
+            await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+
+            async def chunk(data: bytes) -> None:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+
+            pump = asyncio.ensure_future(answer.pump(chunk))
+            gone = asyncio.ensure_future(_disconnected(receive))
+            stopping = asyncio.ensure_future(self._stopping.wait())
             await asyncio.wait((pump, gone, stopping), timeout=answer.timeout_s, return_when=asyncio.FIRST_COMPLETED)
             left = gone.done()
         finally:
             self.metrics.watches.dec()
-            for task in (pump, gone, stopping):
+            tasks = [task for task in (pump, gone, stopping) if task is not None]
+            for task in tasks:
                 task.cancel()
-            results = await asyncio.gather(pump, gone, stopping, return_exceptions=True)
-        if isinstance(results[0], Exception):
-            log.error("stream failed", exc_info=results[0])
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if answer.done is not None:
+                await answer.done()
+        if pump.done() and not pump.cancelled() and pump.exception() is not None and not left:
+            # The connection is cut, so that the client cannot take what it got for the whole.
+            raise StreamBroken from pump.exception()
         if not left:
-            with contextlib.suppress(OSError, RuntimeError):
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class StreamBroken(Exception):
+    """A stream ended before its end."""
 
 
 async def _disconnected(receive: Receive) -> None:
@@ -391,6 +408,8 @@ def build_app(
     scope. `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised
     before it is called.
     """
+    if isinstance(authorizer, Rbac):
+        install(objects, authorizer)
     return Api(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},

@@ -129,16 +129,25 @@ class Response:
 
 class Stream:
     """An answer that goes on: `pump` is called with a function that sends one chunk, and ends by returning. It is
-    cancelled when the client goes away, when the server stops, or after `timeout_s`."""
+    cancelled when the client goes away, when the server stops, or after `timeout_s`; `done` is called at the end, also
+    when `pump` never began."""
 
-    __slots__ = ("content_type", "pump", "timeout_s")
+    __slots__ = ("done", "headers", "pump", "status", "timeout_s")
 
     def __init__(
-        self, pump: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]], timeout_s: float, content_type: str
+        self,
+        pump: Callable[[Callable[[bytes], Awaitable[None]]], Awaitable[None]],
+        timeout_s: float,
+        *,
+        status: int = 200,
+        headers: tuple[tuple[bytes, bytes], ...],
+        done: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.pump = pump
         self.timeout_s = timeout_s
-        self.content_type = content_type
+        self.status = status
+        self.headers = headers
+        self.done = done
 
 
 Answer = Response | Stream

@@ -230,13 +230,13 @@ class Rbac:
                 if grant.namespace is None or (namespace and grant.namespace == namespace):
                     yield from grant.rules
 
-    def role_rules(self, namespace: str, kind: str, name: str) -> tuple[PolicyRule, ...]:
-        """The rules of a Role in a namespace or of a ClusterRole; () when there is none."""
+    def role_rules(self, namespace: str, kind: str, name: str) -> tuple[PolicyRule, ...] | None:
+        """The rules of a Role in a namespace or of a ClusterRole; None when there is none."""
         resource = "clusterroles" if kind == "ClusterRole" else "roles"
         for stored in self._store.scan(GROUP, resource, namespace=namespace if kind == "Role" else None):
             if stored.key.name == name:
                 return self._rules_of(stored.body)
-        return ()
+        return None
 
     def _rules_of(self, role: Mapping[str, Any]) -> tuple[PolicyRule, ...]:
         rules = [PolicyRule.parse(rule) for rule in role.get("rules") or ()]

@@ -45,7 +45,8 @@ def bind(host: str, port: int) -> socket.socket:
 class Server:
     """One listening server in this event loop.
 
-    `close_streams` is called when it begins to stop (`Api.close_streams`).
+    `close_streams` is called when it begins to stop (`Api.close_streams`). `listener`: a bound socket to take over, in
+    place of binding host and port.
     """
 
     def __init__(
@@ -53,7 +54,6 @@ class Server:
         key: Path | None = None, close_streams: Callable[[], None] | None = None,
         listener: socket.socket | None = None,
     ) -> None:  # fmt: skip
-        """`listener`: a bound socket to serve on, in place of one bound to `host` and `port` here."""
         self._socket = listener or bind(host, port)
         self.host = host
         self.port: int = self._socket.getsockname()[1]

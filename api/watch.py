@@ -257,12 +257,10 @@ class Watches:
         content_type = table_type(asked.form) if asked.form.form else "application/json"
 
         async def pump(send: Sender) -> None:
-            try:
-                await self._pump(asked, watch, initial, since, send)
-            finally:
-                await watch.aclose()
+            await self._pump(asked, watch, initial, since, send)
 
-        return Stream(pump, asked.timeout_s, content_type)
+        headers = ((b"content-type", content_type.encode()), (b"cache-control", b"no-cache, private"))
+        return Stream(pump, asked.timeout_s, headers=headers, done=watch.aclose)
 
     async def _pump(
         self, asked: WatchRequest, watch: Watch, initial: tuple[Stored, ...], since: int, send: Sender

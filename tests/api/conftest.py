@@ -11,6 +11,7 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -34,6 +35,11 @@ from fleet.store.objects import Objects, Options, User
 
 ADMIN = User("admin", ("system:masters",))
 KUBECTL_FOLDER = Path("/usr/lib/google-cloud-sdk/bin")
+KUBECTLS = {
+    **{f"1.{minor}": str(KUBECTL_FOLDER / f"kubectl.1.{minor}") for minor in range(27, 34)},
+    "1.36": str(Path.home() / ".cache/fleet/testbed/build/kubectl"),
+}
+KUBECTL = KUBECTLS["1.36"]
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"dev"\nbob-token,bob,3,""\n'
 
 
@@ -107,7 +113,7 @@ class Hub:
         return Options(ADMIN, "test")
 
     def kubeconfig(self, token: str = "admin-token") -> Path:
-        path = self.folder / f"kubeconfig-{token}"
+        path = self.folder / f"kubeconfig-{sha256(token.encode()).hexdigest()[:16]}"
         document = {
             "apiVersion": "v1", "kind": "Config", "current-context": "hub",
             "clusters": [
