@@ -27,13 +27,17 @@ LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propaga
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
+ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
 
 # -- on hub objects
 FINALIZER_BINDING = "fleet.io/members"  # on a binding: nothing of it is left in any member
 FINALIZER_CLUSTER = "fleet.io/cluster"  # on a Cluster: its copies have been withdrawn or given up
 ANNOTATION_POLICY = "fleet.io/policy"  # on a binding: "PropagationPolicy ns/name" or "ClusterPropagationPolicy name"
+ANNOTATION_POLICY_GENERATION = "fleet.io/policy-generation"  # on a binding: of the policy that it was made from
 ANNOTATION_ENQUEUED = "fleet.io/enqueued-at"  # on a binding: RFC 3339, kept over re-queueing
 ANNOTATION_RETRIES = "fleet.io/failures"  # on a binding: JSON list of {member, at, reason}, newest last
+ANNOTATION_QUEUEING = "fleet.io/queueing"  # on a binding: "true" while its policy wants it queued (suspension.scheduling)
+ANNOTATION_JOB_GENERATION = "fleet.io/job-generation"  # on a binding: generation of the object it was made from
 ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2
 ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent
 QUOTA_NAME_LABELS = ("quota.scheduling.alibabacloud.com/name", "quota.scheduling.koordinator.sh/name")
@@ -46,6 +50,8 @@ UNIT_SUFFIX = "-rb-qu"  # QueueUnit name = binding name + this
 QUEUING = "Queuing"  # on bindings and jobs: True/Enqueued while it waits, False/Dequeued after
 SCHEDULED = "Scheduled"  # on bindings
 FULLY_APPLIED = "FullyApplied"  # on bindings
+GANG_WHOLE = "PodsReady"  # on bindings: every pod of this attempt has had a node at the same time
+PENDING = "Pending"  # on jobs outside quota: True while nothing takes them
 
 # -- event reasons (component "default-scheduler" for the first two, as the walk-through prints it)
 SCHEDULE_SUCCEED = "ScheduleBindingSucceed"

@@ -131,16 +131,32 @@ class Controller:
         self._reconcile = reconcile
         self._workers = workers
         self._resync_s = resync_s
+        self._group: asyncio.TaskGroup | None = None
+        self._followed: dict[Source, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         try:
             async with asyncio.TaskGroup() as group:
+                self._group = group
                 for source in self._sources:
                     group.create_task(self._follow(source), name=f"{self.name}:{source.resource}")
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name}:{number}")
         finally:
+            self._group = None
+            self._followed.clear()
             self.queue.close()
+
+    def follow_only(self, sources: Iterable[Source]) -> None:
+        """Beside the sources it was made with, follow exactly these from now on. Only while it runs."""
+        if self._group is None:
+            return
+        wanted = set(sources)
+        for source in set(self._followed) - wanted:
+            self._followed.pop(source).cancel()
+        for source in wanted - set(self._followed):
+            name = f"{self.name}:{source.resource}"
+            self._followed[source] = self._group.create_task(self._follow(source), name=name)
 
     async def _follow(self, source: Source) -> None:
         """Feed the queue: everything there is, then every change; start over when the log no longer reaches back."""
@@ -184,8 +200,6 @@ class Controller:
                 self.queue.done(key)
                 if again is not None:
                     self.queue.add_after(key, again)
-
-
 
 
 

@@ -1,0 +1,215 @@
+"""Policies × objects → ResourceBindings: what follows which policy, what it asks for, how it is to be placed.
+
+A binding is derived from its object and its policy; what others write into it (placement, eviction tasks, attempts)
+is left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
+stops since somebody tidied up. Objects without pods need no decision: they go to every member that matches, from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fleet.controllers import bindings as b
+from fleet.controllers.bindspec import Wanted, new_binding, settle
+from fleet.controllers.components import to_body
+from fleet.controllers.events import EventRecorder
+from fleet.controllers.hub import Hub, object_key
+from fleet.controllers.matching import best_policy, candidate, duplicated_to, policy_claim, selects
+from fleet.controllers.runtime import Controller, Source
+from fleet.engine.kind import Kind
+from fleet.kinds import Interpreter, interpreter_for
+from fleet.model.amounts import BadQuantity
+from fleet.ports import Body, Event, Key, Stored
+from fleet.wellknown import (
+    ANNOTATION_JOB_GENERATION,
+    ANNOTATION_POLICY,
+    CLUSTER,
+    POLICY,
+    POLICY_FAILED,
+    QUEUE,
+    QUOTA,
+    SYSTEM_NAMESPACE,
+    SYSTEM_NAMESPACES,
+    WORK,
+    binding_name,
+)
+
+POLICIES = ("propagationpolicies", "clusterpropagationpolicies")
+NEVER_GROUPS = frozenset({POLICY, WORK, CLUSTER, QUEUE, QUOTA, "coordination.k8s.io", "events.k8s.io"})
+NEVER_CORE = frozenset({"events", "nodes", "pods", "endpoints"})
+NEVER_CONFIGMAPS = frozenset({"kube-root-ca.crt"})  # every cluster makes its own
+_REFRESH = Key("", "", "", "which resources policies select")
+_RETRY_S = 1.0
+
+
+class BindLoop:
+    """Keeps the bindings of everything that a policy selects."""
+
+    name = "bind"
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._clusters_mark: object = None
+        sources = [
+            *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source("scheduling.k8s.io", "priorityclasses", lambda event: self._bound(gang=True)),
+            Source(CLUSTER, "clusters", self._on_cluster),
+            Source("apiextensions.k8s.io", "customresourcedefinitions", lambda event: (_REFRESH,)),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=8)
+
+    async def run(self) -> None:
+        self.controller.queue.add(_REFRESH)
+        await self.controller.run()
+
+    # -- what asks for which work
+
+    def _on_policy(self, event: Event) -> Iterable[Key]:
+        """Everything that the policy selects now, and everything that follows it so far."""
+        policy = event.stored.body
+        yield _REFRESH
+        selectors = (policy.get("spec") or {}).get("resourceSelectors") or ()
+        namespace = policy["metadata"].get("namespace", "")
+        for kind in {k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None}:
+            for stored in self._hub.scan(kind.group, kind.resource, namespace or None):
+                if selects(selectors, stored.body, namespace):
+                    yield stored.key
+        claim = policy_claim(policy)
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if b.annotation(stored.body, ANNOTATION_POLICY) == claim:
+                yield from self._object_of(stored)
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        """A binding that went, or that somebody edited, is made right again."""
+        return self._object_of(event.stored)
+
+    def _on_cluster(self, event: Event) -> Iterable[Key]:
+        """A member that came, went or was relabelled matters to what goes to every member; its status does not."""
+        mark = repr([candidate(body) for body in self._hub.bodies(CLUSTER, "clusters")])
+        if mark == self._clusters_mark:
+            return ()
+        self._clusters_mark = mark
+        return self._bound(gang=False)
+
+    def _bound(self, *, gang: bool) -> Iterable[Key]:
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if b.is_gang(stored.body) == gang:
+                yield from self._object_of(stored)
+
+    def _object_of(self, binding: Stored) -> Iterable[Key]:
+        key = object_key(self._hub.registry, binding.body["spec"]["resource"])
+        return (key,) if key is not None else ()
+
+    # -- the work
+
+    async def reconcile(self, key: Key) -> float | None:
+        if key == _REFRESH:
+            return self._refresh()
+        return await self._bind(key)
+
+    def _refresh(self) -> float | None:
+        """Follow the resources that policies select. Asks to come again while a selected kind is not known yet."""
+        sources, unknown = set(), False
+        for resource in POLICIES:
+            for policy in self._hub.bodies(POLICY, resource):
+                for entry in policy["spec"].get("resourceSelectors") or ():
+                    kind = self._hub.registry.kind_of(*_named(entry))
+                    if kind is None:
+                        unknown = True
+                    elif propagatable(kind):
+                        sources.add(Source(kind.group, kind.resource))
+        self.controller.follow_only(sources)
+        return 30.0 * _RETRY_S if unknown else None
+
+    async def _bind(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        kind = self._hub.registry.resource(key.group, key.resource)
+        if stored is None or kind is None or b.deleting(stored.body) or not may_propagate(kind, key):
+            return None
+        body = stored.body
+        binding_key = Key(
+            WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, binding_name(kind.kind, key.name)
+        )
+        binding = self._hub.store.peek(binding_key)
+        if binding is not None and binding.body["spec"]["resource"].get("uid") != stored.uid:
+            return _RETRY_S  # of an object of this name that is gone: it leaves first
+        if binding is not None and b.deleting(binding.body):
+            return None  # its deletion comes back as an event
+        claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
+        policy = best_policy(body, self._policies(key.namespace), claim)
+        if policy is None:
+            if claim:
+                await self._hub.edit(binding_key, _drop_claim)
+            return None
+        interpreter = interpreter_for(kind)
+        scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
+        if interpreter is not None and scheduling.get("customSchedulingType") != "Gang":
+            message = f"{policy_claim(policy)} selects a job but its placement.replicaScheduling.customSchedulingType is not Gang"
+            await self._events.record(body, POLICY_FAILED, message, warning=True)
+            return None
+        lazy = policy["spec"].get("activationPreference") == "Lazy" and claim == policy_claim(policy)
+        if lazy and binding is not None:
+            seen = b.annotation(binding.body, ANNOTATION_JOB_GENERATION)
+            if seen == str(body["metadata"].get("generation", 0)):
+                return None
+        wanted = self._wanted(body, kind, policy, interpreter, binding.body if binding else None)
+        now = self._hub.clock.now()
+        if binding is None:
+            made = new_binding(body, wanted, binding_key.namespace, binding_key.name, now)
+            return None if await self._hub.create(WORK, "resourcebindings", binding_key.namespace, made) else _RETRY_S
+        await self._hub.edit(binding_key, lambda found: settle(found, wanted, now), uid=binding.uid)
+        return None
+
+    def _policies(self, namespace: str) -> list[Body]:
+        found = self._hub.bodies(POLICY, "clusterpropagationpolicies")
+        return [*found, *self._hub.bodies(POLICY, "propagationpolicies", namespace)] if namespace else found
+
+    def _wanted(
+        self, body: Body, kind: Kind, policy: Body, interpreter: Interpreter | None, binding: Body | None
+    ) -> Wanted:
+        if interpreter is None:
+            current = b.clusters_of(binding) if binding else ()
+            clusters = [c for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
+            everywhere = duplicated_to(policy["spec"].get("placement"), [candidate(c) for c in clusters], current)
+            return Wanted(body, policy, gang=False, members=tuple(everywhere))
+        class_name = (policy["spec"].get("schedulePriority") or {}).get(
+            "priorityClassName"
+        ) or interpreter.priority_class(body)
+        try:
+            found = interpreter.components(body)
+        except BadQuantity:
+            found = ()  # decide refuses a gang without components and says why
+        components: tuple[dict[str, Any], ...] = tuple(to_body(c, interpreter.priority_class(body)) for c in found)
+        return Wanted(body, policy, gang=True, components=components, priority=self._priority(class_name))
+
+    def _priority(self, class_name: str) -> int:
+        """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""
+        for body in self._hub.bodies("scheduling.k8s.io", "priorityclasses"):
+            if body["metadata"]["name"] == class_name or (not class_name and body.get("globalDefault")):
+                return int(body.get("value") or 0)
+        return 0
+
+
+def _named(reference: Body) -> tuple[str, str]:
+    return str(reference.get("apiVersion") or ""), str(reference.get("kind") or "")
+
+
+def propagatable(kind: Kind) -> bool:
+    """Fleet's own objects, and what belongs to one cluster only, never travel."""
+    return kind.group not in NEVER_GROUPS and not (kind.group == "" and kind.resource in NEVER_CORE)
+
+
+def may_propagate(kind: Kind, key: Key) -> bool:
+    """System namespaces, and all that is in them (members' credentials!), stay on the hub whatever a policy says."""
+    if not propagatable(kind) or key.namespace in SYSTEM_NAMESPACES:
+        return False
+    if kind.group == "" and kind.resource == "namespaces":
+        return key.name not in SYSTEM_NAMESPACES
+    return not (kind.group == "" and kind.resource == "configmaps" and key.name in NEVER_CONFIGMAPS)
+
+
+def _drop_claim(binding: Body) -> bool:
+    return (binding["metadata"].get("annotations") or {}).pop(ANNOTATION_POLICY, None) is not None

@@ -1,0 +1,141 @@
+"""What a ResourceBinding says, read in one place: where it is, what it waits for, how often it failed, what it uses.
+
+Several loops conclude from the same fields. Each conclusion is one pure function here, so that they cannot differ;
+docs/reference/objects.md says who writes the fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from fleet.controllers.conditions import condition, is_true
+from fleet.engine.times import seconds
+from fleet.members.members import PodView
+from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_ENQUEUED, ANNOTATION_QUEUEING, ANNOTATION_RETRIES, ATTEMPT, QUEUING
+
+FINISHED = "Finished"  # condition: True with reason Succeeded or Failed once the member says that the job is over
+REACHABLE = "MemberReachable"  # condition: only while it is False
+FAILURES_KEPT = 20
+BACKOFF_FIRST_S = 1.0
+BACKOFF_MAX_S = 300.0
+LIVE_PHASES = ("Pending", "Running", "Unknown")
+
+
+def is_gang(binding: Body) -> bool:
+    return bool(binding.get("spec", {}).get("gang"))
+
+
+def deleting(body: Body) -> bool:
+    return "deletionTimestamp" in body["metadata"]
+
+
+def clusters_of(binding: Body) -> tuple[str, ...]:
+    """The members that it is placed in; empty while it waits."""
+    return tuple(entry["name"] for entry in binding.get("spec", {}).get("clusters") or ())
+
+
+def tasks_of(binding: Body) -> tuple[dict[str, Any], ...]:
+    """Its graceful eviction tasks: members that it is leaving."""
+    return tuple(binding.get("spec", {}).get("gracefulEvictionTasks") or ())
+
+
+def queued(binding: Body) -> bool:
+    """Whether it waits in a queue now."""
+    return bool((binding.get("spec", {}).get("suspension") or {}).get("scheduling"))
+
+
+def dispatching_suspended(binding: Body) -> bool:
+    return bool((binding.get("spec", {}).get("suspension") or {}).get("dispatching"))
+
+
+def wants_queue(binding: Body) -> bool:
+    """Whether its policy wants it to wait in a queue whenever it waits."""
+    return annotation(binding, ANNOTATION_QUEUEING) == "true"
+
+
+def under_quota(binding: Body) -> bool:
+    """Whether it is charged to quota: it waits in a queue, or came out of one."""
+    return queued(binding) or condition(binding, QUEUING) is not None
+
+
+def annotation(body: Body, name: str) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(name) or "")
+
+
+def attempt(binding: Body) -> int:
+    """Number of the latest placement; 0 = never placed."""
+    text = annotation(binding, ATTEMPT)
+    return int(text) if text.isdigit() else 0
+
+
+def job_name(binding: Body) -> str:
+    """namespace/name of the job, for people."""
+    resource = binding["spec"]["resource"]
+    return f"{resource['namespace']}/{resource['name']}" if resource.get("namespace") else str(resource["name"])
+
+
+def enqueued_at(binding: Body) -> float:
+    created = seconds(binding["metadata"].get("creationTimestamp")) or 0.0
+    return seconds(annotation(binding, ANNOTATION_ENQUEUED)) or created
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One attempt that came to nothing. `user`: the job's own fault, counted against its retries."""
+
+    member: str
+    at: float
+    reason: str
+    user: bool = False
+    backoff: bool = True  # waits before the next attempt
+
+
+def failures_of(binding: Body) -> tuple[Failure, ...]:
+    """Newest last; what does not parse counts as no failures (a person may edit the annotation)."""
+    text = annotation(binding, ANNOTATION_RETRIES)
+    if not text:
+        return ()
+    try:
+        return tuple(
+            Failure(
+                str(entry.get("member", "")),
+                float(entry.get("at", 0)),
+                str(entry.get("reason", "")),
+                bool(entry.get("user")),
+                bool(entry.get("backoff", True)),
+            )
+            for entry in orjson.loads(text)
+        )
+    except (ValueError, AttributeError, TypeError):
+        return ()
+
+
+def failures_text(failures: Sequence[Failure]) -> str:
+    return orjson.dumps([asdict(failure) for failure in failures[-FAILURES_KEPT:]]).decode()
+
+
+def backoff_until(failures: Sequence[Failure]) -> float | None:
+    """When the next attempt may start: 1 s after the first failure, doubling to 5 minutes; None without a back-off."""
+    counted = [failure for failure in failures if failure.backoff]
+    if not counted or not failures[-1].backoff:
+        return None
+    return counted[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** (len(counted) - 1))
+
+
+def finished(binding: Body) -> bool:
+    return is_true(binding, FINISHED)
+
+
+def charged(binding: Body, pods: Iterable[PodView]) -> bool:
+    """Whether the gang uses quota and room: from the moment it is placed until its member shows the job over and its
+    last pod gone or finished. A status that is not there (yet, or any more) never counts as over."""
+    if tasks_of(binding):
+        return True
+    if finished(binding):
+        return any(pod.phase in LIVE_PHASES for pod in pods)
+    return bool(clusters_of(binding)) or (deleting(binding) and bool(tuple(pods)))

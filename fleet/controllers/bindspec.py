@@ -1,0 +1,150 @@
+"""What a binding says because its object and its policy say so: made new, or mended in one that is there.
+
+Pure, so that every rule of "policy changed while the job waits / runs" can be read and tested in one place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.controllers import bindings as b
+from fleet.controllers.conditions import condition, drop_condition, set_condition
+from fleet.controllers.matching import policy_claim
+from fleet.engine.times import rfc3339, rfc3339_micro
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_ENQUEUED,
+    ANNOTATION_JOB_GENERATION,
+    ANNOTATION_POLICY,
+    ANNOTATION_POLICY_GENERATION,
+    ANNOTATION_QUEUEING,
+    ATTEMPT,
+    FINALIZER_BINDING,
+    LABEL_JOB_UID,
+    PREEMPTIBLE_LABELS,
+    QUEUING,
+    QUOTA_NAME_LABELS,
+    SCHEDULED,
+    WORK,
+)
+
+COPIED = (
+    "placement",
+    "failover",
+    "propagateDeps",
+    "conflictResolution",
+    "preserveResourcesOnDeletion",
+    "schedulerName",
+)
+COPIED_LABELS = (*QUOTA_NAME_LABELS, *PREEMPTIBLE_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All that a binding is derived from. `members`: of an object without pods, where it goes."""
+
+    body: Body
+    policy: Body
+    gang: bool
+    components: tuple[dict[str, Any], ...] = ()
+    priority: int = 0
+    members: tuple[str, ...] = ()
+
+    @property
+    def queue(self) -> bool:
+        """Whether the policy wants the gang to wait in a queue."""
+        return self.gang and bool((self.policy["spec"].get("suspension") or {}).get("scheduling"))
+
+
+def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: float) -> Body:
+    """The binding with its first status, to be written at once."""
+    meta = body["metadata"]
+    reference = {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": meta["name"], "uid": meta["uid"]}
+    resource = {**reference, **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
+    binding: Body = {
+        "apiVersion": f"{WORK}/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {LABEL_JOB_UID: meta["uid"]},
+            "annotations": {ANNOTATION_ENQUEUED: rfc3339_micro(now)},
+            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+            "finalizers": [FINALIZER_BINDING],
+        },
+        "spec": {"resource": resource},
+        "status": {},
+    }
+    settle(binding, wanted, now)
+    return binding
+
+
+def settle(binding: Body, wanted: Wanted, now: float) -> bool:
+    """Bring `binding` in line, in place; False when it was. What decide, dispatch and observe write stays."""
+    before = repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions")))
+    _settle_metadata(binding, wanted)
+    spec, policy = binding["spec"], wanted.policy["spec"]
+    for name in COPIED:
+        if policy.get(name) is not None:
+            spec[name] = policy[name]
+        else:
+            spec.pop(name, None)
+    _settle_suspension(binding, wanted, now)
+    if wanted.gang:
+        spec["gang"] = True
+        spec["components"] = [dict(component) for component in wanted.components]
+        spec["schedulePriority"] = {"priority": wanted.priority}
+    else:
+        _settle_members(binding, wanted, now)
+    return repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions"))) != before
+
+
+def _settle_metadata(binding: Body, wanted: Wanted) -> None:
+    meta, source = binding["metadata"], wanted.body["metadata"]
+    annotations = meta.setdefault("annotations", {})
+    annotations[ANNOTATION_POLICY] = policy_claim(wanted.policy)
+    annotations[ANNOTATION_POLICY_GENERATION] = str(wanted.policy["metadata"].get("generation", 0))
+    annotations[ANNOTATION_JOB_GENERATION] = str(source.get("generation", 0))
+    if wanted.queue:
+        annotations[ANNOTATION_QUEUEING] = "true"
+    else:
+        annotations.pop(ANNOTATION_QUEUEING, None)
+    labels = meta.setdefault("labels", {})
+    for name in COPIED_LABELS:
+        value = (source.get("labels") or {}).get(name)
+        if value is not None:
+            labels[name] = value
+        else:
+            labels.pop(name, None)
+
+
+def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
+    """Dispatching follows the policy at once. Scheduling only while the gang waits: what runs is not stopped by it."""
+    spec = binding["spec"]
+    suspension = {k: v for k, v in (wanted.policy["spec"].get("suspension") or {}).items() if k != "scheduling"}
+    if wanted.gang and not b.clusters_of(binding):
+        if wanted.queue:
+            suspension["scheduling"] = True
+            queuing = condition(binding, QUEUING)
+            if queuing is None or queuing["status"] != "True":
+                set_condition(binding, QUEUING, True, "Enqueued", "", now)
+        else:
+            drop_condition(binding, QUEUING)
+    elif b.queued(binding) or "scheduling" in (spec.get("suspension") or {}):
+        suspension["scheduling"] = False
+    if suspension:
+        spec["suspension"] = suspension
+    else:
+        spec.pop("suspension", None)
+
+
+def _settle_members(binding: Body, wanted: Wanted, now: float) -> None:
+    binding["metadata"]["annotations"].setdefault(ATTEMPT, "1")
+    if b.clusters_of(binding) != wanted.members:
+        binding["spec"]["clusters"] = [{"name": name} for name in wanted.members]
+        binding.setdefault("status", {})["lastScheduledTime"] = rfc3339(now)
+    if wanted.members:
+        set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
+    else:
+        set_condition(binding, SCHEDULED, False, "NoClusterFit", "No member matches the policy's placement.", now)

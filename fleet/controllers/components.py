@@ -1,0 +1,102 @@
+"""Components of a gang as a binding stores them, from and to the core's values; both ways exact."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fleet.model.amounts import Amounts, parse_quantity
+from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
+
+_BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+def quantity(resource: str, amount: int) -> str:
+    """An amount in base units as a Kubernetes quantity: cpu 500 -> "500m", memory 2**30 -> "1Gi"."""
+    if resource == "cpu":
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
+        for suffix, factor in _BINARY:
+            if amount and amount % factor == 0:
+                return f"{amount // factor}{suffix}"
+    return str(amount)
+
+
+def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
+    return {name: quantity(name, amounts[name]) for name in amounts}
+
+
+def to_body(component: Component, priority_class: str = "") -> dict[str, Any]:
+    """As in `spec.components[]` of a ResourceBinding. "pods" is implied by the replicas and left out."""
+    requirements: dict[str, Any] = {
+        "resourceRequest": quantities({name: n for name, n in component.requests.items_ if name != "pods"})
+    }
+    claim: dict[str, Any] = {}
+    if component.claim.node_selector:
+        claim["nodeSelector"] = dict(component.claim.node_selector)
+    if component.claim.tolerations:
+        claim["tolerations"] = [_toleration_body(entry) for entry in component.claim.tolerations]
+    if component.claim.affinity:
+        claim["hardNodeAffinity"] = {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [_requirement_body(r) for r in term]} for term in component.claim.affinity
+            ]
+        }
+    if claim:
+        requirements["nodeClaim"] = claim
+    if priority_class:
+        requirements["priorityClassName"] = priority_class
+    return {"name": component.name.lower(), "replicas": component.replicas, "replicaRequirements": requirements}
+
+
+def _toleration_body(entry: Toleration) -> dict[str, Any]:
+    pairs = (("key", entry.key), ("operator", entry.operator), ("value", entry.value), ("effect", entry.effect))
+    return {name: value for name, value in pairs if value}
+
+
+def _requirement_body(entry: Requirement) -> dict[str, Any]:
+    body: dict[str, Any] = {"key": entry.key, "operator": entry.operator}
+    if entry.values:
+        body["values"] = list(entry.values)
+    return body
+
+
+def from_body(body: Mapping[str, Any]) -> Component:
+    """The core's component. Raises BadQuantity for amounts that are none."""
+    requirements = body.get("replicaRequirements") or {}
+    requests = {
+        name: parse_quantity(value, name) for name, value in (requirements.get("resourceRequest") or {}).items()
+    }
+    requests["pods"] = 1
+    claim = requirements.get("nodeClaim") or {}
+    terms = (claim.get("hardNodeAffinity") or {}).get("nodeSelectorTerms") or ()
+    return Component(
+        name=str(body["name"]),
+        replicas=int(body.get("replicas") or 0),
+        requests=Amounts.of(requests),
+        claim=NodeClaim(
+            node_selector=tuple(sorted((claim.get("nodeSelector") or {}).items())),
+            tolerations=tuple(
+                Toleration(
+                    t.get("key") or "", t.get("operator") or "Equal", t.get("value") or "", t.get("effect") or ""
+                )
+                for t in claim.get("tolerations") or ()
+            ),
+            affinity=tuple(
+                tuple(
+                    Requirement(e["key"], e["operator"], tuple(e.get("values") or ()))
+                    for e in term.get("matchExpressions") or ()
+                )
+                for term in terms
+            ),
+        ),
+    )
+
+
+def total(components: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """What the whole gang asks for, as quantities."""
+    amounts = Amounts()
+    for body in components:
+        component = from_body(body)
+        amounts = amounts.plus(component.requests, component.replicas)
+    return quantities({name: n for name, n in amounts.items_ if name != "pods"})

@@ -1,0 +1,49 @@
+"""Conditions on objects: one per type, whose transition time moves only when its status does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.engine.times import rfc3339
+from fleet.ports import Body
+
+
+def condition(body: Body, type_: str) -> dict[str, Any] | None:
+    """The condition of this type in `status.conditions`, or None."""
+    for entry in (body.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == type_:
+            return dict(entry)
+    return None
+
+
+def is_true(body: Body, type_: str) -> bool:
+    entry = condition(body, type_)
+    return entry is not None and entry.get("status") == "True"
+
+
+def set_condition(body: Body, type_: str, status: bool | str, reason: str, message: str, now: float) -> bool:
+    """Put the condition into `body` in place; False when it said all this already."""
+    text = status if isinstance(status, str) else str(status)
+    conditions = body.setdefault("status", {}).setdefault("conditions", [])
+    for entry in conditions:
+        if entry.get("type") == type_:
+            if (entry.get("status"), entry.get("reason"), entry.get("message", "")) == (text, reason, message):
+                return False
+            if entry.get("status") != text:
+                entry["lastTransitionTime"] = rfc3339(now)
+            entry.update(status=text, reason=reason, message=message)
+            return True
+    conditions.append(
+        {"type": type_, "status": text, "reason": reason, "message": message, "lastTransitionTime": rfc3339(now)}
+    )
+    return True
+
+
+def drop_condition(body: Body, type_: str) -> bool:
+    """Take the condition out of `body` in place; False when it was not there."""
+    conditions = (body.get("status") or {}).get("conditions") or []
+    kept = [entry for entry in conditions if entry.get("type") != type_]
+    if len(kept) == len(conditions):
+        return False
+    body["status"]["conditions"] = kept
+    return True

@@ -1,0 +1,97 @@
+"""The decider's loop: something changed → snapshot → decide → commit, and a reason for everything that waits.
+
+It wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs `decide`
+beside the event loop. What it commits is safe by itself: each chunk carries what it was decided on as preconditions,
+so a unit that changed meanwhile drops out and a changed tree or policy means deciding again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+
+from fleet.controllers.commit import PlanCommitter
+from fleet.controllers.events import EventRecorder
+from fleet.controllers.hub import Hub
+from fleet.controllers.reasons import ReasonWriter
+from fleet.controllers.record import DecisionRecorder
+from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.snapshot import Picture, SnapshotBuilder
+from fleet.decide import decide
+from fleet.members.members import Changed
+from fleet.placement.problem import Solver
+from fleet.plan import Plan
+from fleet.ports import Event, Key
+from fleet.snapshot import Snapshot
+from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
+
+log = structlog.get_logger(__name__)
+
+SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
+_CYCLE = Key("", "", "", "decide")
+
+
+class DecideLoop:
+    """Places waiting gangs and says why the others wait."""
+
+    name = "decide"
+
+    def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None) -> None:
+        self._hub = hub
+        self._solver = solver
+        self._builder = SnapshotBuilder(hub.store, hub.members)
+        self._committer = PlanCommitter(hub, events)
+        self._reasons = ReasonWriter(hub, events)
+        self._recorder = DecisionRecorder(hub)
+        self._last: Snapshot | None = None
+        self.cycles = 0  # decisions made; tests and metrics read it
+        sources = [
+            Source(WORK, "resourcebindings", self._wake),
+            Source(QUEUE, "queueunits", self._wake),
+            Source(QUEUE, "queues", self._wake),
+            Source(QUOTA, "elasticquotatrees", self._wake),
+            Source(CLUSTER, "clusters", self._wake),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
+
+    async def run(self) -> None:
+        self._hub.members.subscribe(self._on_member)
+        await self.controller.run()
+
+    def _wake(self, event: Event) -> Iterable[Key]:
+        return (_CYCLE,)
+
+    def _on_member(self, changed: Changed) -> None:
+        self.controller.queue.add(_CYCLE)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One cycle; returns when to look again although nothing changed."""
+        await self._hub.clock.sleep(self._hub.config.gather_s)
+        picture, now = self._builder.build(), self._hub.clock.now()
+        waiting = picture.waiting
+        if not waiting:
+            self._last = None
+            return None
+        due = [u for u in waiting if u.backoff_until is not None and u.backoff_until > now]
+        if picture.snapshot != self._last:
+            plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=self._solver)
+            self.cycles += 1
+            complete = await self._carry_out(picture, plan, now)
+            # What was committed comes back as changes. A back-off that runs out changes nothing but the time.
+            self._last = picture.snapshot if complete and not due else None
+        pauses = [u.backoff_until - now + 0.01 for u in due if u.backoff_until is not None]
+        pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
+        return min(pauses, default=None)
+
+    async def _carry_out(self, picture: Picture, plan: Plan, now: float) -> bool:
+        placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
+        self._reasons.offer(picture, plan.reasons)
+        if placed:
+            log.info("decided", placed=placed, waiting=len(plan.reasons), shipped=plan.certificate.shipped)
+            await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED)
+        complete = placed == len(plan.placements)
+        if not complete:
+            self.controller.queue.add(_CYCLE)
+        return complete

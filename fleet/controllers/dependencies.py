@@ -1,0 +1,88 @@
+"""What pods need beside their job: copies in the member, shared by all bindings that name them, gone with the last.
+
+Who uses a copy is written on the copy itself, so nothing is lost with this process. Two bindings that touch one copy
+at the same time take turns, and each sees what the other wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from fleet.controllers import bindings as b
+from fleet.controllers.hub import Hub
+from fleet.controllers.manifests import DEPENDENCIES, dependency, hash_of, is_dependency, users_of, with_users
+from fleet.controllers.matching import Candidate
+from fleet.kinds.interpreter import Dependency
+from fleet.members.members import Did, Outcome
+from fleet.ports import Body, Key, Stored
+from fleet.wellknown import WORK
+
+
+class Dependencies:
+    """Sends and withdraws ConfigMaps and Secrets."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._locks: dict[tuple[str, Key], asyncio.Lock] = {}
+        self._bindings: dict[Key, set[Key]] = {}
+
+    def bindings_of(self, key: Key) -> Iterable[Key]:
+        """The bindings that named this object when they were looked at."""
+        return tuple(self._bindings.get(key, ()))
+
+    async def send(
+        self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]
+    ) -> tuple[Outcome | None, list[str]]:
+        """An outcome when one could not be sent (later ones are not tried), and those that the hub does not have.
+        Something foreign of that name in the member is left as it is, and serves."""
+        missing: list[str] = []
+        for kind, namespace, name in sorted(wanted):
+            if kind not in DEPENDENCIES:
+                continue
+            key = Key("", DEPENDENCIES[kind], namespace, name)
+            self._bindings.setdefault(key, set()).add(stored.key)
+            source = self._hub.store.peek(key)
+            if source is None or b.deleting(source.body):
+                missing.append(f"{kind} {namespace}/{name}")
+                continue
+            async with self._lock(member, key):
+                there = self._hub.members.find(member, key)
+                if there is not None and not is_dependency(there):
+                    continue  # it is propagated there by a binding of its own
+                users = {stored.uid, *(users_of(there) if there is not None else ())}
+                body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
+                if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
+                    continue
+                outcome = await self._hub.members.apply(member, body)
+            if outcome.did not in (Did.DONE, Did.CONFLICT):
+                return outcome, missing
+        return None, missing
+
+    def used_in(self, member: str, uid: str) -> list[Body]:
+        """The copies in the member that the binding uses."""
+        return [body for body in self._hub.members.owned(member) if is_dependency(body) and uid in users_of(body)]
+
+    async def release(self, member: str, copy: Body, uid: str) -> bool:
+        """Take the binding off the copy's users, and the copy away with the last. False: still there, try again."""
+        key = Key(
+            "", DEPENDENCIES.get(copy["kind"], ""), copy["metadata"].get("namespace", ""), copy["metadata"]["name"]
+        )
+        async with self._lock(member, key):
+            there = self._hub.members.find(member, key)
+            if there is None or not is_dependency(there) or uid not in users_of(there):
+                return True
+            if b.deleting(there):
+                return False
+            others = {user for user in users_of(there) if user != uid} & self._living()
+            if others:
+                outcome = await self._hub.members.apply(member, with_users(there, others))
+            else:
+                outcome = await self._hub.members.delete(member, there)
+            return outcome.did is Did.NOT_FOUND
+
+    def _living(self) -> set[str]:
+        return {stored.uid for stored in self._hub.scan(WORK, "resourcebindings")}
+
+    def _lock(self, member: str, key: Key) -> asyncio.Lock:
+        return self._locks.setdefault((member, key), asyncio.Lock())

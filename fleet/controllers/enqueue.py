@@ -1,0 +1,196 @@
+"""Suspended bindings → QueueUnits: each waits in the Queue of its leaf, visible to users under its own name.
+
+A unit is a view of its binding: made when the binding waits, taken away when it no longer waits and never left the
+queue, moved when the tree or the job's namespace is hung elsewhere, made again when somebody deletes it. What happened
+to it after it left the queue (Dequeued, Running, …) is written by decide and observe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.controllers import bindings as b
+from fleet.controllers.components import total
+from fleet.controllers.hub import Hub
+from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.snapshot import leaf_for, read_tree, tree_object
+from fleet.engine.times import rfc3339, seconds
+from fleet.model.amounts import BadQuantity
+from fleet.model.reason import Code, Reason
+from fleet.ports import Body, Event, Key, Stored
+from fleet.quota.tree import QuotaTree
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, QUOTA, UNIT_SUFFIX, WORK, unit_name
+
+ENQUEUED, DEQUEUED, BACKING_OFF = "Enqueued", "Dequeued", "TimeoutBackoff"
+WAITING_PHASES = (ENQUEUED, BACKING_OFF, "Reserved", "")
+
+
+class EnqueueLoop:
+    """Keeps the QueueUnits of all bindings."""
+
+    name = "enqueue"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._tree: tuple[int, QuotaTree | None] = (0, None)
+        self._queues_mark: object = None
+        sources = [
+            Source(WORK, "resourcebindings"),
+            Source(QUEUE, "queueunits", _consumer),
+            Source(QUEUE, "queues", self._all),
+            Source(QUOTA, "elasticquotatrees", self._all),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=16)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    def _all(self, event: Event) -> Iterable[Key]:
+        """Queues and the tree say where units wait: all that wait are looked at when they change."""
+        mark = (self._tree_mark(), tuple(sorted(self._queues().items())))
+        if mark == self._queues_mark:
+            return
+        self._queues_mark = mark
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if b.is_gang(stored.body):
+                yield stored.key
+
+    def _tree_mark(self) -> int:
+        stored = tree_object(self._hub.store)
+        return stored.revision if stored is not None else 0
+
+    def _read_tree(self) -> QuotaTree | None:
+        stored = tree_object(self._hub.store)
+        mark = stored.revision if stored is not None else 0
+        if self._tree[0] != mark:
+            self._tree = (mark, read_tree(stored))
+        return self._tree[1]
+
+    def _queues(self) -> dict[str, str]:
+        """Names of the Queues by full quota path."""
+        found: dict[str, str] = {}
+        for stored in self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE):
+            path = (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+            if path and not b.deleting(stored.body):
+                found.setdefault(path, stored.key.name)
+        return found
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        if stored is None or not b.is_gang(stored.body):
+            return None
+        unit_key = Key(QUEUE, "queueunits", key.namespace, unit_name(key.name))
+        unit = self._hub.store.peek(unit_key)
+        if unit is not None and not _owned_by(unit.body, stored.uid):
+            return 1.0  # of a binding of this name that is gone: it leaves first
+        if b.deleting(stored.body):
+            return None
+        if not b.queued(stored.body):
+            waits = not b.clusters_of(stored.body) and not b.tasks_of(stored.body)
+            if unit is not None and waits and not b.deleting(unit.body):
+                await self._hub.delete(unit_key, uid=unit.uid)  # its policy let it go
+            return None
+        return await self._keep(stored, unit_key, unit)
+
+    async def _keep(self, stored: Stored, unit_key: Key, unit: Stored | None) -> float | None:
+        binding, now = stored.body, self._hub.clock.now()
+        resource = binding["spec"]["resource"]
+        tree = self._read_tree()
+        leaf = leaf_for(tree, resource.get("namespace", ""), binding["metadata"].get("labels") or {})
+        spec = unit_spec(binding, stored, self._queues().get(leaf, ""))
+        if unit is None:
+            missing = None
+            if tree is None or not tree.is_leaf(leaf):
+                missing = Reason(Code.NO_LEAF, {"leaf": leaf, "tree": "none" if tree is None else tree.root})
+            body = new_unit(stored, unit_key.name, spec, now, missing)
+            return None if await self._hub.create(QUEUE, "queueunits", unit_key.namespace, body) else 1.0
+        await self._hub.edit(unit_key, lambda body: settle_unit(body, spec, now), uid=unit.uid)
+        status = unit.body.get("status") or {}
+        if status.get("phase") == BACKING_OFF:
+            until = seconds((status.get("requeueState") or {}).get("requeueAt"))
+            return max(0.0, until - now) + 0.01 if until is not None and until > now else None
+        return None
+
+
+def _consumer(event: Event) -> Iterable[Key]:
+    reference = (event.stored.body.get("spec") or {}).get("consumerRef") or {}
+    name = str(reference.get("name") or event.stored.key.name.removesuffix(UNIT_SUFFIX))
+    return (Key(WORK, "resourcebindings", event.stored.key.namespace, name),)
+
+
+def _owned_by(unit: Body, uid: str) -> bool:
+    return any(owner.get("uid") == uid for owner in unit["metadata"].get("ownerReferences") or ())
+
+
+def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
+    components = binding["spec"].get("components") or ()
+    try:
+        resource = total(components)
+    except BadQuantity:
+        resource = {}
+    spec: Body = {
+        "consumerRef": {
+            "apiVersion": f"{WORK}/v1alpha2",
+            "kind": "ResourceBinding",
+            "namespace": stored.key.namespace,
+            "name": stored.key.name,
+        },
+        "queue": queue,
+        "priority": int((binding["spec"].get("schedulePriority") or {}).get("priority") or 0),
+        "resource": resource,
+        "request": resource,
+        "podSet": [
+            {"name": c["name"], "count": c["replicas"], "requests": (c.get("replicaRequirements") or {}).get("resourceRequest", {})}
+            for c in components
+        ],
+    }  # fmt: skip
+    names = [(c.get("replicaRequirements") or {}).get("priorityClassName") for c in components]
+    if any(names):
+        spec["priorityClassName"] = next(name for name in names if name)
+    return spec
+
+
+def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason | None) -> Body:
+    """The unit with its first status, to be written at once. `missing`: it has no queue."""
+    status: Body = {"phase": ENQUEUED, "lastUpdateTime": rfc3339(now), "podState": {"running": 0, "pending": 0}}
+    if missing is not None:
+        status["message"] = missing.text
+        status["reason"] = {"code": str(missing.code), "numbers": dict(missing.numbers)}
+    return {
+        "apiVersion": f"{QUEUE}/v1alpha1",
+        "kind": "QueueUnit",
+        "metadata": {
+            "name": name,
+            "namespace": stored.key.namespace,
+            "ownerReferences": [
+                {
+                    "apiVersion": f"{WORK}/v1alpha2",
+                    "kind": "ResourceBinding",
+                    "name": stored.key.name,
+                    "uid": stored.uid,
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": spec,
+        "status": status,
+    }
+
+
+def settle_unit(unit: Body, spec: Body, now: float) -> bool:
+    """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's."""
+    changed = False
+    for name, value in spec.items():
+        if unit.setdefault("spec", {}).get(name) != value:
+            unit["spec"][name] = value
+            changed = True
+    status = unit.setdefault("status", {})
+    until = seconds((status.get("requeueState") or {}).get("requeueAt"))
+    wanted = BACKING_OFF if until is not None and until > now else ENQUEUED
+    if status.get("phase") != wanted:
+        status["phase"] = wanted
+        status["lastUpdateTime"] = rfc3339(now)
+        status["podState"] = {"running": 0, "pending": 0}
+        changed = True
+    return changed

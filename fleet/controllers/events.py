@@ -1,0 +1,129 @@
+"""Events on objects of the hub: what `kubectl describe` prints, and their end.
+
+An event that repeats raises the count of the one there is, as client-go does, so a job that is refused every second
+does not fill the store. Events older than an hour are removed, a bounded number at a time.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from fleet.controllers.hub import Hub
+from fleet.engine.times import rfc3339, seconds
+from fleet.ports import Body, Key, Write
+
+KNOWN_MAX = 4096
+MESSAGE_MAX = 1024
+TRIMMED_AT_ONCE = 500
+TRIM_INTERVAL_S = 60.0
+SYSTEM_EVENTS_NAMESPACE = "default"  # where events on cluster-scoped objects go
+
+
+class EventRecorder:
+    """Makes the write that records an event; whoever calls commits it with what it tells of."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._known: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+
+    def write(
+        self, about: Body, reason: str, message: str, *, warning: bool = False, component: str = "fleet"
+    ) -> Write:
+        """`about` is a reference {apiVersion, kind, namespace, name, uid} or a whole object."""
+        reference = _reference(about)
+        text = message if len(message) <= MESSAGE_MAX else message[: MESSAGE_MAX - 3] + "..."
+        identity = (reference["kind"], reference.get("uid", ""), reason, text, component)
+        now = self._hub.clock.now()
+        known = self._known.get(identity)
+        if known is not None and self._hub.store.peek(known) is not None:
+            return self._hub.change(known, lambda body: _again(body, now))
+        namespace = reference.get("namespace") or SYSTEM_EVENTS_NAMESPACE
+        name = f"{reference['name'][:200]}.{int(now * 1e6):x}{self._hub.ids.suffix()}"
+        self._known[identity] = Key("", "events", namespace, name)
+        while len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
+        return self._hub.new(
+            "", "events", namespace, _event(namespace, name, reference, reason, text, warning, component, now)
+        )
+
+    async def record(
+        self, about: Body, reason: str, message: str, *, warning: bool = False, component: str = "fleet"
+    ) -> None:
+        """Record by itself; an event that cannot be written is lost, as events may be."""
+        await self._hub.commit([self.write(about, reason, message, warning=warning, component=component)])
+
+
+def _reference(about: Body) -> dict[str, str]:
+    meta = about.get("metadata", about)
+    found = {
+        "apiVersion": about.get("apiVersion", ""),
+        "kind": about.get("kind", ""),
+        "namespace": meta.get("namespace") or "",
+        "name": meta.get("name", ""),
+        "uid": meta.get("uid") or "",
+    }
+    return {name: str(value) for name, value in found.items() if value}
+
+
+def _event(
+    namespace: str,
+    name: str,
+    reference: dict[str, str],
+    reason: str,
+    message: str,
+    warning: bool,
+    component: str,
+    now: float,
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": namespace},
+        "involvedObject": reference,
+        "reason": reason,
+        "message": message,
+        "type": "Warning" if warning else "Normal",
+        "source": {"component": component},
+        "reportingComponent": component,
+        "reportingInstance": "",
+        "firstTimestamp": rfc3339(now),
+        "lastTimestamp": rfc3339(now),
+        "eventTime": None,
+        "count": 1,
+    }
+
+
+def _again(body: Body, now: float) -> Body:
+    body["count"] = int(body.get("count") or 1) + 1
+    body["lastTimestamp"] = rfc3339(now)
+    return body
+
+
+class EventRetention:
+    """Removes events that nothing has repeated for the time to live."""
+
+    name = "events"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def run(self) -> None:
+        while True:
+            await self._hub.clock.sleep(TRIM_INTERVAL_S)
+            await self.trim()
+
+    async def trim(self) -> int:
+        """Remove what is too old now, at most TRIMMED_AT_ONCE; returns how many."""
+        oldest = self._hub.clock.now() - self._hub.config.event_ttl_s
+        old = [s for s in self._hub.scan("", "events") if (_last(s.body) or oldest) < oldest][:TRIMMED_AT_ONCE]
+        for stored in old:
+            await self._hub.delete(stored.key, uid=stored.uid)
+        return len(old)
+
+
+def _last(body: Body) -> float | None:
+    series = (body.get("series") or {}).get("lastObservedTime")
+    return seconds(
+        series or body.get("lastTimestamp") or body.get("eventTime") or body["metadata"].get("creationTimestamp")
+    )

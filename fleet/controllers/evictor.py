@@ -1,0 +1,69 @@
+"""Evicting a gang as one commit: its binding, its unit's phase, and the event that tells of it."""
+
+from __future__ import annotations
+
+from fleet.controllers import bindings as b
+from fleet.controllers.conditions import drop_condition, set_condition
+from fleet.controllers.events import EventRecorder
+from fleet.controllers.evict import evict
+from fleet.controllers.hub import Hub
+from fleet.engine.times import rfc3339
+from fleet.ports import Body, Committed, Key, Stored, Write
+from fleet.wellknown import EVICT_SUCCEED, QUEUE, unit_name
+
+
+class Evictor:
+    """Carries out what failover, dispatch and observe decide; see evict.py for what it means."""
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+
+    async def evict(
+        self, stored: Stored, *, reason: str, message: str, failure: b.Failure | None = None, left_behind: bool = False
+    ) -> bool:
+        """False when the binding changed meanwhile: look at it again."""
+        binding, now = stored.body, self._hub.clock.now()
+        members = ", ".join(b.clusters_of(binding))
+
+        def change(body: Body) -> Body | None:
+            done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)
+            return body if done else None
+
+        generation = binding["metadata"].get("generation")
+        writes: list[Write] = [self._hub.change(stored.key, change, uid=stored.uid, generation=generation)]
+        key = Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
+        unit = self._hub.store.peek(key)
+        failures = (*b.failures_of(binding), *((failure,) if failure else ()))
+        if unit is not None:
+            requeued = b.wants_queue(binding)
+            writes.append(
+                self._hub.change(
+                    key, lambda body: _requeued(body, failures, reason, message, requeued, now), uid=unit.uid
+                )
+            )
+        text = f"Evicted from cluster {members}: {message}"
+        writes.append(self._events.write(binding["spec"]["resource"], EVICT_SUCCEED, text))
+        return isinstance(await self._hub.commit(writes), Committed)
+
+
+def _requeued(
+    unit: Body, failures: tuple[b.Failure, ...], reason: str, message: str, requeued: bool, now: float
+) -> Body:
+    status = unit.setdefault("status", {})
+    until = b.backoff_until(failures)
+    status["phase"] = "TimeoutBackoff" if until is not None and until > now else "Enqueued"
+    status["message"] = message
+    status["lastUpdateTime"] = rfc3339(now)
+    status["podState"] = {"running": 0, "pending": 0}
+    status.pop("admissions", None)
+    status.pop("reason", None)
+    if until is not None and requeued:
+        count = sum(1 for failure in failures if failure.backoff)
+        status["requeueState"] = {"count": count, "requeueAt": rfc3339(until)}
+    set_condition(unit, "Evicted", True, reason, message, now)
+    for type_ in ("QuotaReserved", "Admitted"):
+        set_condition(unit, type_, False, reason, "", now)
+    for type_ in ("PodsReady", "Finished"):
+        drop_condition(unit, type_)
+    return unit

@@ -1,0 +1,40 @@
+"""All loops of the controllers' process, composed in one place."""
+
+from __future__ import annotations
+
+from fleet.controllers.bind import BindLoop
+from fleet.controllers.decide import DecideLoop
+from fleet.controllers.dispatch import DispatchLoop
+from fleet.controllers.enqueue import EnqueueLoop
+from fleet.controllers.events import EventRecorder, EventRetention
+from fleet.controllers.evictor import Evictor
+from fleet.controllers.failover import FailoverLoop
+from fleet.controllers.garbage import GarbageCollector
+from fleet.controllers.hub import Hub
+from fleet.controllers.index import BindingIndex
+from fleet.controllers.namespaces import Namespaces
+from fleet.controllers.observe import ObserveLoop
+from fleet.controllers.quota import QuotaLoop
+from fleet.controllers.runtime import Loop
+from fleet.controllers.sweep import SweepLoop
+from fleet.placement.problem import Solver
+
+
+def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
+    """Every loop, for `runtime.run_all`. All of them write under `hub.epoch`; a loop may be run once."""
+    events, index = EventRecorder(hub), BindingIndex(hub)
+    evictor = Evictor(hub, events)
+    dispatch = DispatchLoop(hub, events, evictor, index)
+    return [
+        QuotaLoop(hub),
+        BindLoop(hub, events),
+        EnqueueLoop(hub),
+        DecideLoop(hub, events, solver),
+        dispatch,
+        ObserveLoop(hub, evictor, index),
+        FailoverLoop(hub, events, evictor, index),
+        SweepLoop(hub, dispatch.controller.queue),
+        GarbageCollector(hub.objects, hub.options),
+        Namespaces(hub.objects, hub.options),
+        EventRetention(hub),
+    ]

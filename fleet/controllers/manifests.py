@@ -1,0 +1,109 @@
+"""What goes into a member for a binding: the object itself and what its pods need, stamped as ours. Pure."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterable
+
+import orjson
+
+from fleet.controllers import bindings as b
+from fleet.controllers.matching import Candidate
+from fleet.controllers.overrides import overridden
+from fleet.kinds import interpreter_of
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_HASH,
+    ANNOTATION_JOB,
+    ANNOTATION_USERS,
+    ATTEMPT,
+    LABEL_BINDING,
+    LABEL_HUB,
+)
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+DEPENDENCIES = {"ConfigMap": "configmaps", "Secret": "secrets"}
+
+
+def marks(hub_id: str, binding: Body) -> dict[str, str]:
+    """The labels of everything that a binding puts into a member."""
+    return {LABEL_HUB: hub_id, LABEL_BINDING: binding["metadata"]["uid"], ATTEMPT: str(b.attempt(binding))}
+
+
+def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Iterable[Body]) -> Body:
+    """The object of a binding as this member gets it. Raises BadOverride."""
+    labels = marks(hub_id, binding)
+    annotations = {ANNOTATION_JOB: b.job_name(binding)}
+    interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
+    if interpreter is not None:
+        bare = copy.deepcopy(source)
+        bare.pop("status", None)
+        changed = overridden(bare, source, cluster, policies)
+        return hashed(interpreter.stamp(changed, labels, annotations))
+    return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))
+
+
+def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Iterable[Body]) -> Body:
+    """A ConfigMap or Secret as this member gets it; `users`: uids of all the bindings that use it there, at least one.
+    It carries no attempt: it is shared. Raises BadOverride."""
+    listed = sorted(users)
+    labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
+    annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}
+    return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))
+
+
+def users_of(copy_: Body) -> frozenset[str]:
+    """Uids of the bindings that use a dependency in a member."""
+    text = (copy_["metadata"].get("annotations") or {}).get(ANNOTATION_USERS, "[]")
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = []
+    own = (copy_["metadata"].get("labels") or {}).get(LABEL_BINDING)
+    return frozenset(map(str, found)) or frozenset({own} if own else ())
+
+
+def with_users(copy_: Body, users: Iterable[str]) -> Body:
+    """A dependency's manifest as the member shows it, for other users."""
+    body = _bare(copy_)
+    remaining = sorted(users)
+    labels = {**body["metadata"].get("labels", {}), LABEL_BINDING: remaining[0]}
+    return hashed(_marked(body, labels, {ANNOTATION_USERS: orjson.dumps(remaining).decode()}))
+
+
+def is_dependency(copy_: Body) -> bool:
+    return ANNOTATION_USERS in (copy_["metadata"].get("annotations") or {})
+
+
+def hash_of(body: Body) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(ANNOTATION_HASH, ""))
+
+
+def hashed(body: Body) -> Body:
+    """The manifest with its digest, so that an equal one need not be sent again."""
+    annotations = body["metadata"].setdefault("annotations", {})
+    annotations.pop(ANNOTATION_HASH, None)
+    digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+    annotations[ANNOTATION_HASH] = digest
+    return body
+
+
+def _bare(source: Body) -> Body:
+    """Without what only the hub (or the member) means."""
+    body = {k: copy.deepcopy(v) for k, v in source.items() if k not in ("metadata", "status")}
+    meta = source["metadata"]
+    kept = {name: meta[name] for name in ("name", "namespace") if meta.get(name)}
+    kept["labels"] = dict(meta.get("labels") or {})
+    kept["annotations"] = {
+        k: v for k, v in (meta.get("annotations") or {}).items() if k not in (LAST_APPLIED, ANNOTATION_HASH)
+    }
+    if source.get("kind") == "Namespace":
+        body.pop("spec", None)
+    return {**body, "metadata": kept}
+
+
+def _marked(body: Body, labels: dict[str, str], annotations: dict[str, str]) -> Body:
+    body["metadata"]["labels"] = {**(body["metadata"].get("labels") or {}), **labels}
+    body["metadata"]["annotations"] = {**(body["metadata"].get("annotations") or {}), **annotations}
+    return body

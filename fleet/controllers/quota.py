@@ -1,0 +1,104 @@
+"""ElasticQuotaTree → Queue objects: one for each node of the tree, and none for nodes that are gone.
+
+Users look at queues, and tune one by its `queuePolicy`; so a node that stays keeps its Queue, name and all. A tree
+that cannot be read changes nothing: the queues stay as they were until it can.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from fleet.controllers.hub import Hub
+from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.snapshot import tree_object
+from fleet.ports import Body, Event, Key, Stored
+from fleet.quota.parse import BadTree, parse_tree
+from fleet.quota.tree import QuotaNode
+from fleet.wellknown import (
+    ANNOTATION_QUOTA_FULLNAME,
+    ANNOTATION_QUOTA_PARENT,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    QUOTA,
+    TREE_NAMESPACE,
+)
+
+log = structlog.get_logger(__name__)
+
+PREFIX_MAX = 58
+_THE_TREE = Key(QUOTA, "elasticquotatrees", TREE_NAMESPACE, "")  # there is one: every event asks for the same work
+
+
+def queue_prefix(path: str) -> str:
+    """`generateName` of a node's Queue: "root/child_2" -> "root-child-2-". Its last 58 characters with the dash."""
+    name = path.lower().replace("/", "-").replace("_", "-")
+    return name[-(PREFIX_MAX - 1) :].lstrip("-.") + "-"
+
+
+def queue_body(node: QuotaNode) -> Body:
+    return {
+        "apiVersion": f"{QUEUE}/v1alpha1",
+        "kind": "Queue",
+        "metadata": {
+            "generateName": queue_prefix(node.path),
+            "namespace": QUEUE_NAMESPACE,
+            "annotations": {ANNOTATION_QUOTA_FULLNAME: node.path, ANNOTATION_QUOTA_PARENT: node.parent or ""},
+        },
+        "spec": {"queuePolicy": node.policy},
+    }
+
+
+def _always(event: Event) -> list[Key]:
+    return [_THE_TREE]
+
+
+class QuotaLoop:
+    """Keeps the Queues of the tree."""
+
+    name = "quota"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        sources = [Source(QUOTA, "elasticquotatrees", _always), Source(QUEUE, "queues", _always)]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
+
+    async def run(self) -> None:
+        self.controller.queue.add(_THE_TREE)
+        await self.controller.run()
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = tree_object(self._hub.store)
+        nodes = {}
+        if stored is not None:
+            try:
+                nodes = dict(parse_tree(stored.body["spec"]).nodes)
+            except BadTree as error:
+                log.warning("the quota tree cannot be read", tree=str(stored.key), error=str(error))
+                return None
+        have: dict[str, Stored] = {}
+        surplus: list[Stored] = []
+        queues = self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE)
+        for queue in sorted(queues, key=lambda q: (q.body["metadata"].get("creationTimestamp", ""), q.key.name)):
+            path = (queue.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+            if path is None:
+                continue
+            if path in nodes and path not in have:
+                have[path] = queue
+            else:
+                surplus.append(queue)
+        for path, node in nodes.items():
+            if path not in have:
+                await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
+            else:
+                await self._hub.edit(have[path].key, lambda body, node=node: _set_parent(body, node))
+        for queue in surplus:
+            await self._hub.delete(queue.key, uid=queue.uid)
+        return None
+
+
+def _set_parent(body: Body, node: QuotaNode) -> bool:
+    annotations = body["metadata"].setdefault("annotations", {})
+    if annotations.get(ANNOTATION_QUOTA_PARENT) == (node.parent or ""):
+        return False
+    annotations[ANNOTATION_QUOTA_PARENT] = node.parent or ""
+    return True

@@ -1,0 +1,157 @@
+"""Writing down why units wait: when the code or its numbers change, heads first, never more than the hub can bear.
+
+Ten thousand waiting jobs must not become ten thousand writes a cycle. Reasons that are not written yet wait here, one
+for each unit, the newest only; what people see of position and estimate is computed when they look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fleet.controllers import bindings as b
+from fleet.controllers.commit import SCHEDULER
+from fleet.controllers.conditions import condition, set_condition
+from fleet.controllers.events import EventRecorder
+from fleet.controllers.hub import Hub
+from fleet.controllers.snapshot import Picture, Sources
+from fleet.engine.times import rfc3339
+from fleet.model.reason import Code, Reason
+from fleet.ports import Body, Write
+from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
+
+UNITS_AT_ONCE = 25  # in one commit
+CONDITION_REASONS = {
+    Code.QUOTA_EXHAUSTED: "QuotaExceeded",
+    Code.MAX_JOBS: "QuotaExceeded",
+    Code.NO_MEMBER_FITS: "NoClusterFit",
+    Code.NO_MEMBER_ALLOWED: "NoClusterFit",
+    Code.MEMBER_NOT_READY: "NoClusterFit",
+    Code.NO_MEMBERS: "NoClusterFit",
+    Code.TOO_LARGE: "NoClusterFit",
+}
+
+
+@dataclass(slots=True)
+class _Said:
+    """What is stored of a unit's reason, and when it was written."""
+
+    code: str
+    numbers: Mapping[str, object]
+    at: float
+
+
+class ReasonWriter:
+    """Takes the reasons of each plan and writes those that say something new, at a bounded rate."""
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._said: dict[str, _Said] = {}
+        self._picture: Picture | None = None
+        self._reasons: dict[str, Reason] = {}
+        self._budget, self._budget_at = float(hub.config.reason_writes_per_s), hub.clock.monotonic()
+
+    def offer(self, picture: Picture, reasons: Mapping[str, Reason]) -> None:
+        """The reasons of a plan; those of the plan before that are not written yet are forgotten."""
+        units = picture.snapshot.units
+        self._picture = picture
+        order = sorted((i for i in reasons if i in units), key=lambda i: (-units[i].priority, units[i].enqueued_at, i))
+        self._reasons = {i: reasons[i] for i in order}
+        self._said = {i: said for i, said in self._said.items() if i in self._reasons}
+
+    async def flush(self) -> float | None:
+        """Write what may be written now; returns the seconds after which more may be, or None when all is said."""
+        if self._picture is None:
+            return None
+        picture, now = self._picture, self._hub.clock.now()
+        rate = self._hub.config.reason_writes_per_s
+        clock = self._hub.clock.monotonic()
+        self._budget = min(float(rate), self._budget + (clock - self._budget_at) * rate)
+        self._budget_at = clock
+        batch: list[tuple[str, Reason, bool]] = []
+        pause: float | None = None
+        for unit_id, reason in list(self._reasons.items()):
+            said = self._said.get(unit_id) or self._stored(picture.sources[unit_id])
+            new_code = said is None or said.code != reason.code
+            if not new_code and said is not None and said.numbers == dict(reason.numbers):
+                self._said[unit_id] = said
+                del self._reasons[unit_id]
+                continue
+            wait = 0.0 if new_code or said is None else said.at + self._hub.config.reason_repeat_s - now
+            if wait > 0:
+                pause = min(wait, pause) if pause is not None else wait
+                continue
+            if self._budget < 1:
+                pause = min(1.0, pause) if pause is not None else 1.0
+                break
+            self._budget -= 1
+            batch.append((unit_id, reason, new_code))
+        for start in range(0, len(batch), UNITS_AT_ONCE):
+            await self._write(picture, batch[start : start + UNITS_AT_ONCE], now)
+        return pause
+
+    def _stored(self, sources: Sources) -> _Said | None:
+        """What a process before this one wrote."""
+        if sources.unit is not None:
+            reason = (sources.unit.body.get("status") or {}).get("reason") or {}
+            told = condition(sources.binding.body, SCHEDULED)
+            if reason and told is not None and told["status"] == "False":
+                return _Said(str(reason.get("code")), reason.get("numbers") or {}, 0.0)
+        return None
+
+    async def _write(self, picture: Picture, batch: list[tuple[str, Reason, bool]], now: float) -> None:
+        """One commit; one by one when some unit of it is gone."""
+        writes = [write for entry in batch for write in self._writes(picture.sources[entry[0]], *entry[1:], now)]
+        outcome = await self._hub.commit(writes)
+        if hasattr(outcome, "index") and len(batch) > 1:
+            for entry in batch:
+                await self._write(picture, [entry], now)
+            return
+        for unit_id, reason, _ in batch:
+            self._said[unit_id] = _Said(str(reason.code), dict(reason.numbers), now)
+            self._reasons.pop(unit_id, None)
+
+    def _writes(self, sources: Sources, reason: Reason, new_code: bool, now: float) -> list[Write]:
+        writes: list[Write] = []
+        text = reason.text
+        if sources.unit is not None:
+            unit = sources.unit
+            writes.append(self._hub.change(unit.key, lambda body: _explain_unit(body, reason, text, now), uid=unit.uid))
+        binding = sources.binding
+        if new_code or sources.unit is None:
+            code = CONDITION_REASONS.get(reason.code, "Unschedulable")
+            writes.append(
+                self._hub.change(binding.key, lambda body: _explain_binding(body, code, text, now), uid=binding.uid)
+            )
+        if new_code and sources.unit is None and _told(binding.body, text):
+            return writes  # said before this process started
+        if new_code:
+            resource = binding.body["spec"]["resource"]
+            writes.append(self._events.write(resource, SCHEDULE_FAILED, text, warning=True, component=SCHEDULER))
+        return writes
+
+
+def _told(binding: Body, text: str) -> bool:
+    told = condition(binding, SCHEDULED)
+    return told is not None and told["status"] == "False" and told.get("message") == text
+
+
+def _waits(unit: Body) -> bool:
+    return (unit.get("status") or {}).get("phase") in ("", None, "Enqueued", "TimeoutBackoff")
+
+
+def _explain_unit(unit: Body, reason: Reason, text: str, now: float) -> Body | None:
+    if not _waits(unit):
+        return None
+    status = unit.setdefault("status", {})
+    status["message"] = text
+    status["reason"] = {"code": str(reason.code), "numbers": dict(reason.numbers)}
+    status["lastUpdateTime"] = rfc3339(now)
+    return unit
+
+
+def _explain_binding(binding: Body, code: str, text: str, now: float) -> Body | None:
+    if b.clusters_of(binding) or b.deleting(binding):
+        return None
+    return binding if set_condition(binding, SCHEDULED, False, code, text, now) else None

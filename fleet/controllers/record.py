@@ -1,0 +1,61 @@
+"""Decision records: what was decided on, and what came out, so that any decision can be replayed.
+
+Records are history, not state: one that cannot be written is lost and counted, and never holds up a decision. The
+snapshot is most of a record, and compresses tenfold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+import structlog
+
+from fleet.codec import encode_record
+from fleet.controllers.hub import Hub
+from fleet.plan import Plan
+from fleet.ports import StoreUnavailable
+from fleet.snapshot import Snapshot
+
+log = structlog.get_logger(__name__)
+
+KIND = "decision"  # of the store's history
+
+
+class DecisionRecorder:
+    """Appends decision records to the store's history."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.lost = 0
+
+    async def record(self, snapshot: Snapshot, plan: Plan, *, now: float, seed: int) -> None:
+        if not self._hub.config.record_decisions:
+            return
+        try:
+            await self._hub.store.history(KIND, await asyncio.to_thread(pack, snapshot, plan, now, seed))
+        except StoreUnavailable as error:
+            self.lost += 1
+            log.warning("a decision record is lost", error=str(error), lost=self.lost)
+
+
+def pack(snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
+    """One row: what a list of decisions shows, and the whole record compressed (zlib, base64)."""
+    document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed))
+    return {
+        "now": now,
+        "placed": len(plan.placements),
+        "waiting": len(plan.reasons),
+        "shipped": plan.certificate.shipped,
+        "record": base64.b64encode(zlib.compress(document, 1)).decode(),
+    }
+
+
+def unpack(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a row, as `fleet.codec.replay` takes it."""
+    found: dict[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(row["record"])))
+    return found

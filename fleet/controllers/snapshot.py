@@ -1,0 +1,241 @@
+"""From stored objects and the members' inventories to a Snapshot: everything that one decision looks at.
+
+A cycle must cost what changed, not what exists: the expensive part of a unit (parsing its components, resolving its
+affinity) is kept per revision of its binding. What pods show is read anew each time, for placed units only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.controllers import bindings as b
+from fleet.controllers.components import from_body
+from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
+from fleet.engine.times import seconds
+from fleet.members.members import Members, PodView
+from fleet.model.amounts import BadQuantity
+from fleet.model.member import Member
+from fleet.model.unit import Component, Phase, Unit
+from fleet.ports import Body, Key, Store, Stored
+from fleet.quota.parse import BadTree, parse_tree
+from fleet.quota.tree import QuotaTree
+from fleet.snapshot import Config, Snapshot
+from fleet.wellknown import (
+    ANNOTATION_QUOTA_FULLNAME,
+    CLUSTER,
+    PREEMPTIBLE_LABELS,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    QUOTA,
+    QUOTA_NAME_LABELS,
+    TREE_NAMESPACE,
+    WORK,
+    unit_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where a unit came from: what its commit must find unchanged."""
+
+    binding: Stored
+    unit: Stored | None
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A snapshot with its sources by unit id, and the tree object it was read with."""
+
+    snapshot: Snapshot
+    sources: Mapping[str, Sources]
+    tree: Stored | None
+
+    @property
+    def waiting(self) -> list[Unit]:
+        return [unit for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    revision: int
+    around: tuple[object, ...]
+    unit: Unit
+
+
+def tree_object(store: Store) -> Stored | None:
+    """The one ElasticQuotaTree (the oldest, should there ever be two)."""
+    trees = [t for t in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE) if not b.deleting(t.body)]
+    return min(trees, key=lambda t: (t.body["metadata"].get("creationTimestamp", ""), t.key.name), default=None)
+
+
+def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) -> str:
+    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. What the
+    tree does not have comes back as people would name it, and is decided as NoQueue."""
+    for label in QUOTA_NAME_LABELS:
+        wanted = labels.get(label)
+        if wanted:
+            nodes = tree.nodes.items() if tree is not None else ()
+            return next((path for path, node in nodes if wanted in (path, node.name) and not node.children), wanted)
+    return (tree.leaf_of(namespace) if tree is not None else None) or f"namespace {namespace}"
+
+
+class SnapshotBuilder:
+    """Builds pictures of one store and its members; keeps what is costly between two calls."""
+
+    def __init__(self, store: Store, members: Members, config: Config | None = None) -> None:
+        self._store = store
+        self._members = members
+        self._config = config or Config()
+        self._kept: dict[str, _Kept] = {}
+        self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
+
+    def build(self) -> Picture:
+        """What this process has seen, at once."""
+        stored_tree = tree_object(self._store)
+        tree, tree_mark = self._read_tree(stored_tree)
+        clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
+        around = (tree_mark, _mark(clusters))
+        units: dict[str, Unit] = {}
+        sources: dict[str, Sources] = {}
+        kept: dict[str, _Kept] = {}
+        for stored in self._store.scan(WORK, "resourcebindings"):
+            binding = stored.body
+            if not b.is_gang(binding):
+                continue
+            known = self._kept.get(stored.uid)
+            if known is None or known.revision != stored.revision or known.around != around:
+                known = _Kept(stored.revision, around, base_unit(binding, tree, clusters))
+            kept[stored.uid] = known
+            unit_key = Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
+            queue_unit = self._store.peek(unit_key)
+            unit = now_unit(known.unit, binding, queue_unit.body if queue_unit else None, self._members)
+            if unit is not None:
+                units[unit.id] = unit
+                sources[unit.id] = Sources(stored, queue_unit)
+        self._kept = kept
+        return Picture(Snapshot(tree, units, self._read_members(), self._config), sources, stored_tree)
+
+    def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, object]:
+        queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
+        mark = (stored.revision if stored else 0, max((q.revision for q in queues), default=0))
+        if self._tree[0] != mark:
+            self._tree = (mark, read_tree(stored, [q.body for q in queues]))
+        return self._tree[1], mark
+
+    def _read_members(self) -> dict[str, Member]:
+        going = {s.key.name for s in self._store.scan(CLUSTER, "clusters") if b.deleting(s.body)}
+        members: dict[str, Member] = {}
+        for name in sorted(self._members.names()):
+            model = self._members.model(name)
+            if name in going:
+                model = replace(model or Member(name), ready=False, not_ready_reason="the cluster is being removed")
+            elif model is None:
+                model = Member(name, ready=False, not_ready_reason="its inventory has not been read yet")
+            elif model.ready and not self._members.ready(name):
+                model = replace(model, ready=False, not_ready_reason=model.not_ready_reason or "it does not answer")
+            members[name] = model
+        return members
+
+
+def _mark(clusters: Sequence[Candidate]) -> object:
+    return tuple((c.name, tuple(sorted(c.labels.items())), tuple(sorted(c.fields.items()))) for c in clusters)
+
+
+def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
+    """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
+    trees, so only a restored or hand-made one can be)."""
+    policies = {
+        (q["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME, ""): (q.get("spec") or {}).get(
+            "queuePolicy"
+        )
+        for q in queues
+    }
+    try:
+        return parse_tree(stored.body["spec"], {k: str(v) for k, v in policies.items() if k and v}) if stored else None
+    except BadTree:
+        return None
+
+
+def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:
+    """What a binding alone says of its unit, waiting. Components that do not parse make a unit without any, which
+    decide refuses with a reason."""
+    spec, meta = binding["spec"], binding["metadata"]
+    resource = spec["resource"]
+    labels = meta.get("labels") or {}
+    placement = spec.get("placement") or {}
+    try:
+        components = tuple(from_body(entry) for entry in spec.get("components") or ())
+    except BadQuantity:
+        components = ()
+    failures = b.failures_of(binding)
+    group = resource["apiVersion"].rsplit("/", 1)[0] if "/" in resource["apiVersion"] else ""
+    preemptible = next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true")
+    return Unit(
+        id=meta["uid"],
+        name=b.job_name(binding),
+        components=components,
+        leaf=leaf_for(tree, resource.get("namespace", ""), labels) if b.under_quota(binding) else None,
+        priority=int((spec.get("schedulePriority") or {}).get("priority") or 0),
+        preemptible=preemptible.lower() != "false",
+        created_at=seconds(meta.get("creationTimestamp")) or 0.0,
+        enqueued_at=b.enqueued_at(binding),
+        affinity_groups=affinity_groups(placement, clusters),
+        tolerations=cluster_tolerations(placement),
+        needs_kind=f"{group}/{resource['kind']}",
+        avoid=frozenset(failure.member for failure in failures),
+        preferences=_preferences(placement, clusters),
+        backoff_until=b.backoff_until(failures),
+        attempts=b.attempt(binding),
+    )
+
+
+def _preferences(placement: Mapping[str, object], clusters: Sequence[Candidate]) -> tuple[tuple[str, int], ...]:
+    scheduling = placement.get("replicaScheduling")
+    weights = (scheduling.get("weightPreference") or {}) if isinstance(scheduling, dict) else {}
+    found: dict[str, int] = {}
+    for entry in weights.get("staticWeightList") or ():
+        for cluster in clusters:
+            if affinity_matches(entry.get("targetCluster"), cluster):
+                found[cluster.name] = max(found.get(cluster.name, 0), int(entry.get("weight") or 0))
+    return tuple(sorted(found.items()))
+
+
+def now_unit(base: Unit, binding: Body, queue_unit: Body | None, members: Members) -> Unit | None:
+    """The unit as it stands now; None when it neither waits nor uses anything."""
+    meta = binding["metadata"]
+    generation = f"{meta.get('generation', 0)}/{queue_unit['metadata'].get('generation', 0) if queue_unit else '-'}"
+    placed, tasks = b.clusters_of(binding), b.tasks_of(binding)
+    if not placed and not tasks and not b.deleting(binding):
+        if b.queued(binding) and queue_unit is None:
+            return None  # enqueue has not made it yet: what is not in the queue does not leave it
+        held = queue_unit is not None and (queue_unit.get("spec") or {}).get("active") is False
+        return replace(base, held=held, generation=generation)
+    pods = members.pods_of(base.id)
+    if not b.charged(binding, pods):
+        return None
+    leaving = bool(tasks) or b.deleting(binding)
+    member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
+    copy_there = any(name == member for name, _ in members.copies(base.id))
+    return replace(
+        base,
+        phase=Phase.EVICTING if leaving else Phase.PLACED,
+        member=member,
+        placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime")),
+        visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
+        backoff_until=None,
+        generation=generation,
+    )
+
+
+def visible(components: Sequence[Component], pods: Sequence[PodView], *, gone: bool) -> tuple[tuple[str, int], ...]:
+    """How many replicas of each component need no assumed room: their pods have a node, which the inventory counts,
+    or are finished. `gone`: no more pods will come."""
+    counts: dict[str, int] = {}
+    for pod in pods:
+        if (pod.node and pod.phase != "Failed") or pod.phase == "Succeeded":
+            counts[pod.component.lower()] = counts.get(pod.component.lower(), 0) + 1
+    return tuple(
+        (component.name, component.replicas if gone else min(component.replicas, counts.get(component.name.lower(), 0)))
+        for component in components
+    )
