@@ -156,7 +156,7 @@ def _conflicts(fights: list[tuple[str, str]]) -> StatusError:
     return StatusError(409, "Conflict", message, causes=causes)
 
 
-# -- merging, and taking away ------------------------------------------------------------------------------------------
+# -- merging, and taking away
 
 
 def merge(node: Node | None, live: Any, config: Any) -> Any:

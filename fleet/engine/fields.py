@@ -30,7 +30,7 @@ NOT_OWNED_META = frozenset(
 )  # fmt: skip
 
 
-# -- algebra of sets -----------------------------------------------------------------------------------------------------
+# -- algebra of sets
 
 
 def is_member(node: Fields) -> bool:
@@ -114,7 +114,7 @@ def _step(key: str) -> str:
     return f"[={rest}]"
 
 
-# -- identity of list items ----------------------------------------------------------------------------------------------
+# -- identity of list items
 
 
 def item_key(node: Node, items: Node, item: Any) -> str | None:
@@ -149,7 +149,7 @@ def keyed(node: Node, value: list[Any]) -> dict[str, Any] | None:
     return out
 
 
-# -- what an object holds, and what differs between two ---------------------------------------------------------------------
+# -- what an object holds, and what differs between two
 
 
 def all_fields(node: Node | None, value: Any, *, containers: bool) -> Fields:
@@ -228,7 +228,7 @@ def owned(kind: Kind, body: Body, subresource: str = "", whole: bool = False) ->
     return out
 
 
-# -- managedFields -------------------------------------------------------------------------------------------------------
+# -- managedFields
 
 
 def entry(manager: str, operation: str, api_version: str, subresource: str, fields: Fields, now: float) -> Body:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
 from typing import Any
@@ -13,18 +14,20 @@ from fleet.engine.validate import shown
 ANNOTATIONS_BYTES_MAX = 256 * 1024
 GENERATED_PREFIX_MAX = 58  # of 63, five are the suffix
 
+_OWNER_KEYS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
 _VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
 
 _LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
-    "alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
 _SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
 _QUALIFIED_TEXT = (
@@ -33,20 +36,20 @@ _QUALIFIED_TEXT = (
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
 _VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-    "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
 
 
 def is_label(text: str) -> list[str]:
     """What keeps `text` from being a DNS-1123 label; empty when nothing does."""
-    found = [] if len(text) <= 63 else ["must be no more than 63 bytes"]
+    found = [] if len(text) <= 63 else ["must be no more than 63 characters"]
     return found if _LABEL.match(text) else [*found, _LABEL_TEXT]
 
 
-def is_subdomain(text: str) -> list[str]:
-    found = [] if len(text) <= 253 else ["must be no more than 253 bytes"]
+def is_subdomain(text: str, unit: str = "characters") -> list[str]:
+    found = [] if len(text) <= 253 else [f"must be no more than 253 {unit}"]
     return found if _SUBDOMAIN.match(text) else [*found, _SUBDOMAIN_TEXT]
 
 
@@ -63,14 +66,13 @@ def is_qualified_name(text: str) -> tuple[str, ...]:
     found: list[str] = []
     name = parts[-1]
     if len(parts) > 2:
-        return (
-            f"a qualified name {_QUALIFIED_TEXT[10:]} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-        )
+        must = _QUALIFIED_TEXT.removeprefix("name part ")
+        return (f"a valid label key {must} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
     if len(parts) == 2:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            found.extend(f"prefix part {text}" for text in is_subdomain(parts[0]))
+            found.extend(f"prefix part {text}" for text in is_subdomain(parts[0], "bytes"))
     if not name:
         found.append("name part must be non-empty")
     elif len(name) > 63:
@@ -149,21 +151,54 @@ def _check_owners(owners: list[Any], causes: list[Cause]) -> None:
         if owner.get("controller"):
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                text = f'Only one reference can have Controller set to true. Found "true" in references for {controller} and {this}'
-                causes.append(Cause("metadata.ownerReferences", f"Invalid value: {shown(owners)}: {text}"))
+                listed = json.dumps([{k: o[k] for k in _OWNER_KEYS if k in o} for o in owners], separators=(",", ":"))
+                found = f'Found "true" in references for {controller} and {this}'
+                text = f"Invalid value: {listed}: Only one reference can have Controller set to true. {found}"
+                causes.append(Cause("metadata.ownerReferences", text))
             controller = this
+
+
+def tidy(metadata: Body) -> tuple[str, ...]:
+    """Remove owner references that stand twice, in place; returns the warning that a client gets for them."""
+    owners = metadata.get("ownerReferences")
+    if owners.__class__ is not list or len(owners) < 2:
+        return ()
+    kept: list[Any] = []
+    twice: list[str] = []
+    for owner in owners:
+        if owner in kept:
+            twice.append(str(owner.get("uid")) if owner.__class__ is dict else "")
+        else:
+            kept.append(owner)
+    if not twice:
+        return ()
+    metadata["ownerReferences"] = kept
+    return (
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+        "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        + ", ".join(dict.fromkeys(twice)),
+    )
+
+
+def finalizer_warnings(metadata: Body) -> tuple[str, ...]:
+    """Finalizers without a domain may collide with somebody else's."""
+    return tuple(
+        f"metadata.finalizers: {shown(name)}: prefer a domain-qualified finalizer name to avoid accidental conflicts "
+        "with other finalizer writers"
+        for name in metadata.get("finalizers") or ()
+        if name.__class__ is str and "/" not in name and name not in ("orphan", "foregroundDeletion", "kubernetes")
+    )
 
 
 def carry_over(old: Body, new: Body) -> list[Cause]:
     """Keep in `new` what a writer cannot change, and name what it tried to. Both are metadata; `new` is changed."""
     causes: list[Cause] = []
     new.pop("selfLink", None)
-    for key in ("uid", "creationTimestamp"):
-        if not new.get(key):
-            _copy(old, new, key)
-    for key in ("generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+    if not new.get("uid"):
+        _copy(old, new, "uid")
+    for key in ("creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
         _copy(old, new, key)
-    for key in ("name", "namespace", "uid", "creationTimestamp"):
+    for key in ("name", "namespace", "uid"):
         if (new.get(key) or "") != (old.get(key) or ""):
             causes.append(Cause(f"metadata.{key}", f"Invalid value: {shown(new.get(key) or '')}: field is immutable"))
     if old.get("deletionTimestamp"):

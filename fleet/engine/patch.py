@@ -22,29 +22,31 @@ OPERATIONS_MAX = 10_000
 def json_patch(body: Body, patch: Any) -> Body:
     """A new body. A patch that is not one is a 400; one that does not fit the body is a 422."""
     if not isinstance(patch, list):
-        raise bad_request("error decoding patch: a JSON patch is a list of operations")
+        raise _not_a("[]handlers.jsonPatchOp", patch)
     if len(patch) > OPERATIONS_MAX:
         text = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}"
         raise StatusError(413, "RequestEntityTooLarge", text)
     try:
-        parsed = jsonpatch.JsonPatch(patch)
-    except (jsonpatch.InvalidJsonPatch, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-    try:
-        result = parsed.apply(copy.deepcopy(body))
-    except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError) as error:
-        raise StatusError(
-            422, "Invalid", f"the server rejected our request due to an error in our request: {error}"
-        ) from error
+        result = jsonpatch.JsonPatch(patch).apply(copy.deepcopy(body))
+    except (
+        jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError,
+    ) as error:  # fmt: skip
+        raise StatusError(422, "Invalid", "the server rejected our request due to an error in our request") from error
     if not isinstance(result, dict):
         raise bad_request("the patch leaves no object")
     return result
 
 
+def _not_a(wanted: str, patch: Any) -> StatusError:
+    names = {list: "array", dict: "object", str: "string", bool: "bool", type(None): "null"}
+    got = names.get(type(patch), "number")
+    return bad_request(f"error decoding patch: json: cannot unmarshal {got} into Go value of type {wanted}")
+
+
 def merge_patch(body: Body, patch: Any) -> Body:
     """A new body that shares the parts of `body` that the patch does not touch."""
     if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: a merge patch of an object is an object")
+        raise _not_a("map[string]interface {}", patch)
     merged = merge(body, patch)
     assert isinstance(merged, dict)
     return merged

@@ -6,6 +6,7 @@ the schema reports, and it checks nothing.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,9 +45,16 @@ def compile_rule(raw: dict[str, Any]) -> Rule:
         error = str(problem)
         program = None
     return Rule(
-        text, raw.get("message") or "", expression, raw.get("reason") or "FieldValueInvalid", raw.get("fieldPath") or "",
-        transition, bool(raw.get("optionalOldSelf")), program, error,
-    )  # fmt: skip
+        text=text,
+        message=raw.get("message") or "",
+        message_expression=expression,
+        reason=raw.get("reason") or "FieldValueInvalid",
+        field_path=raw.get("fieldPath") or "",
+        transition=transition,
+        optional_old=bool(raw.get("optionalOldSelf")),
+        program=program,
+        error=error,
+    )
 
 
 def evaluate(rule: Rule, value: Any, old: Any, has_old: bool, type_name: str, path: str) -> Cause | None:
@@ -62,10 +70,8 @@ def evaluate(rule: Rule, value: Any, old: Any, has_old: bool, type_name: str, pa
     try:
         held = rule.program.execute(variables)
     except Exception as problem:  # a rule that fails to evaluate refuses, as it does in a kube-apiserver
-        return Cause(
-            path or "<nil>",
-            f'Invalid value: "{type_name}": {_one_line(problem)} evaluating rule: {rule.message or rule.text}',
-        )
+        text = f"{_said(problem)} evaluating rule: {rule.message or rule.text}"
+        return Cause(path or "<nil>", f'Invalid value: "{type_name}": {text}')
     if held is True:
         return None
     message = rule.message or f"failed rule: {rule.text}"
@@ -77,20 +83,22 @@ def evaluate(rule: Rule, value: Any, old: Any, has_old: bool, type_name: str, pa
         except Exception:  # the fixed message stands in for one that cannot be computed
             pass
     where = f"{path}{rule.field_path}".lstrip(".") if rule.field_path else path
-    return Cause(where or "<nil>", _worded(rule.reason, type_name, message), rule.reason)
+    return Cause(where or "<nil>", _worded(rule.reason, value, message), rule.reason)
 
 
-def _worded(reason: str, type_name: str, message: str) -> str:
+def _worded(reason: str, value: Any, message: str) -> str:
     match reason:
         case "FieldValueRequired":
             return f"Required value: {message}"
         case "FieldValueForbidden":
             return f"Forbidden: {message}"
-        case "FieldValueDuplicate":
-            return f'Duplicate value: "{type_name}"'
-        case _:
-            return f'Invalid value: "{type_name}": {message}'
+    word = "Duplicate value" if reason == "FieldValueDuplicate" else "Invalid value"
+    if isinstance(value, dict | list):
+        return f"{word}: {message}"
+    return f"{word}: {json.dumps(value, ensure_ascii=False)}: {message}"
 
 
-def _one_line(problem: Exception) -> str:
+def _said(problem: Exception) -> str:
+    if isinstance(problem, KeyError):
+        return f"no such key: {problem.args[0]}"
     return " ".join(str(problem).split())

@@ -89,7 +89,7 @@ META_SCHEMA: Schema = {
 
 
 def _pattern(text: str | None) -> re.Pattern[str] | None:
-    """Go's RE2 patterns that Python spells the same are taken as they are; one that Python cannot read checks nothing."""
+    """Go's RE2 patterns are taken as Python's, which spells them alike; one that Python cannot read checks nothing."""
     if text is None:
         return None
     try:
@@ -175,6 +175,8 @@ class Node:
         self.has_default = "default" in raw
         self.own_defaults: tuple[str, ...] = tuple(k for k, s in self._raw_props.items() if "default" in s)
         self.required: tuple[str, ...] = tuple(get("required") or ())
+        if get("x-kubernetes-embedded-resource"):
+            self.required = tuple(dict.fromkeys((*self.required, "apiVersion", "kind")))
         enum = get("enum")
         self.enum: list[Any] | None = list(enum) if enum else None
         self.pattern_text: str | None = get("pattern")

@@ -96,14 +96,17 @@ class _Parser:
 
     def parse(self) -> list[Requirement]:
         out: list[Requirement] = []
+        first = self._peek()
+        if first in _SYMBOLS and first != "!":
+            raise bad_request(f"found '{first}', expected: !, identifier, or 'end of string'")
         while self._peek():
             out.append(self._requirement())
             token = self._next()
             if token == ",":
                 if not self._peek() or (self._peek() in _SYMBOLS and self._peek() != "!"):
-                    raise _unparsed(f"found '{self._peek()}', expected: identifier after ','")
+                    raise bad_request(f"found '{self._peek()}', expected: identifier after ','")
             elif token:
-                raise _unparsed(f"found '{token}', expected: ',' or 'end of string'")
+                raise bad_request(f"found '{token}', expected: ',' or 'end of string'")
         return out
 
     def _peek(self) -> str:
@@ -123,7 +126,7 @@ class _Parser:
             raise _unparsed(f"found '{key}', expected: identifier")
         problems = is_qualified_name(key)
         if problems:
-            raise _unparsed(f"key: Invalid value: {shown(key)}: {'; '.join(problems)}")
+            raise _unparsed(f"<nil>: Invalid value: {shown(key)}: {'; '.join(problems)}")
         if absent:
             return Requirement(key, "!")
         if self._peek() in ("", ","):
@@ -145,7 +148,7 @@ class _Parser:
                 value = self._next()
                 if not re.fullmatch(r"-?\d+", value):
                     text = "for 'Gt', 'Lt' operators, the value must be an integer"
-                    raise _unparsed(f"values[0][{key}]: Invalid value: {shown(value)}: {text}")
+                    raise _unparsed(f"values[0]: Invalid value: {shown(value)}: {text}")
                 return Requirement(key, "gt" if operator in (">", "gt") else "lt", frozenset({value}))
         raise _unparsed(f"found '{operator}', expected: {_OPERATORS}")
 
@@ -166,7 +169,7 @@ class _Parser:
                     values.add("")
                 expected_value = True
             elif not token or token in _SYMBOLS or not expected_value:
-                raise _unparsed(f"found '{token}', expected: ',', ')' or identifier")
+                raise _unparsed(f"found '{token}', expected: ',' or ')'")
             else:
                 self._check_value(key, token)
                 values.add(token)
@@ -183,7 +186,7 @@ def _unparsed(text: str) -> StatusError:
     return bad_request(f"unable to parse requirement: {text}")
 
 
-# -- fields --------------------------------------------------------------------------------------------------------------
+# -- fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,8 @@ def split_fields(text: str) -> tuple[FieldTerm, ...]:
         if found is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         path, operator, value = found.groups()
+        if re.search(r"(?<!\\)=", value):
+            raise bad_request("invalid field selector: unescaped character in value: 61")
         terms.append(FieldTerm(path, re.sub(r"\\([\\,=])", r"\1", value), operator == "!="))
     return tuple(terms)
 
@@ -214,9 +219,7 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
     known = {"metadata.name", *(("metadata.namespace",) if kind.namespaced else ()), *kind.selectable}
     for term in terms:
         if term.path not in known:
-            if kind.builtin and kind.selectable:
-                raise bad_request(f'field label "{term.path}" not supported for {kind.kind}')
-            if kind.builtin:
+            if kind.builtin and not kind.selectable:
                 raise bad_request(
                     f'"{term.path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
                 )

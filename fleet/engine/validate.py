@@ -1,32 +1,42 @@
 """Validation against the schema, with every refusal worded as a kube-apiserver words it.
 
 Users and their tools match on these texts, so the wording is a contract; the tables in tests/engine hold it. Rules in
-CEL run only on objects that the schema accepts, since they may assume its types.
+CEL run only where the types are those of the schema, since they may assume them.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Any
 
+from fleet.engine.kind import Kind
 from fleet.engine.rules import evaluate
 from fleet.engine.schema import Node
 from fleet.engine.status import Cause
 
-RULES_NOT_CHECKED = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
+RULES_NOT_CHECKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+# After one of these a rule could meet types that it does not expect.
+_BLOCKING = frozenset(
+    {"FieldValueRequired", "FieldValueTypeInvalid", "FieldValueNotSupported", "FieldValueTooLong", "FieldValueTooMany"}
+)
 _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
 _DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
 
 
-def validate(node: Node, value: Any, old: Any = None) -> list[Cause]:
-    """Everything that is wrong with an object. `old` is its stored state, for rules about transitions."""
-    causes: list[Cause] = []
+def validate(node: Node, value: Any, old: Any = None, found: Iterable[Cause] = ()) -> list[Cause]:
+    """Everything that is wrong with an object, after what was `found` of its metadata. `old` is its stored state, for
+    rules about transitions."""
+    causes: list[Cause] = list(found)
     _check(node, value, "", causes)
     _lists(node, value, "", causes)
-    if causes:
+    if any(cause.reason in _BLOCKING for cause in causes):
         if _speaks(node, value):
-            causes.append(Cause("<nil>", f'Invalid value: "": {RULES_NOT_CHECKED}'))
+            causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
         return causes
     _rules(node, value, old, old is not None, "", causes)
     return causes
@@ -57,6 +67,25 @@ def _type_name(value: Any) -> str:
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object"
+
+
+def undecodable(kind: Kind, cause: Cause) -> str:
+    """A wrong type as Go's JSON decoder puts it, for what a kube-apiserver decodes before it validates. The names of
+    Go's nested structs are not known here; that of the kind stands in for them."""
+    path = re.sub(r"\[\d+\]", "", cause.field)
+    words = cause.message.split('"')
+    if cause.message.endswith("date-time: " + words[-2].join('""')):
+        value = words[-2]
+        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+    got = {"integer": "number", "boolean": "bool"}.get(words[1], words[1])
+    wanted = cause.message.split("must be of type ")[1].split(":")[0]
+    if wanted == "object" and path in ("metadata.labels", "metadata.annotations", f"{kind.kind}.data", "data"):
+        wanted = "map[string]string"
+    wanted = {"boolean": "bool", "array": "[]string", "integer": "int32", "number": "float64"}.get(wanted, wanted)
+    if path.startswith("metadata."):
+        wanted = "int64" if wanted == "int32" else wanted
+        return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {wanted}"
+    return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
 
 
 def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
@@ -112,7 +141,7 @@ def _check_object(node: Node, value: dict[str, Any], path: str, causes: list[Cau
     if node.max_properties is not None and len(value) > node.max_properties:
         causes.append(_too_many(path, len(value), node.max_properties))
     if node.min_properties is not None and len(value) < node.min_properties:
-        causes.append(_invalid(path, value, f"should have at least {node.min_properties} properties"))
+        causes.append(_invalid(path, len(value), f"should have at least {node.min_properties} properties"))
     if node.open:
         return
     prefix = path + "." if path else ""
@@ -127,7 +156,7 @@ def _check_array(node: Node, value: list[Any], path: str, causes: list[Cause]) -
     if node.max_items is not None and len(value) > node.max_items:
         causes.append(_too_many(path, len(value), node.max_items))
     if node.min_items is not None and len(value) < node.min_items:
-        causes.append(_invalid(path, value, f"should have at least {node.min_items} items"))
+        causes.append(_invalid(path, len(value), f"should have at least {node.min_items} items"))
     if node.unique and any(item in value[:index] for index, item in enumerate(value)):
         causes.append(_invalid(path, value, "shouldn't contain duplicates"))
     items = node.items
@@ -139,9 +168,9 @@ def _check_array(node: Node, value: list[Any], path: str, causes: list[Cause]) -
 def _check_string(node: Node, value: str, path: str, causes: list[Cause]) -> None:
     if node.max_length is not None and len(value) > node.max_length:
         causes.append(Cause(path, f"Too long: may not be more than {node.max_length} bytes", "FieldValueTooLong"))
-    if node.min_length is not None and len(value) < node.min_length:
+    elif node.min_length is not None and len(value) < node.min_length:
         causes.append(_invalid(path, value, f"should be at least {node.min_length} chars long"))
-    if node.pattern is not None and node.pattern.search(value) is None:
+    elif node.pattern is not None and node.pattern.search(value) is None:
         causes.append(_invalid(path, value, f"should match '{node.pattern_text}'"))
     wrong = (node.format == "date-time" and not _DATE_TIME.match(value)) or (
         node.format == "date" and not _DATE.match(value)
@@ -163,7 +192,12 @@ def _check_number(node: Node, value: float, path: str, causes: list[Cause]) -> N
     if node.type == "integer":
         low, high = (-(2**31), 2**31 - 1) if node.format == "int32" else (-(2**63), 2**63 - 1)
         if not low <= value <= high:
-            causes.append(_invalid(path, value, f"must be of type {node.format or 'int64'}: {shown(str(value))}"))
+            causes.append(_wrong_format(path, node.format))
+
+
+def _wrong_format(path: str, name: str) -> Cause:
+    said = f"with format {name}" if name else "(default format)"
+    return Cause("<nil>", f'Invalid value: "": Checked value must be of type integer {said} in {path}')
 
 
 def _check_combined(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
@@ -191,7 +225,12 @@ def _check_combined(node: Node, value: Any, path: str, causes: list[Cause]) -> N
             if valid == 0:
                 causes.extend(_nearest(tried))
     if node.negated is not None and not fits(node.negated):
-        causes.append(Cause(path, f'Invalid value: {shown("")}: "{path}" must not validate the schema (not)'))
+        causes.append(_nowhere(f'"{path}" must not validate the schema (not)'))
+
+
+def _nowhere(text: str) -> Cause:
+    """A cause whose field is named in its text only, as a kube-apiserver gives it."""
+    return Cause("<nil>", f'Invalid value: "": {text}')
 
 
 def _nearest(tried: list[list[Cause]]) -> list[Cause]:

@@ -8,6 +8,7 @@ A write that changes nothing returns the old body itself, so that the caller can
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from fleet.engine.prune import prune
 from fleet.engine.schema import compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
 from fleet.engine.times import rfc3339
-from fleet.engine.validate import validate
+from fleet.engine.validate import shown, undecodable, validate
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -54,7 +55,11 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
         )
     body["apiVersion"] = kind.api_version
     if body.setdefault("kind", kind.kind) != kind.kind:
-        raise bad_request(f"the kind in the data ({body['kind']}) does not match the expected kind ({kind.kind})")
+        said = body["kind"]
+        name = (body.get("metadata") or {}).get("name") or ""
+        raise invalid(
+            kind.group, str(said), name, [Cause("kind", f"Invalid value: {shown(said)}: must be {kind.kind}")]
+        )
     metadata = body.get("metadata")
     if metadata is None:
         metadata = body["metadata"] = {}
@@ -71,10 +76,12 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
         metadata.pop("namespace")
 
 
-def decode(kind: Kind, body: Body, field_validation: str) -> tuple[str, ...]:
-    """Prune and default `body` in place. Returns warnings; Strict raises 400 for unknown fields."""
+def decode(kind: Kind, body: Body, field_validation: str, *, patched: bool = False) -> tuple[str, ...]:
+    """Prune and default `body` in place. Returns warnings; Strict raises 400 for unknown fields (422 for those that a
+    patch brought, as a kube-apiserver does)."""
     root = compiled(kind)
     unknown: list[str] = []
+    before = json.dumps(body, separators=(",", ":"), sort_keys=True) if patched and field_validation == "Strict" else ""
     prune(root, body, "", unknown)
     default(root, body)
     if not unknown or field_validation == "Ignore":
@@ -82,14 +89,24 @@ def decode(kind: Kind, body: Body, field_validation: str) -> tuple[str, ...]:
     texts = tuple(f'unknown field "{path}"' for path in unknown)
     if field_validation == "Warn":
         return texts
-    raise bad_request(
-        f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: strict decoding error: {", ".join(texts)}'
-    )
+    text = f"strict decoding error: {', '.join(texts)}"
+    if patched:
+        raise invalid("", "", "", [Cause("patch", f"Invalid value: {shown(before)}: {text}")])
+    raise bad_request(f"{_cannot(kind)}: {text}")
+
+
+def _cannot(kind: Kind) -> str:
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
 
 
 def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
-    if causes:
-        raise invalid(kind.group, kind.kind, (body.get("metadata") or {}).get("name") or "", causes)
+    if not causes:
+        return
+    for cause in causes:
+        # What a kube-apiserver decodes into Go types fails there, before validation: metadata, and built-in kinds.
+        if cause.reason == "FieldValueTypeInvalid" and (kind.builtin or cause.field.startswith("metadata.")):
+            raise bad_request(f"{_cannot(kind)}: {undecodable(kind, cause)}")
+    raise invalid(kind.group, kind.kind, (body.get("metadata") or {}).get("name") or "", causes)
 
 
 def _counts(kind: Kind) -> bool:
@@ -110,8 +127,8 @@ def prepare_create(
     with_status: bool = False,
     managed: list[Any] | None = None,
 ) -> Prepared:
-    """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a status
-    is dropped where the kind has the subresource."""
+    """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a
+    status is dropped where the kind has the subresource. `managed` is the managedFields of an apply."""
     identify(kind, namespace, body)
     if kind.status and not with_status:
         body.pop("status", None)
@@ -132,8 +149,10 @@ def prepare_create(
         metadata["generation"] = 1
     if kind.group == "" and kind.resource == "namespaces":
         _new_namespace(body)
-    causes = validate(compiled(kind), body)
-    _refuse(kind, body, [*meta.check(kind, metadata), *causes])
+    warnings += meta.tidy(metadata)
+    _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)))
+    if not kind.builtin:
+        warnings += meta.finalizer_warnings(metadata)
     if managed is None:
         root = compiled(kind)
         managed = fields.record_update(root, kind, None, body, claimed or [], author.manager, author.subresource, now)
@@ -162,12 +181,14 @@ def prepare_update(
     now: float,
     field_validation: str = "Strict",
     whole: bool = False,
+    patched: bool = False,
     managed: list[Any] | None = None,
 ) -> Prepared:
     """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
 
     The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
-    at once. `managed` is the finished managedFields of an apply; otherwise they are kept here.
+    at once. `patched`: `new` is the outcome of a patch. `managed` is the finished managedFields of an apply; otherwise
+    they are kept here.
     """
     before = old["metadata"]
     namespace = before.get("namespace") or ""
@@ -178,13 +199,14 @@ def prepare_update(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({before['name']})"
         )
     wanted_uid = metadata.get("uid")
-    if wanted_uid and wanted_uid != before["uid"]:
+    if wanted_uid and wanted_uid != before["uid"] and not patched:
         why = f"Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {before['uid']}"
         raise conflict(kind.group, kind.resource, before["name"], why)
     wanted = metadata.get("resourceVersion")
     if wanted and wanted != "0" and wanted != before.get("resourceVersion"):
         raise conflict(kind.group, kind.resource, before["name"])
-    warnings = decode(kind, new, field_validation)
+    warnings = decode(kind, new, field_validation, patched=patched)
+    warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)
     metadata = new["metadata"]
@@ -199,8 +221,7 @@ def prepare_update(
         _refuse(kind, new, causes)
         return Prepared(old, warnings)
     causes += meta.check(kind, metadata)
-    causes += validate(compiled(kind), new, old)
-    _refuse(kind, new, causes)
+    _refuse(kind, new, validate(compiled(kind), new, old, causes))
     if _counts(kind) and not same and _content_changed(kind, old, new):
         metadata["generation"] = (before.get("generation") or 0) + 1
     if managed is None:
@@ -256,7 +277,7 @@ def _content_changed(kind: Kind, old: Body, new: Body) -> bool:
     return any(old.get(k) != new.get(k) for k in (old.keys() | new.keys()) - aside)
 
 
-# -- deletion ----------------------------------------------------------------------------------------------------------
+# -- deletion
 
 
 def is_finished(kind: Kind, body: Body) -> bool:
@@ -309,14 +330,23 @@ def prepare_delete(
 
 
 def _check_preconditions(kind: Kind, metadata: Body, wanted: Body) -> None:
-    for key, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+    for key, label, guess in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
+    ):
         if wanted.get(key) and wanted[key] != metadata.get(key):
-            why = f"Precondition failed: {label} in precondition: {wanted[key]}, {label} in object meta: {metadata.get(key)}"
-            raise conflict(kind.group, kind.resource, metadata["name"], why)
+            text = f"the {label} in the precondition ({wanted[key]}) does not match the {label} in record "
+            raise conflict(
+                kind.group, kind.kind, metadata["name"],
+                f"{text}({metadata.get(key)}). The object might have been {guess}",
+            )  # fmt: skip
 
 
 def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:
     policy = options.get("propagationPolicy")
+    if policy is not None and options.get("orphanDependents") is not None:
+        text = f"Invalid value: {shown(policy)}: orphanDependents and deletionPropagation cannot be both set"
+        raise invalid("meta.k8s.io", "DeleteOptions", "", [Cause("propagationPolicy", text)])
     if policy is None and options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
     if policy is None:

@@ -187,7 +187,7 @@ class Objects:
         change = self._patcher(kind, patch_type)
 
         def make(old: Body) -> Prepared:
-            return self._prepare_update(kind, old, _private(change(old, patch)), options, subresource)
+            return self._prepare_update(kind, old, _private(change(old, patch)), options, subresource, patched=True)
 
         return await self._rewrite(kind, namespace, name, make, options, subresource)
 
@@ -350,10 +350,12 @@ class Objects:
             suffix=self.ids.suffix(), field_validation=options.field_validation, with_status=with_status,
         )  # fmt: skip
 
-    def _prepare_update(self, kind: Kind, old: Body, new: Body, options: Options, subresource: str) -> Prepared:
+    def _prepare_update(
+        self, kind: Kind, old: Body, new: Body, options: Options, subresource: str, *, patched: bool = False
+    ) -> Prepared:
         return prepare_update(
             kind, old, new, Author(options.manager, subresource), now=self.clock.now(),
-            field_validation=options.field_validation,
+            field_validation=options.field_validation, patched=patched,
         )  # fmt: skip
 
     async def _rewrite(

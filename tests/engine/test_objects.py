@@ -189,8 +189,8 @@ async def test_a_deletion_meant_for_another_object_of_the_name_is_a_conflict(obj
     await objects.create(WIDGET, "default", widget(), OPTIONS)
     error = await refused(objects.delete(WIDGET, "default", "a", OPTIONS, {"preconditions": {"uid": "other"}}))
     assert error.message == (
-        'Operation cannot be fulfilled on widgets.example.com "a": Precondition failed: UID in precondition: other, '
-        "UID in object meta: 00000000-0000-4000-8000-000000000002"
+        'Operation cannot be fulfilled on Widget.example.com "a": the UID in the precondition (other) does not match the '
+        "UID in record (00000000-0000-4000-8000-000000000002). The object might have been deleted and then recreated"
     )
 
 
