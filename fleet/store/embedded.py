@@ -230,6 +230,8 @@ class EmbeddedPostgres:
                 return  # another process goes on using it
             else:
                 self._stop_server()
+                if self.socket != self.directory:
+                    shutil.rmtree(self.socket, ignore_errors=True)
             finally:
                 os.close(self._users)
                 self._users = None
