@@ -15,6 +15,7 @@ from fleet.cli import (
     clusters,
     controllers,
     decide,
+    delete,
     demo,
     explain,
     jobs,
@@ -46,6 +47,7 @@ app.command("unjoin")(unjoin.unjoin)
 app.command("clusters")(clusters.clusters)
 app.command("queues")(queues.queues)
 app.command("submit")(submit.submit)
+app.command("delete")(delete.delete)
 app.command("jobs")(jobs.jobs)
 app.command("explain")(explain.explain)
 app.command("decide")(decide.decide)

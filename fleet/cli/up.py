@@ -22,6 +22,7 @@ import typer
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
 from fleet.cli.options import DatabaseOption, DataDirOption
+from fleet.cli.parent import follow_parent
 
 if TYPE_CHECKING:
     from fleet.cli.supervise import Child, Supervisor
@@ -55,6 +56,7 @@ def up(
 
     Database, API, controllers and, when asked, simulated members; everything is kept in the data directory.
     """
+    follow_parent()  # the demo must not leave a hub behind when it is killed
     host, port = parse_listen(listen)
     plan = Plan(locate(data_dir), host, port, members, database_url or None)
     create_root(plan.data)

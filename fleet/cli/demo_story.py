@@ -1,0 +1,204 @@
+"""What the demo tells, and the two ways in which somebody may type it: with kubectl, or with `fleet` alone."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from fleet.cli.demo import EXAMPLES, ROOT
+from fleet.cli.failure import Failure
+from fleet.cli.hub import connect
+
+FIRST, SECOND = "pytorch-test", "pytorch-second"
+STEP_LIMIT_S = 120.0
+POLL_S = 0.2
+
+
+class User(Protocol):
+    """Somebody at a terminal: each method types a command or two, and shows what they print."""
+
+    def apply(self, manifest: str) -> None: ...
+    def queues(self) -> None: ...
+    def wait_until(self, job: str, condition: str) -> None: ...
+    def jobs(self) -> None: ...
+    def events(self, job: str) -> None: ...
+    def in_members(self, kind: str) -> None: ...
+    def why(self, job: str) -> None: ...
+    def remove_jobs(self) -> None: ...
+
+
+def tell(user: User) -> None:
+    """The walk-through and what comes next, step by step."""
+    title("One queue, at most one running job in it (max-jobs: 1)")
+    user.apply("quota-tree.yaml")
+    user.queues()
+    title("PyTorchJobs are gangs: placed whole in one member, and queued first")
+    user.apply("policy-gang-queue.yaml")
+    title("A job with one master and two workers, a GPU each")
+    user.apply("pytorchjob.yaml")
+    user.wait_until(FIRST, "Running")
+    user.jobs()
+    user.events(FIRST)
+    title("The same, looked at in the members")
+    user.in_members("pytorchjob")
+    user.in_members("pod")
+    title("A second job has to wait, and says why")
+    user.apply("pytorchjob-second.yaml")
+    user.why(SECOND)
+    user.jobs()
+    title("When the first has ended, the second starts by itself")
+    user.wait_until(FIRST, "Succeeded")
+    user.wait_until(SECOND, "Running")
+    user.jobs()
+    user.in_members("pytorchjob")
+    title("Deleted on the hub, gone from the members")
+    user.remove_jobs()
+    user.in_members("pod")
+
+
+def title(text: str) -> None:
+    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
+    print(f"\n{bold}── {text} ──{plain}", flush=True)
+
+
+class _Terminal:
+    """Runs commands in the checkout, shows them and their output, and stops the demo at the first that fails."""
+
+    def __init__(self, folder: Path) -> None:
+        self._hub = connect(folder / "kubeconfig")
+        self._environment = {
+            **os.environ, "KUBECONFIG": str(folder / "kubeconfig"), "FLEET_DATA_DIR": str(folder),
+            "FLEET_KUBECONFIG": "", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        }  # fmt: skip
+
+    def _type(self, *words: str, program: str | None = None, shown: str = "", only: Callable[[str], str] = str) -> None:
+        """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would."""
+        print(f"$ {shown or shlex.join(words)}", flush=True)
+        done = subprocess.run(
+            [program or words[0], *words[1:]], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=STEP_LIMIT_S, check=False,
+        )  # fmt: skip
+        print(only(done.stdout).rstrip("\n") + "\n", flush=True)
+        if done.returncode != 0:
+            raise Failure(f"{shlex.join(words)} failed with exit status {done.returncode}")
+
+    def _until(self, what: str, probe: Callable[[], bool]) -> None:
+        """Wait without a word; the demo fails at the limit."""
+        deadline = time.monotonic() + STEP_LIMIT_S
+        while not probe():
+            if time.monotonic() > deadline:
+                raise Failure(f"not within {STEP_LIMIT_S:.0f} s: {what}")
+            time.sleep(POLL_S)
+
+    def _await_reason(self, job: str) -> None:
+        def waits() -> bool:
+            unit = self._hub.find(
+                f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{job}-pytorchjob-rb-qu"
+            )
+            return bool(unit and (unit.get("status") or {}).get("message"))
+
+        self._until(f"{job} says why it waits", waits)
+
+    def _await_queues(self) -> None:
+        path = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/kube-queue/queues"
+        self._until("one Queue for each node of the tree", lambda: len(self._hub.list(path)) >= 2)
+
+    def _await_condition(self, job: str, condition: str) -> None:
+        def holds() -> bool:
+            found = self._hub.find(f"/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/{job}")
+            conditions = ((found or {}).get("status") or {}).get("conditions") or []
+            return any(c.get("type") == condition and c.get("status") == "True" for c in conditions)
+
+        self._until(f"{job} is {condition}", holds)
+
+    def _await_no_pods(self) -> None:
+        bindings = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings"
+        self._until("the jobs have left the members", lambda: not self._hub.list(bindings))
+
+
+class KubectlUser(_Terminal):
+    """Types kubectl commands."""
+
+    def __init__(self, folder: Path, kubectl: str) -> None:
+        super().__init__(folder)
+        self._program = kubectl
+
+    def _kubectl(self, *words: str, shown: str = "", only: Callable[[str], str] = str) -> None:
+        self._type("kubectl", *words, program=self._program, shown=shown, only=only)
+
+    def apply(self, manifest: str) -> None:
+        self._kubectl("apply", "-f", str(EXAMPLES / manifest))
+
+    def queues(self) -> None:
+        self._await_queues()
+        self._kubectl("get", "queue", "-n", "kube-queue")
+
+    def wait_until(self, job: str, condition: str) -> None:
+        self._kubectl("wait", f"pytorchjob/{job}", f"--for=condition={condition}", f"--timeout={STEP_LIMIT_S:.0f}s")
+
+    def jobs(self) -> None:
+        self._kubectl("get", "pytorchjob")
+
+    def events(self, job: str) -> None:
+        shown = f"kubectl describe pytorchjob {job} | sed -n '/^Events:/,$p'"
+        self._kubectl("describe", "pytorchjob", job, shown=shown, only=_events)
+
+    def in_members(self, kind: str) -> None:
+        self._kubectl("amc", "get", kind, "-M")
+
+    def why(self, job: str) -> None:
+        self._await_reason(job)
+        self._kubectl("get", "queueunit", f"{job}-pytorchjob-rb-qu", "-o", "jsonpath={.status.message}")
+        self.events(job)
+
+    def remove_jobs(self) -> None:
+        self._kubectl("delete", "pytorchjob", "--all")
+        self._await_no_pods()
+
+
+class FleetUser(_Terminal):
+    """Types `fleet` commands, and the plugin by its own name."""
+
+    def _fleet(self, *words: str) -> None:
+        self._type("fleet", *words, program=str(Path(sys.executable).parent / "fleet"))
+
+    def apply(self, manifest: str) -> None:
+        self._fleet("submit", str(EXAMPLES / manifest))
+
+    def queues(self) -> None:
+        self._await_queues()
+        self._fleet("queues")
+
+    def wait_until(self, job: str, condition: str) -> None:
+        print(f"(until {job} is {condition})\n", flush=True)
+        self._await_condition(job, condition)
+
+    def jobs(self) -> None:
+        self._fleet("jobs")
+
+    def events(self, job: str) -> None:
+        self._fleet("explain", job)
+
+    def in_members(self, kind: str) -> None:
+        self._type("kubectl-amc", "get", kind, "-M", program=str(Path(sys.executable).parent / "kubectl-amc"))
+
+    def why(self, job: str) -> None:
+        self._await_reason(job)
+        self._fleet("explain", job)
+
+    def remove_jobs(self) -> None:
+        for job in (FIRST, SECOND):
+            self._fleet("delete", f"pytorchjob/{job}")
+        self._await_no_pods()
+
+
+def _events(description: str) -> str:
+    """What `sed -n '/^Events:/,$p'` leaves of `kubectl describe`."""
+    _, found, events = description.partition("\nEvents:")
+    return f"Events:{events}" if found else description
