@@ -1,0 +1,39 @@
+"""What is refused beyond the schema, one file a subject: `rules()` is what `Objects` asks."""
+
+from __future__ import annotations
+
+from fleet.admission import core, crds, fleet_objects, policies, quotatree
+from fleet.admission.jobs import batch_job, kubeflow_job
+from fleet.admission.rule import Rule
+from fleet.kinds.job import JOB
+from fleet.kinds.mpijob import MPIJOB
+from fleet.kinds.pytorchjob import PYTORCHJOB
+from fleet.kinds.tfjob import TFJOB
+from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUOTA, WORK
+
+_RBAC = "rbac.authorization.k8s.io"
+
+
+def rules() -> dict[tuple[str, str], Rule]:
+    """(group, resource) -> its rule."""
+    return {
+        ("", "namespaces"): core.NAMESPACE,
+        ("", "configmaps"): core.CONFIG_MAP,
+        ("", "secrets"): core.SECRET,
+        ("scheduling.k8s.io", "priorityclasses"): core.PRIORITY_CLASS,
+        (_RBAC, "rolebindings"): core.ROLE_BINDING,
+        (_RBAC, "clusterrolebindings"): core.ROLE_BINDING,
+        ("apiextensions.k8s.io", "customresourcedefinitions"): crds.RULE,
+        (QUOTA, "elasticquotatrees"): quotatree.RULE,
+        (QUEUE, "queueunits"): fleet_objects.QUEUE_UNIT,
+        (POLICY, "propagationpolicies"): policies.PROPAGATION,
+        (POLICY, "clusterpropagationpolicies"): policies.PROPAGATION,
+        (POLICY, "overridepolicies"): policies.OVERRIDE,
+        (POLICY, "clusteroverridepolicies"): policies.OVERRIDE,
+        (WORK, "resourcebindings"): fleet_objects.RESOURCE_BINDING,
+        (CLUSTER, "clusters"): fleet_objects.CLUSTER,
+        (KUBEFLOW, "pytorchjobs"): kubeflow_job(PYTORCHJOB, "pytorchReplicaSpecs"),
+        (KUBEFLOW, "tfjobs"): kubeflow_job(TFJOB, "tfReplicaSpecs"),
+        (KUBEFLOW, "mpijobs"): kubeflow_job(MPIJOB, "mpiReplicaSpecs"),
+        ("batch", "jobs"): batch_job(JOB),
+    }

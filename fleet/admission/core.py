@@ -1,0 +1,96 @@
+"""Built-in kinds: namespaces that stay, data that is frozen, priorities that do not change under running work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from fleet.admission.rule import Checks, duplicate, immutable, invalid, of_new
+from fleet.engine.status import Cause, StatusError
+from fleet.ports import Body
+from fleet.store.objects import Objects, Review
+from fleet.wellknown import SYSTEM_NAMESPACES
+
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_DATA_MAX = 1 << 20
+_PRIORITY_MAX = 1_000_000_000
+_KEPT = ("default", *SYSTEM_NAMESPACES)
+
+
+def _namespace(review: Review) -> Sequence[Cause]:
+    if review.operation == "DELETE" and review.name in _KEPT:
+        message = f'namespaces "{review.name}" is forbidden: this namespace may not be deleted'
+        raise StatusError(403, "Forbidden", message, kind="namespaces", name=review.name)
+    return ()
+
+
+def _data(body: Body) -> Sequence[Cause]:
+    """Keys and size of a ConfigMap's or a Secret's data."""
+    data, binary = body.get("data") or {}, body.get("binaryData") or {}
+    causes = []
+    for field, entries in (("data", data), ("binaryData", binary)):
+        causes += [
+            invalid(f"{field}[{key}]", key, "a valid key consists of alphanumeric characters, '-', '_' or '.'")
+            for key in entries
+            if not _DATA_KEY.fullmatch(key)
+        ]
+    causes += [duplicate(f"binaryData[{key}]", key) for key in binary if key in data]
+    size = sum(len(value) for entries in (data, binary) for value in entries.values() if isinstance(value, str))
+    if size > _DATA_MAX * 4 // 3:
+        causes.append(Cause("data", f"Too long: may not be more than {_DATA_MAX} bytes", "FieldValueTooLong"))
+    return causes
+
+
+def _frozen(review: Review) -> Sequence[Cause]:
+    """`immutable: true` cannot be taken back, and its data cannot change."""
+    if review.new is None or review.old is None or not review.old.get("immutable"):
+        return ()
+    fields = ("data", "binaryData", "immutable")
+    return [
+        Cause(field, "Forbidden: field is immutable when `immutable` is set", "FieldValueForbidden")
+        for field in fields
+        if (review.new.get(field) or None) != (review.old.get(field) or None)
+    ]
+
+
+def _priority(body: Body) -> Sequence[Cause]:
+    value = body.get("value")
+    if isinstance(value, int) and value > _PRIORITY_MAX and not body["metadata"]["name"].startswith("system-"):
+        why = f"maximum allowed value of a user defined priority is {_PRIORITY_MAX}"
+        return [invalid("value", value, why)]
+    return ()
+
+
+def _priority_defaults(review: Review) -> Sequence[Cause]:
+    if review.new is not None:
+        review.new.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        review.new.setdefault("value", 0)
+    return ()
+
+
+async def _one_default(review: Review, objects: Objects) -> Sequence[Cause]:
+    if review.new is None or not review.new.get("globalDefault"):
+        return ()
+    for other in await objects.list(review.kind):
+        name = other["metadata"]["name"]
+        if other.get("globalDefault") and name != review.name:
+            message = (
+                f'priorityclasses.scheduling.k8s.io "{review.name}" is forbidden: '
+                f"PriorityClass {name} is already marked as default"
+            )
+            raise StatusError(
+                403, "Forbidden", message, group=review.kind.group, kind=review.kind.resource, name=review.name
+            )
+    return ()
+
+
+NAMESPACE = Checks(_namespace)
+CONFIG_MAP = Checks(of_new(_data), _frozen)
+SECRET = Checks(of_new(_data), _frozen, immutable("type"))
+PRIORITY_CLASS = Checks(
+    _priority_defaults,
+    of_new(_priority),
+    immutable("value", "preemptionPolicy", why="may not be changed in an update."),
+    ask=_one_default,
+)
+ROLE_BINDING = Checks(immutable("roleRef", why="cannot change roleRef"))

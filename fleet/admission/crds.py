@@ -1,0 +1,60 @@
+"""CustomResourceDefinitions: valid ones are taken; those that the hub itself works with stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet.admission.rule import Checks, immutable, of_new
+from fleet.engine import crd
+from fleet.engine.status import Cause, forbidden
+from fleet.store.objects import Objects, Review
+from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
+
+INTERNAL_GROUPS = (CLUSTER, POLICY, QUEUE, QUOTA, WORK)
+SYSTEM_USER = "system:fleet"
+
+
+def _defaults(review: Review) -> Sequence[Cause]:
+    if review.new is not None and not review.subresource:
+        crd.default(review.new)
+        if review.operation == "CREATE":
+            finalizers = review.new["metadata"].setdefault("finalizers", [])
+            if crd.FINALIZER not in finalizers:
+                finalizers.append(crd.FINALIZER)
+    return ()
+
+
+def _internal(review: Review) -> Sequence[Cause]:
+    """The controllers of the hub read and write these kinds: another schema would prune what they need."""
+    if review.old is None or review.user.name == SYSTEM_USER:
+        return ()
+    if review.old["spec"]["group"] not in INTERNAL_GROUPS:
+        return ()
+    why = ""
+    if review.operation == "DELETE":
+        why = "the hub works with this kind; it cannot be deleted"
+    elif review.new is not None and review.new.get("spec") != review.old["spec"]:
+        why = "the hub works with this kind; its definition cannot be changed"
+    if why:
+        raise forbidden(review.kind.group, review.kind.resource, review.name, why)
+    return ()
+
+
+async def _free_names(review: Review, objects: Objects) -> Sequence[Cause]:
+    """A CRD must not take the place of a built-in kind."""
+    if review.new is None or review.subresource:
+        return ()
+    spec = review.new["spec"]
+    known = objects.registry.resource(spec["group"], spec["names"]["plural"])
+    if known is not None and known.builtin and known.group == spec["group"]:
+        raise forbidden(review.kind.group, review.kind.resource, review.name, "it is the name of a built-in kind")
+    return ()
+
+
+RULE = Checks(
+    _defaults,
+    of_new(crd.validate),
+    immutable("spec.group", "spec.names.plural", "spec.names.kind", "spec.scope"),
+    _internal,
+    ask=_free_names,
+)

@@ -1,0 +1,114 @@
+"""Propagation and override policies: what would never do what its author means is refused when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
+from fleet.engine.status import Cause
+from fleet.kinds import interpreter_of
+from fleet.ports import Body
+
+GANG_FIELD = "spec.placement.replicaScheduling.customSchedulingType"
+_WITH_VALUES, _WITHOUT = ("In", "NotIn"), ("Exists", "DoesNotExist")
+_FIELD_KEYS = ("provider", "region", "zone")
+
+
+def propagation(body: Body) -> Sequence[Cause]:
+    """All that is wrong with a PropagationPolicy or a ClusterPropagationPolicy."""
+    spec, causes = body.get("spec") or {}, []
+    selectors = spec.get("resourceSelectors") or []
+    if not selectors:
+        causes.append(required("spec.resourceSelectors", "a policy says which objects it is for"))
+    causes.extend(_selectors(selectors, body["metadata"].get("namespace") or ""))
+    placement = spec.get("placement") or {}
+    scheduling = placement.get("replicaScheduling") or {}
+    jobs = [s["kind"] for s in selectors if interpreter_of(s.get("apiVersion") or "", s.get("kind") or "")]
+    if jobs and scheduling.get("customSchedulingType") != "Gang":
+        why = f'"Gang" is needed for {", ".join(sorted(set(jobs)))}: a job goes to one member, whole'
+        causes.append(required(GANG_FIELD, why))
+    causes.extend(_placement(placement))
+    failover = spec.get("failover") or {}
+    if failover.get("application") is not None and not spec.get("propagateDeps"):
+        causes.append(invalid("spec.propagateDeps", False, "must be true with spec.failover.application"))
+    suspension = spec.get("suspension") or {}
+    if suspension.get("dispatching") is not None and suspension.get("dispatchingOnClusters") is not None:
+        why = "give either this or spec.suspension.dispatching"
+        causes.append(forbidden("spec.suspension.dispatchingOnClusters", why))
+    return causes
+
+
+def override(body: Body) -> Sequence[Cause]:
+    """All that is wrong with an OverridePolicy or a ClusterOverridePolicy."""
+    spec = body.get("spec") or {}
+    causes = list(_selectors(spec.get("resourceSelectors") or [], body["metadata"].get("namespace") or ""))
+    if not spec.get("overrideRules") and not spec.get("overriders"):
+        causes.append(required("spec.overrideRules", "a policy says what is different"))
+    rules = [(f"spec.overrideRules[{i}]", rule) for i, rule in enumerate(spec.get("overrideRules") or [])]
+    for where, rule in [*rules, ("spec", spec)]:
+        overriders = rule.get("overriders") or {}
+        for index, patch in enumerate(overriders.get("plaintext") or []):
+            if not str(patch.get("path") or "").startswith("/"):
+                field = f"{where}.overriders.plaintext[{index}].path"
+                causes.append(invalid(field, patch.get("path"), 'must be a JSON pointer, which starts with "/"'))
+        causes.extend(_affinity(f"{where}.targetCluster", rule.get("targetCluster") or {}))
+    return causes
+
+
+def _selectors(selectors: Sequence[Mapping[str, Any]], namespace: str) -> Iterator[Cause]:
+    for index, selector in enumerate(selectors):
+        where = f"spec.resourceSelectors[{index}]"
+        for field in ("apiVersion", "kind"):
+            if not selector.get(field):
+                yield required(f"{where}.{field}", "must not be empty")
+        if namespace and selector.get("namespace") not in (None, "", namespace):
+            why = f"a policy of namespace {namespace} reaches only its own namespace"
+            yield invalid(f"{where}.namespace", selector["namespace"], why)
+        yield from _label_selector(f"{where}.labelSelector", selector.get("labelSelector") or {})
+
+
+def _placement(placement: Mapping[str, Any]) -> Iterator[Cause]:
+    groups = placement.get("clusterAffinities") or []
+    if groups and placement.get("clusterAffinity") is not None:
+        yield forbidden("spec.placement.clusterAffinities", "give either this or spec.placement.clusterAffinity")
+    seen: set[str] = set()
+    for index, group in enumerate(groups):
+        where = f"spec.placement.clusterAffinities[{index}]"
+        name = str(group.get("affinityName") or "")
+        if name in seen:
+            yield duplicate(f"{where}.affinityName", name)
+        seen.add(name)
+        yield from _affinity(where, group)
+    yield from _affinity("spec.placement.clusterAffinity", placement.get("clusterAffinity") or {})
+    for index, constraint in enumerate(placement.get("spreadConstraints") or []):
+        where = f"spec.placement.spreadConstraints[{index}]"
+        least, most = constraint.get("minGroups"), constraint.get("maxGroups")
+        if least is not None and most is not None and least > most:
+            yield invalid(f"{where}.minGroups", least, f"must not be above maxGroups ({most})")
+
+
+def _affinity(where: str, affinity: Mapping[str, Any]) -> Iterator[Cause]:
+    yield from _label_selector(f"{where}.labelSelector", affinity.get("labelSelector") or {})
+    for index, expression in enumerate((affinity.get("fieldSelector") or {}).get("matchExpressions") or []):
+        place = f"{where}.fieldSelector.matchExpressions[{index}]"
+        if expression.get("key") not in _FIELD_KEYS:
+            yield unsupported(f"{place}.key", expression.get("key"), _FIELD_KEYS)
+        if expression.get("operator") not in _WITH_VALUES:
+            yield unsupported(f"{place}.operator", expression.get("operator"), _WITH_VALUES)
+
+
+def _label_selector(where: str, selector: Mapping[str, Any]) -> Iterator[Cause]:
+    for index, expression in enumerate(selector.get("matchExpressions") or []):
+        place = f"{where}.matchExpressions[{index}]"
+        operator = expression.get("operator")
+        if operator not in (*_WITH_VALUES, *_WITHOUT):
+            yield unsupported(f"{place}.operator", operator, (*_WITH_VALUES, *_WITHOUT))
+        elif operator in _WITH_VALUES and not expression.get("values"):
+            yield required(f"{place}.values", f"{operator} needs values")
+        elif operator in _WITHOUT and expression.get("values"):
+            yield forbidden(f"{place}.values", f"{operator} takes no values")
+
+
+PROPAGATION = Checks(of_new(propagation))
+OVERRIDE = Checks(of_new(override))

@@ -1,0 +1,70 @@
+"""ElasticQuotaTree: one tree, in kube-system, that adds up; a leaf with work on it stays.
+
+What must hold of the tree itself is in fleet/quota/parse.py; here is what needs other objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet.admission.rule import Checks, invalid, of_new
+from fleet.engine.status import Cause, conflict
+from fleet.ports import Body
+from fleet.quota.parse import leaf_fields, validate_tree
+from fleet.store.objects import Objects, Review
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
+
+_OVER = ("Succeed", "Failed")
+_NAMED_MAX = 3
+
+
+def _tree(body: Body) -> Sequence[Cause]:
+    return [Cause(flaw.field, flaw.message, flaw.reason) for flaw in validate_tree(body.get("spec"))]
+
+
+def _place(review: Review) -> Sequence[Cause]:
+    if review.operation != "CREATE" or review.namespace == TREE_NAMESPACE:
+        return ()
+    return [invalid("metadata.namespace", review.namespace, f"the quota tree stands in {TREE_NAMESPACE}")]
+
+
+async def _others(review: Review, objects: Objects) -> Sequence[Cause]:
+    if review.operation == "CREATE":
+        for tree in await objects.list(review.kind):
+            name = tree["metadata"]["name"]
+            if name != review.name:
+                why = f"there is a quota tree already: {tree['metadata']['namespace']}/{name}"
+                raise conflict(review.kind.group, review.kind.resource, review.name, why)
+    if review.operation == "UPDATE" and not review.subresource:
+        return await _kept_leaves(review, objects)
+    return ()
+
+
+async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:
+    """A leaf may go, or become an inner node, when nothing waits or runs there."""
+    before = leaf_fields((review.old or {}).get("spec"))
+    gone = {path: before[path] for path in before.keys() - leaf_fields((review.new or {}).get("spec")).keys()}
+    if not gone:
+        return ()
+    units, queues = objects.registry.resource(QUEUE, "queueunits"), objects.registry.resource(QUEUE, "queues")
+    if units is None or queues is None:
+        return ()
+    leaf_of = {
+        queue["metadata"]["name"]: (queue["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+        for queue in await objects.list(queues)
+    }
+    work: dict[str, list[str]] = {}
+    for unit in await objects.list(units):
+        leaf = leaf_of.get((unit.get("spec") or {}).get("queue"))
+        if leaf in gone and (unit.get("status") or {}).get("phase") not in _OVER:
+            metadata = unit["metadata"]
+            work.setdefault(leaf, []).append(f"{metadata['namespace']}/{metadata['name']}")
+    causes = []
+    for leaf, names in sorted(work.items()):
+        shown = ", ".join(sorted(names)[:_NAMED_MAX]) + (", …" if len(names) > _NAMED_MAX else "")
+        why = f"Forbidden: leaf {leaf} cannot go while work waits or runs there: {len(names)} ({shown})"
+        causes.append(Cause(gone[leaf], why, "FieldValueForbidden"))
+    return causes
+
+
+RULE = Checks(_place, of_new(_tree), ask=_others)

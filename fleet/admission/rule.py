@@ -1,0 +1,108 @@
+"""Making rules from functions, and the words that causes are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from fleet.engine.status import Cause
+from fleet.ports import Body
+from fleet.store.objects import Objects, Review, Rule
+
+Check = Callable[[Review], Sequence[Cause]]
+Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]
+
+
+class Checks:
+    """A Rule: pure checks first, then, when they find nothing, those that must look at other objects."""
+
+    def __init__(self, *checks: Check, ask: Ask | None = None) -> None:
+        self._checks = checks
+        self._ask = ask
+
+    async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
+        causes = [cause for check in self._checks for cause in check(review)]
+        if causes or self._ask is None:
+            return causes
+        return await self._ask(review, objects)
+
+
+def of_new(validate: Callable[[Body], Sequence[Cause]]) -> Check:
+    """A check of the object as it is to be stored; deletions and writes to the status pass."""
+
+    def check(review: Review) -> Sequence[Cause]:
+        return () if review.new is None or review.subresource else validate(review.new)
+
+    return check
+
+
+def immutable(*paths: str, why: str = "field is immutable") -> Check:
+    """Updates may not change these fields (dotted paths)."""
+
+    def check(review: Review) -> Sequence[Cause]:
+        if review.new is None or review.old is None or review.subresource:
+            return ()
+        changed = [path for path in paths if dig(review.new, path) != dig(review.old, path)]
+        return [invalid(path, dig(review.new, path), why) for path in changed]
+
+    return check
+
+
+def only_mutable(*paths: str) -> Check:
+    """Updates may change nothing of the spec but these fields (names under spec): the rest is a controller's."""
+
+    def check(review: Review) -> Sequence[Cause]:
+        if review.new is None or review.old is None or review.subresource:
+            return ()
+        new, old = review.new.get("spec") or {}, review.old.get("spec") or {}
+        changed = sorted(key for key in {*new, *old} if key not in paths and new.get(key) != old.get(key))
+        allowed = ", ".join(f"spec.{path}" for path in paths)
+        message = f"Forbidden: Fleet keeps this field; users may change {allowed}"
+        return [Cause(f"spec.{key}", message, "FieldValueForbidden") for key in changed]
+
+    return check
+
+
+def dig(body: Mapping[str, Any] | None, path: str) -> Any:
+    """The value at a dotted path, None when it is not there."""
+    value: Any = body
+    for key in path.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def invalid(field: str, value: Any, why: str) -> Cause:
+    shown = f'"{value}"' if isinstance(value, str) else _short(value)
+    return Cause(field, f"Invalid value: {shown}: {why}", "FieldValueInvalid")
+
+
+def required(field: str, why: str) -> Cause:
+    return Cause(field, f"Required value: {why}", "FieldValueRequired")
+
+
+def forbidden(field: str, why: str) -> Cause:
+    return Cause(field, f"Forbidden: {why}", "FieldValueForbidden")
+
+
+def duplicate(field: str, value: str) -> Cause:
+    return Cause(field, f'Duplicate value: "{value}"', "FieldValueDuplicate")
+
+
+def unsupported(field: str, value: Any, supported: Sequence[str]) -> Cause:
+    allowed = ", ".join(f'"{s}"' for s in supported)
+    return Cause(field, f'Unsupported value: "{value}": supported values: {allowed}', "FieldValueNotSupported")
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+__all__ = [
+    "Checks", "Rule", "dig", "duplicate", "forbidden", "immutable", "invalid", "of_new", "only_mutable", "required",
+    "unsupported",
+]  # fmt: skip

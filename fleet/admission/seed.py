@@ -1,0 +1,155 @@
+"""What a hub holds before anybody has written to it: namespaces, roles, and the kinds that Fleet brings, as CRDs.
+
+Idempotent, and nothing but a few lists on every start after the first. What an administrator has changed since stays
+changed; a CRD of Fleet's own that nobody has touched follows the version of Fleet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import orjson
+
+from fleet.admission.crds import INTERNAL_GROUPS, SYSTEM_USER
+from fleet.engine.crd import GROUP, RESOURCE, crd_of
+from fleet.engine.kind import Kind
+from fleet.engine.status import StatusError
+from fleet.ports import Body
+from fleet.store.objects import Objects, Options, User
+from fleet.wellknown import FIELD_MANAGER, SYSTEM_NAMESPACES
+
+NAMESPACES = ("default", *SYSTEM_NAMESPACES)
+ANNOTATION_SEEDED = "fleet.io/seeded"  # on a CRD: digest of the spec that Fleet wrote
+
+_OPTIONS = Options(user=User(SYSTEM_USER, ("system:masters",)), manager=FIELD_MANAGER)
+_RBAC = "rbac.authorization.k8s.io"
+_READ = ["get", "list", "watch"]
+_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+
+
+def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+_JOBS = [_rule(["kubeflow.org", "batch"], ["*"], [*_READ])]
+_VIEW = [
+    _rule([""], ["configmaps", "events", "namespaces", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
+                 "serviceaccounts", "services", "resourcequotas", "limitranges"], _READ),
+    _rule(["events.k8s.io"], ["events"], _READ),
+    *_JOBS,
+    _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"], _READ),
+    _rule(["work.karmada.io"], ["resourcebindings", "resourcebindings/status"], _READ),
+    _rule(["scheduling.x-k8s.io"], ["queueunits", "queueunits/status", "queues"], _READ),
+]  # fmt: skip
+_EDIT = [
+    *_VIEW,
+    _rule([""], ["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"], [*_READ, *_WRITE]),
+    _rule([""], ["events"], ["create", "patch", "update"]),
+    _rule(["kubeflow.org", "batch"], ["*"], [*_READ, *_WRITE]),
+    _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"],
+          [*_READ, *_WRITE]),
+]  # fmt: skip
+_ADMIN = [*_EDIT, _rule([_RBAC], ["roles", "rolebindings"], [*_READ, *_WRITE])]
+_BASIC = [
+    _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews", "selfsubjectrulesreviews"], ["create"]),
+    _rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),
+]
+_PUBLIC_PATHS = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
+_DISCOVERY_PATHS = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*", *_PUBLIC_PATHS]
+
+_ROLES: dict[str, list[Body]] = {
+    "cluster-admin": [_rule(["*"], ["*"], ["*"]), {"nonResourceURLs": ["*"], "verbs": ["*"]}],
+    "admin": _ADMIN,
+    "edit": _EDIT,
+    "view": _VIEW,
+    "system:basic-user": _BASIC,
+    "system:discovery": [{"nonResourceURLs": _DISCOVERY_PATHS, "verbs": ["get"]}],
+    "system:public-info-viewer": [{"nonResourceURLs": _PUBLIC_PATHS, "verbs": ["get"]}],
+}
+_BINDINGS = {
+    "cluster-admin": ("system:masters",),
+    "system:basic-user": ("system:authenticated",),
+    "system:discovery": ("system:authenticated",),
+    "system:public-info-viewer": ("system:authenticated", "system:unauthenticated"),
+}
+
+
+async def seed(objects: Objects) -> None:
+    """Bring everything that is missing into being. Any number of processes may do so at once."""
+    await _create_missing(objects, "", "namespaces", [_object("v1", "Namespace", name) for name in NAMESPACES])
+    accounts = [_object("v1", "ServiceAccount", "default", namespace) for namespace in NAMESPACES]
+    await _create_missing(objects, "", "serviceaccounts", accounts)
+    roles = [{**_role_object("ClusterRole", name), "rules": rules} for name, rules in _ROLES.items()]
+    await _create_missing(objects, _RBAC, "clusterroles", roles)
+    await _create_missing(objects, _RBAC, "clusterrolebindings", [_binding(name) for name in _BINDINGS])
+    await _seed_crds(objects)
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str = "") -> Body:
+    metadata: Body = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _role_object(kind: str, name: str) -> Body:
+    body = _object(f"{_RBAC}/v1", kind, name)
+    body["metadata"]["labels"] = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+    return body
+
+
+def _binding(name: str) -> Body:
+    return {
+        **_role_object("ClusterRoleBinding", name),
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": name},
+        "subjects": [{"apiGroup": _RBAC, "kind": "Group", "name": group} for group in _BINDINGS[name]],
+    }
+
+
+async def _create_missing(objects: Objects, group: str, resource: str, bodies: list[Body]) -> None:
+    kind = objects.registry.need(group, resource)
+    there = {_name(body) for body in await objects.list(kind)}
+    for body in bodies:
+        if _name(body) not in there:
+            await _create(objects, kind, body)
+
+
+def _name(body: Body) -> tuple[str, str]:
+    return body["metadata"].get("namespace") or "", body["metadata"]["name"]
+
+
+async def _create(objects: Objects, kind: Kind, body: Body) -> None:
+    try:
+        await objects.create(kind, body["metadata"].get("namespace") or "", body, _OPTIONS)
+    except StatusError as error:
+        if error.code != 409:  # another process was first
+            raise
+
+
+async def _seed_crds(objects: Objects) -> None:
+    """Custom kinds of the registry as CRD objects. Those of the hub itself always follow the version of Fleet."""
+    crds = objects.registry.need(GROUP, RESOURCE)
+    there = {body["metadata"]["name"]: body for body in await objects.list(crds)}
+    for kind in [kind for kind in objects.registry if not kind.builtin]:
+        body = crd_of(kind)
+        body["metadata"]["annotations"] = {ANNOTATION_SEEDED: _digest(body["spec"])}
+        stored = there.get(body["metadata"]["name"])
+        if stored is None:
+            await _create(objects, crds, body)
+            continue
+        seeded = (stored["metadata"].get("annotations") or {}).get(ANNOTATION_SEEDED)
+        untouched = seeded == _digest(stored["spec"]) or kind.group in INTERNAL_GROUPS
+        if untouched and stored["spec"] != body["spec"]:
+            await objects.change(crds, "", body["metadata"]["name"], _replaces(body), _OPTIONS)
+
+
+def _replaces(body: Body) -> Any:
+    def change(stored: Body) -> Body:
+        stored["spec"] = body["spec"]
+        stored["metadata"].setdefault("annotations", {}).update(body["metadata"]["annotations"])
+        return stored
+
+    return change
+
+
+def _digest(spec: Body) -> str:
+    return hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
