@@ -15,12 +15,16 @@ from fleet.engine.kind import Body, Kind
 from fleet.engine.order import interleave
 from fleet.engine.prune import prune
 from fleet.engine.schema import ANYTHING, Node, compiled
-from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
+from fleet.engine.status import Cause, StatusError, bad_request, conflict
 from fleet.engine.write import Author, Prepared, identify, prepare_create, prepare_update
+
+BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> None:
     """What an applied body must be before anything else is asked of it; fills in apiVersion, kind and namespace."""
+    given = (config.get("metadata") or {}) if config.__class__ is dict else {}
+    where = f"{given.get('namespace') or ''}/{name}" if given.__class__ is dict else f"/{name}"
     identify(kind, namespace, config)
     metadata = config["metadata"]
     if metadata.setdefault("name", name) != name:
@@ -29,16 +33,12 @@ def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> N
         raise bad_request("metadata.managedFields must be nil")
     unknown: list[str] = []
     prune(compiled(kind), config, "", unknown)
-    if unknown:
-        listed = "\n".join(f"  .{path}: field not declared in schema" for path in unknown)
-        if len(unknown) == 1:
-            listed = listed.strip()
-        else:
-            listed = "errors:\n" + listed
+    found = [f".{path}: field not declared in schema" for path in unknown]
+    _untyped(compiled(kind), config, "", found)
+    if found:
+        listed = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in found)
         gvk = f"{kind.api_version}, Kind={kind.kind}"
-        where = f"{namespace}/{name}" if namespace else f"/{name}"
-        raise StatusError(500, "", f"failed to create typed patch object ({where}; {gvk}): {listed}")
-    _refuse_duplicates(kind, name, compiled(kind), config, "")
+        raise StatusError(500, "InternalError", f"failed to create typed patch object ({where}; {gvk}): {listed}")
 
 
 def apply_new(
@@ -68,6 +68,12 @@ def apply_to(
             mine = item
         else:
             others.append(item)
+    if not managed:  # written before anybody kept account: all of it belongs to whoever that was
+        everything = fields.compare(
+            root, {"metadata": {}}, {"metadata": {}, **_ownable(kind, old, author.subresource)}
+        )[0]
+        if everything is not None:
+            others.append(fields.entry(BEFORE_FIRST_APPLY, UPDATE, kind.api_version, "", everything, now))
     wanted = _wanted(root, kind, config, author.subresource)
     live = _ownable(kind, old, author.subresource)
     merged = merge(root, live, _ownable(kind, config, author.subresource))
@@ -85,10 +91,12 @@ def apply_to(
     new = {"apiVersion": kind.api_version, "kind": kind.kind, **merged}
     new["metadata"] = {k: v for k, v in old["metadata"].items() if k in fields.NOT_OWNED_META} | merged["metadata"]
     new["metadata"].pop("managedFields", None)
+    if config["metadata"].get("uid"):
+        new["metadata"]["uid"] = config["metadata"]["uid"]
     if author.subresource == "status":
         new = {**{k: v for k, v in old.items() if k != "status"}, **new}
     return prepare_update(
-        kind, old, new, author, now=now, field_validation=field_validation,
+        kind, old, new, author, now=now, field_validation=field_validation, patched=True,
         managed=_with_mine(others, mine, wanted, kind, author, now),
     )  # fmt: skip
 
@@ -178,21 +186,23 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
 
 
 def abandoned(node: Node | None, last: Fields, held: Fields | None) -> Fields | None:
-    """The paths of `last` that nobody holds now. A field that lost all that was held in it goes whole."""
+    """The paths of `last` that nobody holds now. A field that lost all that was held in it goes whole; an item of a
+    list, or an entry of a map, goes when nobody holds the item itself, whoever holds parts of it."""
     node = node or ANYTHING
     out: Fields = {}
     for key, below in last.items():
         if key == ".":
             continue
         child = node.child(key[2:]) if key[0] == "f" else node.items
-        if held is not None and key in held:
+        field = key[0] == "f" and node.is_field(key[2:])
+        if held is not None and key in held and (field or fields.is_member(held[key])):
             inside = abandoned(child, below, held[key]) if below else None
             if inside is not None:
                 out[key] = inside
-        elif fields.is_member(below) or (key[0] == "f" and node.is_field(key[2:])):
+        elif fields.is_member(below) or field:
             out[key] = {}
         else:
-            inside = abandoned(child, below, None)
+            inside = abandoned(child, below, held.get(key) if held else None)
             if inside is not None:
                 out[key] = inside
     return out or None
@@ -227,25 +237,45 @@ def without(node: Node | None, value: Any, unwanted: Fields) -> Any:
     return value
 
 
-def _refuse_duplicates(kind: Kind, name: str, node: Node, value: Any, path: str) -> None:
-    """A configuration that names an item of an associative list twice has no meaning."""
-    if value.__class__ is dict:
+_WANTED = {
+    "string": "string", "integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean",
+    "array": "list", "object": "map",
+}  # fmt: skip
+_GO_TYPES = {
+    str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}",
+}  # fmt: skip
+
+
+def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
+    """What keeps a configuration from being merged at all: wrong types, and items of associative lists that have no
+    identity or the same one."""
+    if value is None:
+        return
+    if node.types is not None and value.__class__ not in node.types:
+        if not (value.__class__ in (int, float) and node.type in ("integer", "number")):
+            got = _GO_TYPES.get(value.__class__, "nil")
+            found.append(f"{path}: expected {_WANTED[node.type]}, got {got}")
+    elif value.__class__ is dict and not node.open:
         for key, inner in value.items():
             child = node.child(key)
-            if child is not None and inner.__class__ in (dict, list):
-                _refuse_duplicates(kind, name, child, inner, f"{path}.{key}" if path else key)
+            if child is not None:
+                _untyped(child, inner, f"{path}.{key}", found)
     elif value.__class__ is list and node.items is not None:
         seen: set[str] = set()
         for index, item in enumerate(value):
-            if node.associative:
-                identity = fields.item_key(node, node.items, item)
-                if identity is None:
-                    text = f"associative list with keys has an element that omits key field {node.list_map_keys[0]!r}"
-                    cause = Cause(f"{path}[{index}]", f"Required value: {text}", "FieldValueRequired")
-                    raise invalid(kind.group, kind.kind, name, [cause])
-                if identity in seen:
-                    text = "Duplicate value: " + identity[2:]
-                    raise invalid(kind.group, kind.kind, name, [Cause(f"{path}[{index}]", text, "FieldValueDuplicate")])
-                seen.add(identity)
-            if item.__class__ in (dict, list):
-                _refuse_duplicates(kind, name, node.items, item, f"{path}[{index}]")
+            if not node.associative:
+                _untyped(node.items, item, f"{path}[{index}]", found)
+                continue
+            identity = fields.item_key(node, node.items, item)
+            if identity is None:
+                keys = " ".join(f'"{key}"' for key in node.list_map_keys)
+                found.append(
+                    f"{path}: element {index}: associative list with keys has an element that omits all key fields "
+                    f"[{keys}] (and doesn't have default values for any key fields)"
+                )
+                continue
+            step = fields.paths({identity: {}})[0]
+            if identity in seen:
+                found.append(f"{path}: duplicate entries for key {step}")
+            seen.add(identity)
+            _untyped(node.items, item, path + step, found)

@@ -162,6 +162,8 @@ def all_fields(node: Node | None, value: Any, *, containers: bool) -> Fields:
         for key, inner in value.items():
             child = child_of(key)
             if inner.__class__ is dict or inner.__class__ is list:
+                if not containers and not inner and inner.__class__ is list and child is not None and child.associative:
+                    continue  # nothing in the list is wanted, and the list itself is not a field
                 below = all_fields(child, inner, containers=containers)
                 if not containers and below and not node.is_field(key):
                     below = {".": {}, **below}

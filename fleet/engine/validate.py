@@ -84,6 +84,8 @@ def undecodable(kind: Kind, cause: Cause) -> str:
     wanted = {"boolean": "bool", "array": "[]string", "integer": "int32", "number": "float64"}.get(wanted, wanted)
     if path.startswith("metadata."):
         wanted = "int64" if wanted == "int32" else wanted
+        if path.startswith(("metadata.labels.", "metadata.annotations.")):
+            path = ".".join(path.split(".")[:2])
         return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {wanted}"
     return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
 
@@ -107,12 +109,10 @@ def _check(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
         return
     types = node.types
     if types is not None and cls not in types:
-        integral = cls is float and node.type == "integer" and value.is_integer()
-        quantity = (
-            node.builtin and node.type == "string" and cls in (int, float)
-        )  # quantities may be written as numbers
-        if not integral and not (quantity and node.format != "date-time"):
+        if not (cls is float and node.type == "integer" and value.is_integer()):
             causes.append(_wrong_type(path, node.type, value))
+            if cls is float and node.type == "integer":
+                causes.append(_wrong_format(path, node.format))
             return
     elif node.int_or_string and cls is not int and cls is not str:
         causes.append(_wrong_type(path, "integer,string", value))
@@ -211,17 +211,14 @@ def _check_combined(node: Node, value: Any, path: str, causes: list[Cause]) -> N
     if node.any_of:
         tried = [fits(part) for part in node.any_of]
         if all(tried):
-            causes.append(
-                Cause(path, f'Invalid value: {shown("")}: "{path}" must validate at least one schema (anyOf)')
-            )
+            causes.append(_nowhere(f'"{path}" must validate at least one schema (anyOf)'))
             causes.extend(_nearest(tried))
     if node.one_of:
         tried = [fits(part) for part in node.one_of]
         valid = sum(not t for t in tried)
         if valid != 1:
             found = "Found none valid" if valid == 0 else f"Found {valid} valid alternatives"
-            text = f'"{path}" must validate one and only one schema (oneOf). {found}'
-            causes.append(Cause(path, f"Invalid value: {shown('')}: {text}"))
+            causes.append(_nowhere(f'"{path}" must validate one and only one schema (oneOf). {found}'))
             if valid == 0:
                 causes.extend(_nearest(tried))
     if node.negated is not None and not fits(node.negated):

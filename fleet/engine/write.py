@@ -156,7 +156,8 @@ def prepare_create(
     if managed is None:
         root = compiled(kind)
         managed = fields.record_update(root, kind, None, body, claimed or [], author.manager, author.subresource, now)
-    metadata["managedFields"] = managed
+    if managed:
+        metadata["managedFields"] = managed
     return Prepared(body, warnings)
 
 

@@ -203,7 +203,7 @@ async def test_an_applied_field_that_is_unknown_is_refused(objects: Objects) -> 
     with pytest.raises(StatusError) as caught:
         await apply(objects, "me", size=2, colour="red")
     assert caught.value.message == (
-        "failed to create typed patch object (default/a; example.com/v1, Kind=Widget): "
+        "failed to create typed patch object (/a; example.com/v1, Kind=Widget): "
         ".spec.colour: field not declared in schema"
     )
 
