@@ -73,8 +73,9 @@ class BindLoop:
         yield _REFRESH
         selectors = (policy.get("spec") or {}).get("resourceSelectors") or ()
         namespace = policy["metadata"].get("namespace", "")
-        for kind in {k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None}:
-            for stored in self._hub.scan(kind.group, kind.resource, namespace or None):
+        kinds = [k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None]
+        for group, resource in {(kind.group, kind.resource) for kind in kinds}:
+            for stored in self._hub.scan(group, resource, namespace or None):
                 if selects(selectors, stored.body, namespace):
                     yield stored.key
         claim = policy_claim(policy)

@@ -1,0 +1,296 @@
+"""Members in memory, by the protocol of fleet/members/members.py, whose behaviour a test writes down.
+
+Jobs run as in a cluster with a simple operator: pods appear, get nodes first-fit, run, and end when the test says so
+(or after `runtime_s`). Faults are forced by setting `refuse`, `down`, `slow_s` or `no_pods`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fleet.engine.times import rfc3339
+from fleet.kinds import interpreter_of
+from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member, Pool
+from fleet.ports import Body, Key
+from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
+from tests.controllers.fastloop import EPOCH
+
+PLURALS = {
+    "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
+    "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
+}  # fmt: skip
+
+
+def key_of(body: Body) -> Key:
+    group = body["apiVersion"].rsplit("/", 1)[0] if "/" in body["apiVersion"] else ""
+    return Key(group, PLURALS[body["kind"]], body["metadata"].get("namespace", ""), body["metadata"]["name"])
+
+
+@dataclass
+class FakeMember:
+    """One cluster: nodes with GPUs, what was applied to it, and the pods that came of it."""
+
+    name: str
+    nodes: dict[str, Amounts]
+    objects: dict[Key, Body] = field(default_factory=dict)
+    pods: dict[str, PodView] = field(default_factory=dict)
+    down: bool = False  # answers nothing
+    refuse: str = ""  # refuses every apply of a job with this message
+    slow_s: float = 0.0  # every act takes this long
+    no_pods: bool = False  # its operator does nothing
+    runtime_s: float | None = None  # jobs succeed by themselves after this
+    delete_s: float = 0.05  # from an accepted delete until nothing is left
+    lose_answers: bool = False  # applies happen, but nobody hears of it
+    applies: list[Body] = field(default_factory=list)
+    calls_at_once: int = 0
+    calls_at_once_max: int = 0
+
+    def free(self, node: str) -> Amounts:
+        room = self.nodes[node]
+        for pod in self.pods.values():
+            if pod.node == node and pod.phase in ("Pending", "Running"):
+                room = room.minus(pod.requests)
+        return room
+
+
+class FakeMembers:
+    """fleet.members.members.Members over FakeMember objects."""
+
+    def __init__(self, *members: FakeMember, hub: str = "hub") -> None:
+        self.by_name = {member.name: member for member in members}
+        self.hub = hub
+        self._callbacks: list[Callable[[Changed], None]] = []
+        self._uids = 0
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    # -- the protocol
+
+    def names(self) -> Sequence[str]:
+        return list(self.by_name)
+
+    def ready(self, name: str) -> bool:
+        return name in self.by_name and not self.by_name[name].down
+
+    def model(self, name: str) -> Member | None:
+        member = self.by_name.get(name)
+        if member is None:
+            return None
+        free = tuple((member.free(node), 1) for node in member.nodes)
+        largest = max(member.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
+        pool = Pool(free=free, allocatable=largest)
+        return Member(name, ready=not member.down, pools=(pool,), not_ready_reason="down" if member.down else "")
+
+    def pods_of(self, binding: str) -> Sequence[PodView]:
+        return [pod for member in self.by_name.values() for pod in member.pods.values() if pod.binding == binding]
+
+    def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
+        return [
+            (member.name, body)
+            for member in self.by_name.values()
+            for body in member.objects.values()
+            if _labels(body).get(LABEL_BINDING) == binding and interpreter_of(body["apiVersion"], body["kind"])
+        ]
+
+    def find(self, name: str, key: Key) -> Body | None:
+        body = self.by_name[name].objects.get(key) if name in self.by_name else None
+        return body if body is not None and _labels(body).get(LABEL_HUB) == self.hub else None
+
+    def owned(self, name: str) -> Sequence[Body]:
+        objects = self.by_name[name].objects.values() if name in self.by_name else ()
+        return [body for body in objects if _labels(body).get(LABEL_HUB) == self.hub]
+
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+        member = self.by_name.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, "no such member")
+        await self._take(member)
+        if member.down:
+            return Outcome(Did.UNREACHABLE, "no answer")
+        is_job = interpreter_of(body["apiVersion"], body["kind"]) is not None
+        if member.refuse and is_job:
+            return Outcome(Did.REFUSED, member.refuse)
+        existing = member.objects.get(key_of(body))
+        if existing is not None:
+            mine, theirs = _labels(body), _labels(existing)
+            shared = ANNOTATION_USERS in (body["metadata"].get("annotations") or {})
+            if theirs.get(LABEL_HUB) != mine[LABEL_HUB]:
+                if not overwrite:
+                    return Outcome(Did.CONFLICT, "exists and was not created by Fleet", existing)
+            elif not shared and theirs.get(LABEL_BINDING) != mine[LABEL_BINDING]:
+                return Outcome(Did.CONFLICT, "exists and belongs to another binding", existing)
+            elif not shared and int(theirs.get(ATTEMPT, 0)) > int(mine[ATTEMPT]):
+                return Outcome(Did.CONFLICT, "exists at a newer attempt", existing)
+            if "deletionTimestamp" in existing["metadata"]:
+                return Outcome(Did.UNREACHABLE, "is still being deleted", existing)
+        stored = copy.deepcopy(body)
+        self._uids += 1
+        stored["metadata"]["uid"] = existing["metadata"]["uid"] if existing else f"m{self._uids}"
+        if existing is not None and "status" in existing:
+            stored["status"] = existing["status"]
+        member.objects[key_of(body)] = stored
+        member.applies.append(stored)
+        self._tell(name, "job", stored)
+        if existing is None and is_job and not member.no_pods:
+            self._start(self._operate(member, stored))
+        return Outcome(Did.UNREACHABLE, "timed out") if member.lose_answers else Outcome(Did.DONE, body=stored)
+
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
+        member = self.by_name.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, "no such member")
+        await self._take(member)
+        if member.down:
+            return Outcome(Did.UNREACHABLE, "no answer")
+        there = member.objects.get(key_of(body))
+        if there is None or body["metadata"].get("uid") not in (None, there["metadata"]["uid"]):
+            return Outcome(Did.NOT_FOUND)
+        if _labels(there).get(LABEL_HUB) != self.hub:
+            return Outcome(Did.CONFLICT, "not ours")
+        marked = copy.deepcopy(there)
+        marked["metadata"]["deletionTimestamp"] = rfc3339(self._now())
+        member.objects[key_of(body)] = marked
+        self._tell(name, "job", marked)
+        self._start(self._remove(member, marked))
+        return Outcome(Did.DONE)
+
+    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+        self._callbacks.append(callback)
+
+    # -- what a test does to it
+
+    def put_foreign(self, name: str, body: Body) -> None:
+        """An object that somebody else created in the member."""
+        stored = copy.deepcopy(body)
+        stored["metadata"]["uid"] = "foreign"
+        self.by_name[name].objects[key_of(body)] = stored
+
+    def set_down(self, name: str, down: bool) -> None:
+        self.by_name[name].down = down
+        for callback in self._callbacks:
+            callback(Changed(name, "ready"))
+
+    def job(self, name: str, namespace: str, job: str) -> Body | None:
+        """The copy of a job in a member, whatever its kind."""
+        for key, body in self.by_name[name].objects.items():
+            if (key.namespace, key.name) == (namespace, job) and interpreter_of(body["apiVersion"], body["kind"]):
+                return body
+        return None
+
+    def where(self, job: str, namespace: str = "default") -> list[str]:
+        """The members that have a copy of the job."""
+        return [name for name in self.by_name if self.job(name, namespace, job) is not None]
+
+    def finish(self, job: str, outcome: str = "Succeeded", *, namespace: str = "default", reason: str = "") -> None:
+        """End the job wherever it is, with this condition; its pods end likewise, for `reason`."""
+        for member in self.by_name.values():
+            body = self.job(member.name, namespace, job)
+            if body is None:
+                continue
+            for pod in [p for p in member.pods.values() if p.binding == _labels(body)[LABEL_BINDING]]:
+                member.pods[pod.uid] = replace(pod, phase=outcome, reason=reason)
+            self._status(member, body, outcome)
+
+    def _status(self, member: FakeMember, body: Body, type_: str, message: str = "") -> None:
+        changed = copy.deepcopy(body)
+        at = rfc3339(self._now())
+        conditions = changed.setdefault("status", {}).setdefault("conditions", [])
+        for entry in conditions:
+            entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
+        conditions.append({
+            "type": type_, "status": "True", "reason": f"Job{type_}", "message": message, "lastTransitionTime": at,
+            "lastUpdateTime": at,
+        })  # fmt: skip
+        member.objects[key_of(changed)] = changed
+        self._tell(member.name, "job", changed)
+        self._tell(member.name, "pod", changed)
+
+    # -- how its jobs run
+
+    async def _operate(self, member: FakeMember, body: Body) -> None:
+        await asyncio.sleep(0.02)
+        if self._current(member, body) is None:
+            return
+        self._status(member, body, "Created")
+        interpreter = interpreter_of(body["apiVersion"], body["kind"])
+        assert interpreter is not None
+        labels = _labels(body)
+        for component in interpreter.components(body):
+            for number in range(component.replicas):
+                self._uids += 1
+                node = next((n for n in member.nodes if component.requests.fits(member.free(n))), "")
+                pod = PodView(
+                    member=member.name, namespace=body["metadata"]["namespace"],
+                    name=f"{body['metadata']['name']}-{component.name}-{number}", uid=f"p{self._uids}", node=node,
+                    phase="Pending", ready=False, terminating=False, binding=labels[LABEL_BINDING],
+                    component=component.name, attempt=int(labels[ATTEMPT]), requests=component.requests,
+                    reason="" if node else "0/1 nodes are available", since=self._now(),
+                )  # fmt: skip
+                member.pods[pod.uid] = pod
+        self._tell(member.name, "pod", body)
+        await asyncio.sleep(0.1)
+        mine = [p for p in member.pods.values() if p.binding == labels[LABEL_BINDING] and p.attempt == int(labels[ATTEMPT])]
+        if self._current(member, body) is None or not all(pod.node for pod in mine):
+            return
+        for pod in mine:
+            member.pods[pod.uid] = replace(pod, phase="Running", ready=True)
+        self._status(member, self._current(member, body) or body, "Running")
+        if member.runtime_s is not None:
+            await asyncio.sleep(member.runtime_s)
+            current = self._current(member, body)
+            if current is not None:
+                for pod in mine:
+                    member.pods[pod.uid] = replace(pod, phase="Succeeded")
+                self._status(member, current, "Succeeded")
+
+    def _current(self, member: FakeMember, body: Body) -> Body | None:
+        there = member.objects.get(key_of(body))
+        if there is None or there["metadata"]["uid"] != body["metadata"]["uid"]:
+            return None
+        return None if "deletionTimestamp" in there["metadata"] else there
+
+    async def _remove(self, member: FakeMember, body: Body) -> None:
+        await asyncio.sleep(member.delete_s)
+        there = member.objects.get(key_of(body))
+        if there is None or there["metadata"]["uid"] != body["metadata"]["uid"]:
+            return
+        del member.objects[key_of(body)]
+        self._tell(member.name, "job", body)
+        if interpreter_of(body["apiVersion"], body["kind"]) is None:
+            return
+        await asyncio.sleep(member.delete_s)
+        labels = _labels(body)
+        for pod in list(member.pods.values()):
+            if pod.binding == labels.get(LABEL_BINDING) and pod.attempt == int(labels.get(ATTEMPT, 0)):
+                del member.pods[pod.uid]
+        self._tell(member.name, "pod", body)
+
+    async def _take(self, member: FakeMember) -> None:
+        member.calls_at_once += 1
+        member.calls_at_once_max = max(member.calls_at_once_max, member.calls_at_once)
+        try:
+            await asyncio.sleep(member.slow_s or 0.001)
+        finally:
+            member.calls_at_once -= 1
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    def _tell(self, member: str, what: str, body: Body) -> None:
+        if not self.by_name[member].down:
+            for callback in self._callbacks:
+                callback(Changed(member, what, _labels(body).get(LABEL_BINDING, "")))
+
+    def _now(self) -> float:
+        return EPOCH + asyncio.get_running_loop().time()
+
+
+def _labels(body: Body) -> dict[str, str]:
+    return body["metadata"].get("labels") or {}
