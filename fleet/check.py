@@ -133,9 +133,10 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
             if amounts.get(name) and used.get((node, name), 0) + amounts[name] > limit:
                 yield Violation(Rule.MAX, key, f"{unit.name} raises {name} of {node} above {limit}")
                 break
-        for node in line:
-            for name, amount in amounts.items():
-                used[node, name] = used.get((node, name), 0) + amount
+        else:
+            for node in line:
+                for name, amount in amounts.items():
+                    used[node, name] = used.get((node, name), 0) + amount
 
 
 def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> Iterable[Violation]:

@@ -127,7 +127,7 @@ def _decimal(amount: int, unit: int) -> str:
 def human(amount: int, resource: str) -> str:
     """An amount in base units as people write it: human(1500, "cpu") == "1.5"; human(2**36, "memory") == "64 GiB"."""
     if resource == "cpu":
-        return f"{amount}m" if abs(amount) < 10 else _decimal(amount, 1000)
+        return f"{amount}m" if 0 < abs(amount) < 10 else _decimal(amount, 1000)
     if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         for suffix, unit in _BINARY:
             if abs(amount) >= unit:

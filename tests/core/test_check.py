@@ -1,0 +1,180 @@
+"""The checker: each rule has a corruption that only that rule catches, and its packer agrees with trying everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.check import Rule, check
+from fleet.decide import decide
+from fleet.model.reason import Code, Reason
+from fleet.packer import Gang, first_unpackable
+from fleet.plan import Placement, Plan
+from fleet.snapshot import Snapshot
+from tests.core.builders import ANYWHERE, GPU, NOW, NodeClaim, Taint, amounts, member, snapshot, tree, unit
+
+WORLD = snapshot(
+    unit("good").queue("root/ml"),
+    unit("running").queue("root/ml").runs_in("x"),
+    unit("held").having(held=True),
+    unit("backs-off").having(backoff_until=NOW + 9),
+    unit("lost").queue("root/gone"),
+    unit("above").having(leaf="root"),
+    unit("greedy").gpus(8, pods=1).queue("root/small"),
+    unit("jobs").queue("root/one"),
+    unit("more-jobs").queue("root/one").since(1),
+    unit("bound").only_in("y"),
+    unit("intolerant"),
+    unit("picky").gang(1, gpu=1, claim=NodeClaim(node_selector=(("model", "H800"),))),
+    unit("kind").having(needs_kind="batch/Job"),
+    unit("failed").having(excluded=frozenset({"x"})),
+    unit("wide").gpus(8, pods=3),
+    unit("first").gpus(8, pods=9).queue("root/strict").since(99),
+    unit("second").queue("root/strict"),
+    member("x").nodes(2).having(kinds=frozenset({"kubeflow.org/PyTorchJob"})),
+    member("y").nodes(2),
+    member("away").nodes(2).not_ready(),
+    member("tainted").nodes(2).having(taints=(Taint("k"),)),
+    tree(ml={}, small={"max": {GPU: 4}}, one={"jobs": 1}, strict={"policy": "Block"}),
+)
+SOUND = decide(WORLD, now=NOW, seed=1, solver=None)
+
+
+def having(*placements: tuple[str, str]) -> Plan:
+    """A plan of these placements alone, with a reason for everybody else who waits."""
+    placed = {name for name, _ in placements}
+    waiting = {p.unit for p in SOUND.placements} | set(SOUND.reasons)
+    reasons = {name: Reason(Code.HELD) for name in waiting - placed}
+    return Plan(tuple(Placement(*pair) for pair in placements), reasons)
+
+
+CORRUPTIONS = {
+    Rule.UNKNOWN_UNIT: having(("nobody", "x")),
+    Rule.UNKNOWN_MEMBER: having(("good", "nowhere")),
+    Rule.TWICE: having(("good", "x"), ("good", "y")),
+    Rule.NOT_WAITING: having(("running", "y")),
+    Rule.HELD: having(("held", "x")),
+    Rule.BACK_OFF: having(("backs-off", "x")),
+    Rule.NO_LEAF: having(("lost", "x")),
+    Rule.NOT_READY: having(("good", "away")),
+    Rule.POLICY: having(("bound", "x")),
+    Rule.MAX: having(("greedy", "x")),
+    Rule.BLOCK_ORDER: having(("second", "x")),
+    Rule.ROOM: having(("wide", "x")),
+    Rule.REASON_MISSING: replace(having(("good", "x")), reasons={}),
+    Rule.REASON_EXTRA: Plan(having(("good", "x")).placements, having().reasons),
+}
+
+
+def test_every_rule_has_a_corruption() -> None:
+    assert set(CORRUPTIONS) == set(Rule)
+
+
+@pytest.mark.parametrize("rule", CORRUPTIONS)
+def test_a_corruption_is_caught_by_its_rule_alone(rule: Rule) -> None:
+    assert {violation.rule for violation in check(WORLD, CORRUPTIONS[rule], now=NOW)} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("rule", "placements"),
+    [
+        (Rule.NO_LEAF, [("above", "x")]),
+        (Rule.MAX, [("jobs", "x"), ("more-jobs", "x")]),
+        (Rule.POLICY, [("intolerant", "tainted")]),
+        (Rule.POLICY, [("kind", "x")]),
+        (Rule.POLICY, [("failed", "x")]),
+        (Rule.ROOM, [("picky", "y")]),
+        (Rule.ROOM, [("wide", "y")]),
+    ],
+)
+def test_other_ways_to_break_a_rule(rule: Rule, placements: list[tuple[str, str]]) -> None:
+    found = check(WORLD, having(*placements), now=NOW)
+    assert [(violation.rule, violation.unit) for violation in found] == [(rule, placements[-1][0])]
+
+
+def test_a_sound_plan_has_no_violations() -> None:
+    assert check(WORLD, SOUND, now=NOW) == ()
+
+
+def test_usage_above_a_lowered_max_is_no_fault_of_a_plan_that_does_not_raise_it() -> None:
+    world = snapshot(
+        unit("r").gpus(8).queue("root/ml").runs_in("x"),
+        unit("cpu").gang(1, cpu=4).queue("root/ml"),
+        member("x").nodes(2),
+        tree(ml={"max": {GPU: 4}}),
+    )
+    assert check(world, Plan((Placement("cpu", "x"),)), now=NOW) == ()
+
+
+def test_each_of_two_gangs_that_only_together_overflow_is_fine_alone_and_the_later_is_refused() -> None:
+    world = snapshot(unit("a").gpus(6), unit("b").gpus(6), member("x").nodes(1))
+    plan = Plan((Placement("b", "x"), Placement("a", "x")))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.ROOM, "a")]
+
+
+def test_a_refused_gang_is_not_charged_to_those_after_it() -> None:
+    world = snapshot(
+        unit("a").gpus(8).queue("root/ml"), unit("b").queue("root/ml"), member("x").nodes(2), tree(ml={"max": {GPU: 4}})
+    )
+    plan = Plan((Placement("a", "x"), Placement("b", "x")))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.MAX, "a")]
+
+
+def test_coming_pods_of_placed_units_take_their_room_first() -> None:
+    world = snapshot(unit("r").gpus(8).runs_in("x", visible=0), unit("a").gpus(1), member("x").nodes(1))
+    assert [v.rule for v in check(world, Plan((Placement("a", "x"),)), now=NOW)] == [Rule.ROOM]
+
+
+def test_the_search_finds_a_packing_that_largest_first_misses() -> None:
+    """Two resources: the two big pods need the two different nodes that each alone would not choose."""
+    free = [amounts(gpu=4, cpu=10), amounts(gpu=5, cpu=6)]
+    x = member("x").nodes(0).value
+    pools = tuple(replace(x.pools[0], free=((vector, 1),), allocatable=vector) for vector in free)
+    pods = [(4, 5), (3, 6), (1, 4)]
+    gangs = [Gang(f"g{i}", ((1, amounts(gpu=gpu, cpu=cpu), ANYWHERE),)) for i, (gpu, cpu) in enumerate(pods)]
+    assert _tried([(4, 10_000), (5, 6_000)], [(gpu, cpu * 1000) for gpu, cpu in pods])
+    assert first_unpackable(replace(x, pools=pools), [], gangs) == []
+
+
+small = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+vectors = st.tuples(st.integers(0, 8), st.integers(0, 6))
+
+
+@small
+@given(st.lists(vectors, max_size=4), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=1, max_size=5))
+def test_the_packer_agrees_with_trying_everything(nodes: list[tuple[int, int]], pods: list[tuple[int, int]]) -> None:
+    pools = tuple(
+        replace(member("x").nodes(0).value.pools[0], free=((amounts(gpu=gpu, cpu=cpu), 1),)) for gpu, cpu in nodes
+    )
+    gangs = [Gang(f"g{i}", ((1, amounts(gpu=gpu, cpu=cpu), ANYWHERE),)) for i, (gpu, cpu) in enumerate(pods)]
+    refused = first_unpackable(replace(member("x").value, pools=pools), [], gangs)
+    assert (not refused) == _tried(nodes, pods)
+
+
+def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
+    if not pods:
+        return True
+    for index, have in enumerate(nodes):
+        if all(room >= need for room, need in zip(have, pods[0], strict=True)):
+            left = tuple(room - need for room, need in zip(have, pods[0], strict=True))
+            if _tried([*nodes[:index], left, *nodes[index + 1 :]], pods[1:]):
+                return True
+    return False
+
+
+def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the planner believe that quota allows everything: the checker drops what quota does not allow."""
+    monkeypatch.setattr("fleet.quota.usage.Usage.refusal", lambda self, leaf, request: None)
+    world: Snapshot = snapshot(
+        unit("a").gpus(4).queue("root/ml").since(99),
+        unit("b").gpus(4).queue("root/ml"),
+        member("x").nodes(9),
+        tree(ml={"max": {GPU: 6}}),
+    )
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert [p.unit for p in plan.placements] == ["a"]
+    assert set(plan.reasons) == {"b"}
+    assert plan.certificate.why == "the checker dropped 1: default/b raises nvidia.com/gpu of root/ml above 6"

@@ -1,0 +1,350 @@
+"""CP-SAT beside greedy: where it does better, that it counts right, and that greedy ships whenever it fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.check import check
+from fleet.decide import decide
+from fleet.placement.cpsat import CpSat, scaled
+from fleet.placement.problem import Answer, GangClass, Lane, Problem, RoomRow, Solver
+from fleet.placement.process import ProcessSolver
+from fleet.plan import Plan
+from fleet.snapshot import Config, Snapshot
+from tests.core.builders import GPU, NOW, NodeClaim, member, snapshot, tree, unit
+
+TRAPS = {
+    "an old gang that keeps a larger one out of the quota": (
+        snapshot(
+            unit("a").gpus(5).queue("root/ml").since(99),
+            unit("b").gpus(8).queue("root/ml"),
+            member("x").nodes(9),
+            tree(ml={"max": {GPU: 8}}),
+        ),
+        {"b": "x"},
+    ),
+    "a gang that could go anywhere sits where another must": (
+        snapshot(
+            unit("a").gpus(8).since(99),
+            unit("b").gpus(8).only_in("cheap"),
+            member("cheap").nodes(1),
+            member("dear").nodes(1).having(price=5),
+        ),
+        {"a": "dear", "b": "cheap"},
+    ),
+    "many small gangs in place of one of odd size": (
+        snapshot(
+            unit("odd").gpus(5).since(99),
+            unit("b").gpus(4),
+            unit("c").gpus(4),
+            member("x").nodes(1),
+        ),
+        {"b": "x", "c": "x"},
+    ),
+    "a part that may use two pools leaves one to the gang that needs it": (
+        snapshot(
+            unit("a").gpus(8, pods=2).since(99),
+            unit("b").gang(2, gpu=8, claim=NodeClaim(node_selector=(("model", "A"),))),
+            member("x").nodes(2, labels={"model": "A"}).nodes(2, labels={"model": "B"}),
+        ),
+        {"a": "x", "b": "x"},
+    ),
+    "a Block queue moves on only as a whole": (
+        snapshot(
+            unit("other").gpus(8).queue("root/o").since(99),
+            unit("a").gpus(1).queue("root/ml").since(50),
+            unit("b").gpus(8).queue("root/ml").since(40),
+            unit("c").gpus(8).queue("root/ml").since(30),
+            member("x").nodes(2).nodes(1, free_gpu=1),
+            tree(ml={"policy": "Block"}, o={}, all={}),
+        ),
+        {"a", "other", "b"},
+    ),
+}
+
+
+def better(world: Snapshot, solver: Solver) -> Plan:
+    plan = decide(world, now=NOW, seed=1, solver=solver)
+    assert check(world, plan, now=NOW) == ()
+    return plan
+
+
+@pytest.mark.parametrize("story", TRAPS)
+def test_the_solver_escapes_traps_of_greedy(story: str) -> None:
+    world, expected = TRAPS[story]
+    plan = better(world, CpSat())
+    placed = {p.unit: p.member for p in plan.placements}
+    assert (placed if isinstance(expected, dict) else set(placed)) == expected
+
+
+def test_the_certificate_says_who_made_the_plan_and_how_good_it_is() -> None:
+    plan = better(TRAPS["an old gang that keeps a larger one out of the quota"][0], CpSat())
+    assert plan.certificate.shipped == "cp-sat"
+    (stage,) = plan.certificate.stages
+    assert (stage.name, stage.value, stage.bound, stage.status) == ("priority 0", 32, 32, "OPTIMAL")
+
+
+def test_higher_priority_is_never_traded_for_more_of_lower() -> None:
+    lows = [unit(f"low{i}").gpus(8) for i in range(4)]
+    world = snapshot(unit("high").gpus(1, pods=4).priority(1), *lows, member("x").nodes(4, free_gpu=8))
+    placed = {p.unit for p in better(world, CpSat()).placements}
+    assert "high" in placed
+    assert len(placed) == 4
+
+
+def test_no_solver_is_asked_when_greedy_has_placed_everything() -> None:
+    class Refusing:
+        def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+            raise AssertionError("asked")
+
+    plan = decide(snapshot(unit("a"), member("x").nodes(1)), now=NOW, seed=1, solver=Refusing())
+    assert plan.certificate.why == "optimal: everything that may start is placed"
+    full = snapshot(unit("a").gpus(8), member("x").nodes(1, free_gpu=1))
+    assert decide(full, now=NOW, seed=1, solver=Refusing()).certificate.why == "optimal: no other gang could start"
+
+
+TRAP = TRAPS["an old gang that keeps a larger one out of the quota"][0]
+
+
+class Says:
+    def __init__(self, answer: Answer | Exception) -> None:
+        self.answer = answer
+
+    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+WRONG = {
+    "raises": (MemoryError("no memory"), "the solver failed (MemoryError)"),
+    "knows nothing": (Answer(), "the solver found no answer"),
+    "answers another problem": (Answer((1,), ()), "the solver's answer does not belong to the problem"),
+    "admits more than there is": (Answer((9, 9), (9, 9)), "the solver's answer does not belong to the problem"),
+    "admits below zero": (Answer((-1, 1), (0, 0)), "the solver's answer does not belong to the problem"),
+    "is worse": (Answer((0, 0), (0, 0)), "greedy is as good"),
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_greedy_ships_when_the_solver(how: str) -> None:
+    answer, why = WRONG[how]
+    plan = better(TRAP, Says(answer))
+    assert {p.unit for p in plan.placements} == {"a"}
+    assert (plan.certificate.shipped, plan.certificate.why) == ("greedy", why)
+
+
+def test_an_answer_that_breaks_the_quota_is_cut_down_to_what_quota_allows() -> None:
+    plan = better(TRAP, Says(Answer((1, 1), (1, 1))))
+    assert {p.unit for p in plan.placements} == {"b"}
+
+
+def test_an_answer_that_does_not_pack_is_repaired() -> None:
+    """Sums of CPU and of GPUs both fit; no node has enough of both for the second gang."""
+    world = snapshot(
+        unit("a").gang(1, gpu=3, cpu=10).since(99),
+        unit("b").gang(2, gpu=4, cpu=80),
+        unit("c").gang(1, gpu=4, cpu=90),
+        member("x").nodes(1, cpu=90).nodes(1, cpu=90, free_gpu=4),
+    )
+    assert better(world, CpSat()).placements
+
+
+def test_rows_are_scaled_so_that_no_sum_overflows_and_no_answer_exceeds_the_room() -> None:
+    exact, room = scaled([(0, 6 << 30), (1, 9 << 30)], 20 << 30, lambda index: 10)
+    assert (exact, room) == ([(0, 2), (1, 3)], 6)
+    huge, room = scaled([(0, (1 << 61) + 1), (1, 3)], (1 << 62) + 1, lambda index: 1_000_000)
+    assert sum(amount * 1_000_000 for _, amount in huge) < 1 << 62
+    most = room // dict(huge)[0]
+    assert most * ((1 << 61) + 1) <= (1 << 62) + 1
+
+
+def test_exabytes_of_memory_overflow_nothing() -> None:
+    wants = [unit(f"u{i}").gang(3, memory=1 << 29).queue("root/ml") for i in range(5)]
+    trap = unit("young").gang(2, memory=1 << 29).queue("root/ml").since(1)
+    world = snapshot(*wants, trap, member("x").nodes(9, memory=1 << 31), tree(ml={"max": {"memory": 5 << 59}}))
+    assert len(better(world, CpSat()).placements) >= 1
+
+
+small = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+
+@small
+@given(
+    st.lists(st.tuples(st.sampled_from((1, 2, 4, 8)), st.integers(1, 3), st.integers(1, 2)), min_size=1, max_size=3),
+    st.lists(st.lists(st.integers(0, 8), max_size=3), min_size=1, max_size=2),
+)
+def test_the_linked_model_finds_what_trying_everything_finds(
+    kinds: list[tuple[int, int, int]], nodes: list[list[int]]
+) -> None:
+    """GPU sizes that divide each other: slot rows are exact, so the model's optimum is the true one."""
+    gangs = [(size, pods) for size, pods, count in kinds for _ in range(count)]
+    parts = [unit(f"u{i}").gpus(size, pods=pods) for i, (size, pods) in enumerate(gangs)]
+    fleet = [member(f"m{i}") for i in range(len(nodes))]
+    for index, free in enumerate(nodes):
+        for gpus in free:
+            fleet[index] = fleet[index].nodes(1, free_gpu=gpus)
+    world = snapshot(*parts, *fleet, Config(relative_gap=0.0))
+    plan = better(world, CpSat())
+    started = sum(gangs[int(p.unit[1:])][0] * gangs[int(p.unit[1:])][1] for p in plan.placements)
+    assert started == max(
+        sum(size * pods for (size, pods), home in zip(gangs, homes, strict=True) if home >= 0)
+        for homes in product(range(-1, len(nodes)), repeat=len(gangs))
+        if all(_packs([g for g, h in zip(gangs, homes, strict=True) if h == i], free) for i, free in enumerate(nodes))
+    )
+
+
+def _packs(gangs: list[tuple[int, int]], free: list[int]) -> bool:
+    """Whether the pods fit the nodes, by trying every node for every pod."""
+    pods = sorted((size for size, count in gangs for _ in range(count)), reverse=True)
+
+    def put(index: int, left: tuple[int, ...]) -> bool:
+        if index == len(pods):
+            return True
+        return any(
+            put(index + 1, (*left[:n], have - pods[index], *left[n + 1 :]))
+            for n, have in enumerate(left)
+            if have >= pods[index] and have not in left[:n]
+        )
+
+    return put(0, tuple(free))
+
+
+# -- the child process -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[ProcessSolver]:
+    solver = ProcessSolver()
+    solver.warm()
+    yield solver
+    solver.close()
+
+
+def ready(solver: ProcessSolver) -> None:
+    """Wait until the child has answered something."""
+    deadline = time.monotonic() + 60
+    while decide(TRAP, now=NOW, seed=1, solver=solver).certificate.shipped != "cp-sat":
+        assert time.monotonic() < deadline, "the child never came up"
+
+
+def hard() -> Problem:
+    """A problem that takes CP-SAT far longer than any test waits: many odd sizes, many rows, no gap allowed."""
+    sizes = [1_000_003 + 7919 * ((index * index) % 997) for index in range(60)]
+    classes = tuple(GangClass(None, 0, 0, i, 0, 50, size, 50) for i, size in enumerate(sizes))
+    lanes = tuple(Lane(i, 0, f"m{m}", 50, 0) for i in range(len(sizes)) for m in range(8))
+    rooms = tuple(
+        RoomRow(
+            f"m{m}/{r}", tuple((i * 8 + m, size + r * (i % 7) * 13) for i, size in enumerate(sizes)), (), 17_000_017
+        )
+        for m in range(8)
+        for r in range(3)
+    )
+    return Problem(("all",), classes, lanes, (), rooms, relative_gap=0.0, deterministic_limit=1e6)
+
+
+def test_the_child_gives_the_same_plan_as_solving_here(child: ProcessSolver) -> None:
+    ready(child)
+    for story in TRAPS:
+        world = TRAPS[story][0]
+        here, there = better(world, CpSat()), better(world, child)
+        assert (here.placements, here.certificate) == (there.placements, there.certificate)
+
+
+def test_a_hard_problem_is_answered_by_its_deadline(child: ProcessSolver) -> None:
+    ready(child)
+    began = time.monotonic()
+    answer = child.solve(hard(), seed=1, limit_s=1.0)
+    assert time.monotonic() - began < 1.5
+    assert answer.stages or answer.why
+    ready(child)
+
+
+def test_what_a_child_had_streamed_before_its_deadline_counts() -> None:
+    script = (
+        "import sys, time\n"
+        "from fleet.placement.problem import Answer\n"
+        "from fleet.placement.process import _framed\n"
+        "for message in ((0, True, None), (1, False, Answer((0, 1), (0, 1)))):\n"
+        "    sys.stdout.buffer.write(_framed(message))\n"
+        "sys.stdout.flush(); time.sleep(600)\n"
+    )
+    solver = ProcessSolver([sys.executable, "-c", script])
+    plan = decide(TRAP, now=NOW, seed=1, solver=solver)
+    assert {p.unit for p in plan.placements} == {"b"}
+    assert plan.certificate.shipped == "cp-sat"
+    assert plan.certificate.why == "the solver was stopped at its deadline of 2 s"
+    assert solver.pid is None
+
+
+def test_a_child_stopped_in_the_middle_of_a_solve_does_not_hold_up_the_plan(child: ProcessSolver) -> None:
+    ready(child)
+    assert child.pid is not None
+    os.kill(child.pid, signal.SIGSTOP)
+    began = time.monotonic()
+    plan = decide(TRAP, now=NOW, seed=1, solver=child)
+    assert time.monotonic() - began < Config().solve_limit_s + 1
+    assert {p.unit for p in plan.placements} == {"a"}
+    assert plan.certificate.why == "the solver was stopped at its deadline of 2 s"
+
+
+def test_a_child_killed_in_the_middle_of_a_solve_leaves_greedy(child: ProcessSolver) -> None:
+    ready(child)
+    pid = child.pid
+    assert pid is not None
+    killer = threading.Timer(0.3, os.kill, (pid, signal.SIGKILL))
+    killer.start()
+    answer = child.solve(hard(), seed=1, limit_s=20)
+    killer.join()
+    assert answer.why == "the solver failed (exit status -9)"
+    ready(child)
+    assert child.pid != pid
+
+
+def test_a_child_that_talks_nonsense_leaves_greedy() -> None:
+    solver = ProcessSolver([sys.executable, "-c", "print('Traceback: nonsense, and more of it', flush=True); input()"])
+    plan = decide(TRAP, now=NOW, seed=1, solver=solver)
+    assert plan.certificate.shipped == "greedy"
+    assert plan.certificate.why.startswith("the solver failed")
+    solver.close()
+
+
+def test_a_child_that_cannot_be_started_leaves_greedy() -> None:
+    plan = decide(TRAP, now=NOW, seed=1, solver=ProcessSolver(["/there/is/no/such/program"]))
+    assert plan.certificate.why.startswith("the solver failed")
+
+
+def test_the_child_ends_with_its_parent_even_while_it_solves() -> None:
+    script = (
+        "import os, sys, threading, time\n"
+        "from tests.core.test_solver import hard, ready\n"
+        "from fleet.placement.process import ProcessSolver\n"
+        "solver = ProcessSolver(); ready(solver)\n"
+        "asked = {'seed': 1, 'limit_s': 100}\n"
+        "threading.Thread(target=solver.solve, args=(hard(),), kwargs=asked, daemon=True).start()\n"
+        "time.sleep(0.3); print(solver.pid, flush=True); os._exit(0)\n"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=90, check=True).stdout
+    pid, deadline = int(out), time.monotonic() + 10
+    while _alive(pid):
+        assert time.monotonic() < deadline, "the child outlived its parent"
+        time.sleep(0.02)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

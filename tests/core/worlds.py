@@ -1,0 +1,69 @@
+"""Hypothesis strategies for small worlds: every feature of a decision joins here, so that each property meets it."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from fleet.quota.tree import QuotaTree
+from fleet.snapshot import Snapshot
+from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
+
+MEMBERS = ("x", "y", "z")
+LEAVES = (None, "root/a", "root/b", "root/org/c", "root/gone")
+CLAIMS = (NodeClaim(), NodeClaim(), NodeClaim(), NodeClaim(node_selector=(("model", "A"),)))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> QuotaTree:
+    limit = st.one_of(st.just({}), st.fixed_dictionaries({GPU: st.integers(0, 24)}), st.just({"memory": 40 << 30}))
+    policy = st.sampled_from(("Priority", "Priority", "Block"))
+    jobs = st.one_of(st.just({}), st.fixed_dictionaries({"jobs": st.integers(0, 4)}))
+    leaves = {name: {"max": draw(limit), "policy": draw(policy), **draw(jobs)} for name in ("a", "b", "org__c")}
+    return tree(org={"max": draw(limit)}, **leaves)
+
+
+@st.composite
+def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)) -> UnitBuilder:
+    made = unit(f"u{number}").queue(draw(st.sampled_from(LEAVES)))
+    for _ in range(draw(st.sampled_from((1, 1, 1, 2)))):
+        made = made.gang(
+            draw(st.integers(1, 3)), gpu=draw(st.sampled_from((0, *sizes))), cpu=draw(st.sampled_from((0, 4, 48))),
+            memory=draw(st.sampled_from((0, 16))), claim=draw(st.sampled_from(CLAIMS)),
+        )  # fmt: skip
+    made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
+    kind = draw(st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy")))
+    match kind:
+        case "runs":
+            return made.runs_in(draw(st.sampled_from(MEMBERS)))
+        case "comes":
+            return made.runs_in(draw(st.sampled_from(MEMBERS)), visible=0)
+        case "leaves":
+            return made.evicting_from(draw(st.sampled_from(MEMBERS)))
+        case "held":
+            return made.having(held=True)
+        case "backs off":
+            return made.having(backoff_until=NOW + draw(st.sampled_from((-1, 1))))
+        case "bound":
+            return made.only_in(draw(st.sampled_from(MEMBERS)), MEMBERS)
+        case "shy":
+            return made.having(excluded=frozenset({"x"}), avoid=frozenset({"y"}))
+    return made
+
+
+@st.composite
+def members(draw: st.DrawFn, name: str) -> MemberBuilder:
+    made = member(name)
+    for label in draw(st.sampled_from(((), ("A",), ("B",), ("A", "B")))):
+        made = made.nodes(
+            draw(st.integers(0, 3)), free_gpu=draw(st.sampled_from((0, 1, 3, 4, 6, 8))),
+            free_cpu=draw(st.sampled_from((-2, 4, 50, 96))), labels={"model": label},
+        )  # fmt: skip
+    return made if draw(st.sampled_from((True, True, True, False))) else made.not_ready("gone")
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Snapshot:
+    names = draw(st.sampled_from((MEMBERS, MEMBERS, ("x",), ("x", "y"), ())))
+    count = draw(st.integers(0, 9))
+    parts = [*(draw(members(name)) for name in names), *(draw(units(number)) for number in range(count))]
+    return snapshot(*parts, *((draw(trees()),) if draw(st.booleans()) else ()))
