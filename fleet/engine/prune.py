@@ -7,8 +7,12 @@ from typing import Any
 from fleet.engine.schema import Node
 
 
-def prune(node: Node, value: Any, path: str, unknown: list[str]) -> None:
-    """Remove unknown fields from `value` in place; the path of each is added to `unknown`.
+Removed = tuple[dict[str, Any], str, Any]  # where it was, its name, its value
+
+
+def prune(node: Node, value: Any, path: str, unknown: list[str], removed: list[Removed] | None = None) -> None:
+    """Remove unknown fields from `value` in place; the path of each is added to `unknown`, and what
+    would put it back to `removed`.
 
     Values of another type than the schema says are left alone: validation names them.
     """
@@ -24,9 +28,11 @@ def prune(node: Node, value: Any, path: str, unknown: list[str]) -> None:
                     dead = dead or []
                     dead.append(key)
             elif inner.__class__ is dict or inner.__class__ is list:
-                prune(child, inner, f"{path}.{key}" if path else key, unknown)
+                prune(child, inner, f"{path}.{key}" if path else key, unknown, removed)
         if dead is not None:
             for key in dead:
+                if removed is not None:
+                    removed.append((value, key, value[key]))
                 del value[key]
                 unknown.append(f"{path}.{key}" if path else key)
     elif value.__class__ is list:
@@ -35,4 +41,4 @@ def prune(node: Node, value: Any, path: str, unknown: list[str]) -> None:
             return
         for index, inner in enumerate(value):
             if inner.__class__ is dict or inner.__class__ is list:
-                prune(items, inner, f"{path}[{index}]", unknown)
+                prune(items, inner, f"{path}[{index}]", unknown, removed)

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from fleet.engine.kind import Kind
+from fleet.engine.kind import Body, Kind
 from fleet.engine.rules import evaluate
 from fleet.engine.schema import Node
 from fleet.engine.status import Cause
@@ -28,18 +28,43 @@ _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\
 _DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
 
 
-def validate(node: Node, value: Any, old: Any = None, found: Iterable[Cause] = ()) -> list[Cause]:
+class _Found:
+    """What one walk over an object collects: what is wrong, and whether any rule has a say."""
+
+    __slots__ = ("causes", "spoken")
+
+    def __init__(self, causes: Iterable[Cause] = ()) -> None:
+        self.causes = list(causes)
+        self.spoken = False
+
+
+def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
+    """The top-level fields that a write leaves as they were stored. They are not looked at again: they were valid when
+    they were written, and a schema that has grown stricter since must not lock a status out."""
+    if old is None or node.rules or node.all_of or node.any_of or node.one_of or node.own_defaults:
+        return frozenset()
+    return frozenset(k for k, v in value.items() if k in old and old[k] == v and old[k].__class__ is v.__class__)
+
+
+def validate(node: Node, value: Body, old: Body | None = None, found: Iterable[Cause] = ()) -> list[Cause]:
     """Everything that is wrong with an object, after what was `found` of its metadata. `old` is its stored state, for
     rules about transitions."""
-    causes: list[Cause] = list(found)
-    _check(node, value, "", causes)
-    _lists(node, value, "", causes)
-    if any(cause.reason in _BLOCKING for cause in causes):
-        if _speaks(node, value):
-            causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
-        return causes
-    _rules(node, value, old, old is not None, "", causes)
-    return causes
+    walk = _Found(found)
+    walk.spoken = bool(node.rules)
+    same = settled(node, value, old)
+    _check_object(node, value, "", walk, same)
+    if node.all_of or node.any_of or node.one_of or node.negated is not None:
+        _check_combined(node, value, "", walk)
+    if not walk.spoken:
+        return walk.causes
+    if any(cause.reason in _BLOCKING for cause in walk.causes):
+        walk.causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
+    elif same:
+        changed = {k: v for k, v in value.items() if k not in same}
+        _rules(node, changed, old, old is not None, "", walk.causes)
+    else:
+        _rules(node, value, old, old is not None, "", walk.causes)
+    return walk.causes
 
 
 def shown(value: Any) -> str:
@@ -101,98 +126,104 @@ def _invalid(path: str, value: Any, text: str) -> Cause:
     return Cause(path, f"Invalid value: {shown(value)}: {path} in body {text}")
 
 
-def _check(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+def _check(node: Node, value: Any, path: str, walk: _Found) -> None:
     cls = value.__class__
+    if node.rules:
+        walk.spoken = True
     if value is None:
         if not node.nullable and (node.type or node.int_or_string):
-            causes.append(_wrong_type(path, node.type or "integer,string", value))
+            walk.causes.append(_wrong_type(path, node.type or "integer,string", value))
         return
     types = node.types
     if types is not None and cls not in types:
         if not (cls is float and node.type == "integer" and value.is_integer()):
-            causes.append(_wrong_type(path, node.type, value))
+            walk.causes.append(_wrong_type(path, node.type, value))
             if cls is float and node.type == "integer":
-                causes.append(_wrong_format(path, node.format))
+                walk.causes.append(_wrong_format(path, node.format))
             return
     elif node.int_or_string and cls is not int and cls is not str:
-        causes.append(_wrong_type(path, "integer,string", value))
+        walk.causes.append(_wrong_type(path, "integer,string", value))
         return
     if node.enum is not None and value not in node.enum:
         supported = ", ".join(shown(v if isinstance(v, str) else json.dumps(v)) for v in node.enum)
-        causes.append(
+        walk.causes.append(
             Cause(path, f"Unsupported value: {shown(value)}: supported values: {supported}", "FieldValueNotSupported")
         )
     if cls is dict:
-        _check_object(node, value, path, causes)
+        _check_object(node, value, path, walk)
     elif cls is list:
-        _check_array(node, value, path, causes)
+        _check_array(node, value, path, walk)
     elif cls is str:
-        _check_string(node, value, path, causes)
+        _check_string(node, value, path, walk)
     elif cls is not bool:
-        _check_number(node, value, path, causes)
+        _check_number(node, value, path, walk)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
-        _check_combined(node, value, path, causes)
+        _check_combined(node, value, path, walk)
 
 
-def _check_object(node: Node, value: dict[str, Any], path: str, causes: list[Cause]) -> None:
+def _check_object(
+    node: Node, value: dict[str, Any], path: str, walk: _Found, skip: frozenset[str] = frozenset()
+) -> None:
     for key in node.required:
         if key not in value:
-            causes.append(Cause(f"{path}.{key}" if path else key, "Required value", "FieldValueRequired"))
+            walk.causes.append(Cause(f"{path}.{key}" if path else key, "Required value", "FieldValueRequired"))
     if node.max_properties is not None and len(value) > node.max_properties:
-        causes.append(_too_many(path, len(value), node.max_properties))
+        walk.causes.append(_too_many(path, len(value), node.max_properties))
     if node.min_properties is not None and len(value) < node.min_properties:
-        causes.append(_invalid(path, len(value), f"should have at least {node.min_properties} properties"))
+        walk.causes.append(_invalid(path, len(value), f"should have at least {node.min_properties} properties"))
     if node.open:
         return
     prefix = path + "." if path else ""
     child_of = node.child
     for key, inner in value.items():
         child = child_of(key)
-        if child is not None:
-            _check(child, inner, prefix + key, causes)
+        if child is not None and key not in skip:
+            _check(child, inner, prefix + key, walk)
 
 
-def _check_array(node: Node, value: list[Any], path: str, causes: list[Cause]) -> None:
+def _check_array(node: Node, value: list[Any], path: str, walk: _Found) -> None:
     if node.max_items is not None and len(value) > node.max_items:
-        causes.append(_too_many(path, len(value), node.max_items))
+        walk.causes.append(_too_many(path, len(value), node.max_items))
     if node.min_items is not None and len(value) < node.min_items:
-        causes.append(_invalid(path, len(value), f"should have at least {node.min_items} items"))
+        walk.causes.append(_invalid(path, len(value), f"should have at least {node.min_items} items"))
     if node.unique and any(item in value[:index] for index, item in enumerate(value)):
-        causes.append(_invalid(path, value, "shouldn't contain duplicates"))
+        walk.causes.append(_invalid(path, value, "shouldn't contain duplicates"))
     items = node.items
     if items is not None:
+        if node.associative:
+            _check_identities(node, items, value, path, walk)
         for index, inner in enumerate(value):
-            _check(items, inner, f"{path}[{index}]", causes)
+            _check(items, inner, f"{path}[{index}]", walk)
 
 
-def _check_string(node: Node, value: str, path: str, causes: list[Cause]) -> None:
+def _check_string(node: Node, value: str, path: str, walk: _Found) -> None:
     if node.max_length is not None and len(value) > node.max_length:
-        causes.append(Cause(path, f"Too long: may not be more than {node.max_length} bytes", "FieldValueTooLong"))
+        walk.causes.append(Cause(path, f"Too long: may not be more than {node.max_length} bytes", "FieldValueTooLong"))
     elif node.min_length is not None and len(value) < node.min_length:
-        causes.append(_invalid(path, value, f"should be at least {node.min_length} chars long"))
+        walk.causes.append(_invalid(path, value, f"should be at least {node.min_length} chars long"))
     elif node.pattern is not None and node.pattern.search(value) is None:
-        causes.append(_invalid(path, value, f"should match '{node.pattern_text}'"))
+        walk.causes.append(_invalid(path, value, f"should match '{node.pattern_text}'"))
     wrong = (node.format == "date-time" and not _DATE_TIME.match(value)) or (
         node.format == "date" and not _DATE.match(value)
     )
     if wrong:
         text = f"Invalid value: {shown(value)}: {path} in body must be of type {node.format}: {shown(value)}"
-        causes.append(Cause(path, text, "FieldValueTypeInvalid"))
+        walk.causes.append(Cause(path, text, "FieldValueTypeInvalid"))
 
 
-def _check_number(node: Node, value: float, path: str, causes: list[Cause]) -> None:
+def _check_number(node: Node, value: float, path: str, walk: _Found) -> None:
     if node.minimum is not None and (value <= node.minimum if node.exclusive_min else value < node.minimum):
         than = "greater than" if node.exclusive_min else "greater than or equal to"
-        causes.append(_invalid(path, value, f"should be {than} {node.minimum}"))
+        walk.causes.append(_invalid(path, value, f"should be {than} {node.minimum}"))
     if node.maximum is not None and (value >= node.maximum if node.exclusive_max else value > node.maximum):
         than = "less than" if node.exclusive_max else "less than or equal to"
-        causes.append(_invalid(path, value, f"should be {than} {node.maximum}"))
+        walk.causes.append(_invalid(path, value, f"should be {than} {node.maximum}"))
     if node.multiple_of and value % node.multiple_of:
-        causes.append(_invalid(path, value, f"should be a multiple of {node.multiple_of}"))
+        walk.causes.append(_invalid(path, value, f"should be a multiple of {node.multiple_of}"))
     if node.type == "integer":
         low, high = (-(2**31), 2**31 - 1) if node.format == "int32" else (-(2**63), 2**63 - 1)
         if not low <= value <= high:
-            causes.append(_wrong_format(path, node.format))
+            walk.causes.append(_wrong_format(path, node.format))
 
 
 def _wrong_format(path: str, name: str) -> Cause:
@@ -200,11 +231,13 @@ def _wrong_format(path: str, name: str) -> Cause:
     return Cause("<nil>", f'Invalid value: "": Checked value must be of type integer {said} in {path}')
 
 
-def _check_combined(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+def _check_combined(node: Node, value: Any, path: str, walk: _Found) -> None:
     def fits(part: Node) -> list[Cause]:
-        found: list[Cause] = []
-        _check(part, value, path, found)
-        return found
+        inner = _Found()
+        _check(part, value, path, inner)
+        return inner.causes
+
+    causes = walk.causes
 
     for part in node.all_of:
         causes.extend(fits(part))
@@ -240,54 +273,24 @@ def _too_many(path: str, actual: int, allowed: int) -> Cause:
     return Cause(path, f"Too many: {actual}: must have at most {allowed} {word}", "FieldValueTooMany")
 
 
-def _lists(node: Node, value: Any, path: str, causes: list[Cause]) -> None:
+def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk: _Found) -> None:
     """Sets and map lists hold each item once."""
-    if value.__class__ is dict:
-        if node.open:
-            return
-        for key, inner in value.items():
-            if inner.__class__ is dict or inner.__class__ is list:
-                child = node.child(key)
-                if child is not None:
-                    _lists(child, inner, f"{path}.{key}" if path else key, causes)
-        return
-    if value.__class__ is not list:
-        return
-    items = node.items
-    if items is None:
-        return
-    if node.associative:
-        seen: set[str] = set()
-        for index, item in enumerate(value):
-            if node.list_type == "map":
-                if item.__class__ is not dict:
-                    continue
-                identity: Any = {}
-                for key in node.list_map_keys:
-                    if key in item:
-                        identity[key] = item[key]
-                    elif (inner_node := items.child(key)) is not None and inner_node.has_default:
-                        identity[key] = inner_node.default
-            else:
-                identity = item
-            text = shown(identity)
-            if text in seen:
-                causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {text}", "FieldValueDuplicate"))
-            seen.add(text)
+    seen: set[str] = set()
     for index, item in enumerate(value):
-        if item.__class__ is dict or item.__class__ is list:
-            _lists(items, item, f"{path}[{index}]", causes)
-
-
-def _speaks(node: Node, value: Any) -> bool:
-    """Are there rules for any part of this value?"""
-    if node.rules:
-        return True
-    if value.__class__ is dict and not node.open:
-        return any((c := node.child(k)) is not None and _speaks(c, v) for k, v in value.items())
-    if value.__class__ is list and node.items is not None:
-        return any(_speaks(node.items, item) for item in value)
-    return False
+        identity: Any = item
+        if node.list_type == "map":
+            if item.__class__ is not dict:
+                continue
+            identity = {}
+            for key in node.list_map_keys:
+                if key in item:
+                    identity[key] = item[key]
+                elif (child := items.child(key)) is not None and child.has_default:
+                    identity[key] = child.default
+        text = shown(identity)
+        if text in seen:
+            walk.causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {text}", "FieldValueDuplicate"))
+        seen.add(text)
 
 
 def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: list[Cause]) -> None:

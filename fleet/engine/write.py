@@ -15,11 +15,11 @@ from typing import Any
 from fleet.engine import fields, meta
 from fleet.engine.default import default
 from fleet.engine.kind import Body, Kind
-from fleet.engine.prune import prune
+from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
 from fleet.engine.times import rfc3339
-from fleet.engine.validate import shown, undecodable, validate
+from fleet.engine.validate import settled, shown, undecodable, validate
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -76,14 +76,21 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
         metadata.pop("namespace")
 
 
-def decode(kind: Kind, body: Body, field_validation: str, *, patched: bool = False) -> tuple[str, ...]:
-    """Prune and default `body` in place. Returns warnings; Strict raises 400 for unknown fields (422 for those that a
-    patch brought, as a kube-apiserver does)."""
+def decode(
+    kind: Kind, body: Body, field_validation: str, old: Body | None = None, *, patched: bool = False
+) -> tuple[str, ...]:
+    """Prune and default `body` in place, but for what is as in `old`. Returns warnings; Strict raises 400 for unknown
+    fields (422 for those that a patch brought, as a kube-apiserver does)."""
     root = compiled(kind)
+    same = settled(root, body, old)
+    part = {k: v for k, v in body.items() if k not in same} if same else body
     unknown: list[str] = []
-    before = json.dumps(body, separators=(",", ":"), sort_keys=True) if patched and field_validation == "Strict" else ""
-    prune(root, body, "", unknown)
-    default(root, body)
+    removed: list[Removed] = []
+    prune(root, part, "", unknown, removed)
+    default(root, part)
+    if same:
+        for key in body.keys() - same - part.keys():
+            del body[key]
     if not unknown or field_validation == "Ignore":
         return ()
     texts = tuple(f'unknown field "{path}"' for path in unknown)
@@ -91,7 +98,10 @@ def decode(kind: Kind, body: Body, field_validation: str, *, patched: bool = Fal
         return texts
     text = f"strict decoding error: {', '.join(texts)}"
     if patched:
-        raise invalid("", "", "", [Cause("patch", f"Invalid value: {shown(before)}: {text}")])
+        for holder, key, value in removed:
+            holder[key] = value
+        sent = json.dumps({**body, **part}, separators=(",", ":"), sort_keys=True)
+        raise invalid("", "", "", [Cause("patch", f"Invalid value: {shown(sent)}: {text}")])
     raise bad_request(f"{_cannot(kind)}: {text}")
 
 
@@ -206,7 +216,7 @@ def prepare_update(
     wanted = metadata.get("resourceVersion")
     if wanted and wanted != "0" and wanted != before.get("resourceVersion"):
         raise conflict(kind.group, kind.resource, before["name"])
-    warnings = decode(kind, new, field_validation, patched=patched)
+    warnings = decode(kind, new, field_validation, old, patched=patched)
     warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)
