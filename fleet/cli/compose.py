@@ -179,6 +179,7 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
     import os
     import socket as sockets
 
+    from fleet.controllers.clusters import ClustersLoop
     from fleet.controllers.hub import Hub
     from fleet.controllers.manager import build_loops
     from fleet.controllers.runtime import run_all
@@ -205,7 +206,7 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
         lost.add_done_callback(lambda _: stop.set())
         try:
             on_ready()
-            await run_all(build_loops(parts, solver), stop)
+            await run_all([ClustersLoop(parts, members), *build_loops(parts, solver)], stop)
             if lost.done():
                 raise Failure("the leadership is lost")
         finally:

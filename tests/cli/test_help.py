@@ -1,0 +1,48 @@
+"""Every command explains itself, at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.hub import fleet
+
+COMMANDS = (
+    "up", "demo", "join", "unjoin", "clusters", "queues", "submit", "delete", "jobs", "explain", "decide", "api",
+    "controllers", "sim", "version", "token",
+)  # fmt: skip
+HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
+
+
+def test_the_list_of_commands_has_a_line_for_each_that_is_not_cut_off() -> None:
+    done = fleet("--help")
+    listed = dict(line.strip().split(None, 1) for line in done.stdout.split("Commands:\n")[1].splitlines())
+    assert done.returncode == 0
+    assert set(listed) == set(COMMANDS)
+    assert [text for text in listed.values() if not text.endswith(".") or text.endswith("...")] == []
+
+
+@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("token", "create")], ids=" ".join)
+def test_every_command_has_help(command: tuple[str, ...]) -> None:
+    done = fleet(*command, "--help")
+    assert done.returncode == 0 and "Usage: fleet " + " ".join(command) in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"]])
+def test_the_plugin_has_help(arguments: list[str]) -> None:
+    done = fleet(*arguments, program="kubectl-amc")
+    assert done.returncode == 0 and done.stdout.startswith("usage: kubectl amc")
+
+
+def test_a_wrong_option_is_a_usage_error() -> None:
+    done = fleet("jobs", "--nonsense")
+    assert done.returncode == 2 and "No such option: --nonsense" in done.stderr
+
+
+@pytest.mark.parametrize("module", ["fleet.cli.main", "fleet.amc.main"])
+def test_help_loads_none_of_the_heavy_parts(module: str) -> None:
+    code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == []
