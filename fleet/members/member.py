@@ -51,7 +51,7 @@ class State:
     """What the Cluster object tells of a member."""
 
     ready: bool
-    reason: str  # ClusterReady | Connecting | MemberUnreachable | Forbidden-like texts stand in message
+    reason: str  # ClusterReady | ClusterNotReachable | InventoryIncomplete
     message: str
     version: str = ""
     nodes: int = 0
@@ -60,6 +60,7 @@ class State:
     allocated: Amounts = NOTHING
     allocating: Amounts = NOTHING
     catalogue: Catalogue = field(default_factory=Catalogue, compare=False)
+    settled: bool = True  # False while a connection that was just begun may yet succeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +109,12 @@ class OneMember:
         self._last_contact: float | None = None
         self._trouble = ""
         self._was_ready = False
+        self._began = 0.0
 
     # -- life
 
     def start(self) -> None:
+        self._began = asyncio.get_running_loop().time()
         self._spawn("probe", self._probe)
         self._spawn("discover", self._discover)
         for follower in self._inventory:
@@ -189,8 +192,7 @@ class OneMember:
         if self._last_contact is None:
             return "ClusterNotReachable", self._trouble or "not contacted yet"
         if self._lost():
-            silent = asyncio.get_running_loop().time() - self._last_contact
-            return "ClusterNotReachable", f"silent for {silent:.0f} s: {self._trouble or 'no answer'}"
+            return "ClusterNotReachable", f"does not answer: {self._trouble or 'no sign of life'}"
         if not self._complete():
             errors = [f.error for f in (*self._inventory, *self._needed) if not f.synced and f.error]
             return "InventoryIncomplete", "; ".join(errors) or "the first lists are not complete"
@@ -280,12 +282,15 @@ class OneMember:
         self._model = model
         return model
 
+    def _settled(self) -> bool:
+        return self._complete() or asyncio.get_running_loop().time() > self._began + self._limits.lost_after_s
+
     def state(self) -> State:
         reason, message = self._reason()
         return State(
             self.ready(), reason, message, self._version, len(self._nodes), self._nodes.ready_count,
             self._nodes.total_allocatable, self._nodes.total_used, self._pods.pending_requests(),
-            self._catalogue or Catalogue(),
+            self._catalogue or Catalogue(), self._settled(),
         )  # fmt: skip
 
     def find(self, key: Key) -> Body | None:
