@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from fleet.ports import Clock, StoreUnavailable
+from fleet.ports import StoreUnavailable
 from fleet.store import sql
 from fleet.store.link import BROKEN, Link, connect
 from fleet.store.secrets import SecretBox
@@ -31,8 +31,8 @@ RECONNECT_S = 0.2
 class Follower:
     """Feeds the view from the `events` table."""
 
-    def __init__(self, dsn: str, view: View, box: SecretBox, clock: Clock) -> None:
-        self._dsn, self._view, self._box, self._clock = dsn, view, box, clock
+    def __init__(self, dsn: str, view: View, box: SecretBox) -> None:
+        self._dsn, self._view, self._box = dsn, view, box
         self._link = Link(dsn, "follow")
         self._hint = asyncio.Event()
         self._asking: asyncio.Task[int] | None = None
@@ -41,9 +41,9 @@ class Follower:
     async def load(self) -> None:
         """Read everything there is. Raises BROKEN."""
         async with self._link.use() as connection:
-            await self._load(connection)
+            await self.load_from(connection)
 
-    async def _load(self, connection: asyncpg.Connection) -> None:
+    async def load_from(self, connection: asyncpg.Connection) -> None:
         rows = await connection.fetch(sql.EVERYTHING)
         objects = [sql.stored_of(row, self._box) for row in rows if row["name"] is not None]
         self._view.reset(rows[0]["newest"], objects)
@@ -53,13 +53,13 @@ class Follower:
         while self._view.revision < state["revision"]:
             if self._view.revision < state["compacted"]:
                 # Asleep for longer than the log is kept.
-                await self._load(connection)
+                await self.load_from(connection)
                 return
             rows = await connection.fetch(sql.EVENTS, self._view.revision, CHUNK)
             if not rows:
-                await self._load(connection)  # compacted since `state` was read
+                await self.load_from(connection)  # compacted since `state` was read
                 return
-            self._view.apply([sql.event_of(row, self._box) for row in rows], self._clock.now())
+            self._view.apply([sql.event_of(row, self._box) for row in rows])
 
     async def run(self) -> None:
         """Follow the log until cancelled, through restarts of the database."""

@@ -75,8 +75,9 @@ class Log:
     def __init__(self, revision: int, floor: int, *, max_events: int, max_bytes: int) -> None:
         self.revision = revision
         self.floor = floor
+        self.era = 0  # grows when revisions went back (a restored backup): no watch lives on from before
         self._max_events, self._max_bytes = max_events, max_bytes
-        self._window: deque[tuple[Event, float]] = deque()
+        self._window: deque[Event] = deque()
         self._bytes = 0
         self._resources: dict[tuple[str, str], ResourceLog] = {}
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
@@ -87,7 +88,7 @@ class Log:
             found = self._resources[group, resource] = ResourceLog()
         return found
 
-    def append(self, events: Sequence[Event], now: float) -> None:
+    def append(self, events: Sequence[Event]) -> None:
         """Add the next events, without a gap after `revision`, and wake who waits for them."""
         touched = set()
         for event in events:
@@ -95,7 +96,7 @@ class Log:
             log = self.resource(key.group, key.resource)
             log.events.append(event)
             touched.add(log)
-            self._window.append((event, now))
+            self._window.append(event)
             self._bytes += len(event.stored.raw) + EVENT_OVERHEAD
         if not events:
             return
@@ -112,14 +113,14 @@ class Log:
                     future.set_result(None)
 
     def _drop(self) -> None:
-        event, _ = self._window.popleft()
+        event = self._window.popleft()
         self._bytes -= len(event.stored.raw) + EVENT_OVERHEAD
         self.floor = event.revision
         self._resources[event.stored.key.group, event.stored.key.resource].drop_first()
 
     def forget(self, before: int) -> None:
         """Drop every event at or below the revision."""
-        while self._window and self._window[0][0].revision <= before:
+        while self._window and self._window[0].revision <= before:
             self._drop()
         self.floor = max(self.floor, min(before, self.revision))
 
@@ -130,6 +131,8 @@ class Log:
         for log in self._resources.values():
             log.base += 1  # whoever was at the end has missed something
             log.wake()
+        if revision < self.revision:
+            self.era += 1
         self.revision = self.floor = revision
 
     async def reach(self, revision: int, timeout: float) -> bool:
@@ -173,6 +176,7 @@ class LogWatch:
         self._read = since  # taken from the log up to here; `_fetched` lies between the two
         self._fetched: deque[Event] = deque()
         self._closed = False
+        self._era = log.era
         self._position = -1 if since < log.floor else self._events.after(since)
 
     @property
@@ -199,7 +203,7 @@ class LogWatch:
 
     async def _catch_up(self) -> None:
         """The window has moved past this watch: read the missing part elsewhere, or give up."""
-        if self._older is None:
+        if self._older is None or self._era != self._log.era:
             raise Expired(f"events after {self._read} are no longer kept")
         events, self._read = await self._older(self._group, self._resource, self._read)
         self._fetched.extend(events)

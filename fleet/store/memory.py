@@ -102,7 +102,7 @@ class MemoryStore:
         if evaluated.events:
             self.stats.batches += 1
             count(self.stats, [event.stored.key for event in evaluated.events])
-            self._view.apply(evaluated.events, self._clock.now())
+            self._view.apply(evaluated.events)
         return Committed(evaluated.stored, self._view.revision)
 
     async def watch(

@@ -69,7 +69,7 @@ class PostgresStore:
         self._box = SecretBox(secret_key_file)
         self._log = Log(0, 0, max_events=max_events, max_bytes=max_log_bytes)
         self._view = View(self._log)
-        self._follower = Follower(dsn, self._view, self._box, clock)
+        self._follower = Follower(dsn, self._view, self._box)
         self._writer = Writer(dsn, self._view, self._follower, self._box, clock, self.stats)
         self._reader = Link(dsn, "read")
         self._maintenance = Maintenance(Link(dsn, "maintain"), clock, retention or Retention())

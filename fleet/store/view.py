@@ -103,7 +103,7 @@ class View:
             table.put(stored)
             table.changed = revision
 
-    def apply(self, events: Sequence[Event], now: float) -> None:
+    def apply(self, events: Sequence[Event]) -> None:
         """Take in the next events of the log, and wake watchers. Those that are already in are passed over."""
         if events and events[0].revision <= self.revision:
             events = [event for event in events if event.revision > self.revision]
@@ -117,7 +117,7 @@ class View:
                 table.remove(stored)
             else:
                 table.put(stored)
-        self.log.append(events, now)
+        self.log.append(events)
 
     def get(self, key: Key) -> Stored | None:
         table = self._tables.get((key.group, key.resource))

@@ -175,6 +175,8 @@ class Writer:
             connection = await stack.enter_async_context(self._link.use())
             await connection.execute(sql.BEGIN)
             state = await connection.fetchrow(sql.STATE)
+            if self._view.revision > state["revision"]:
+                await self._follower.load_from(connection)  # restored from a backup: under the lock nobody is ahead
             await self._follower.catch_up(connection, state)
             batch = self._evaluate(commits, frozenset(state["epochs"]))
             if not batch.events:
@@ -239,7 +241,7 @@ class Writer:
 
     def _answer(self, commits: Sequence[Waiting], batch: Batch) -> None:
         """The batch is in the database: show it to this process's readers, then answer."""
-        self._view.apply(batch.events, self._clock.now())
+        self._view.apply(batch.events)
         if batch.events:
             self._stats.batches += 1
             count(self._stats, [event.stored.key for event in batch.events])
