@@ -81,7 +81,7 @@ class Reviews:
             )  # fmt: skip
         if self._authorizer.allowed(user, wanted):
             return {"allowed": True}
-        return {"allowed": False, "reason": "no RBAC rule allows it"}
+        return {"allowed": False}
 
     def _rules(self, user: User, namespace: str) -> Body:
         if not namespace:

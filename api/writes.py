@@ -98,8 +98,10 @@ def _check(served: Served, route: Route, body: Body) -> None:
         raise bad_request(
             f"the API version in the data ({said}) does not match the expected API version ({served.api_version})"
         )
+    kind = served.kind
+    if body.get("kind", kind.kind) != kind.kind:
+        raise bad_request(f'{body["kind"]!s:.60} in version "{said!s:.60}" cannot be handled as a {kind.kind}')
     if metadata is not None and not isinstance(metadata, dict):
-        kind = served.kind
         raise bad_request(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: metadata is not an object'
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import ssl
 import subprocess
 import time
 import uuid
@@ -107,7 +108,12 @@ class Hub:
 
     def client(self, token: str = "admin-token") -> httpx.AsyncClient:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.AsyncClient(base_url=self.server.url, headers=headers, verify=str(self.cert), timeout=20)
+        return httpx.AsyncClient(
+            base_url=self.server.url,
+            headers=headers,
+            verify=ssl.create_default_context(cafile=str(self.cert)),
+            timeout=20,
+        )
 
     def options(self) -> Options:
         return Options(ADMIN, "test")

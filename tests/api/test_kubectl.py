@@ -46,7 +46,9 @@ async def test_every_kubectl_applies_changes_and_deletes(hub: Hub, kubectl: str,
     await run(kubectl, "annotate", kind, name, "note=hello")
     changed = {**body, "metadata": {**body["metadata"], "annotations": {"team": "blue"}}}
     assert "configured" in (await run(kubectl, "apply", "-f", "-", stdin=yaml.safe_dump(changed)))[1]
-    _, out, _ = await run(kubectl, "get", kind, name, "-o", "jsonpath={.metadata.labels.tier}/{.metadata.annotations.team}")
+    _, out, _ = await run(
+        kubectl, "get", kind, name, "-o", "jsonpath={.metadata.labels.tier}/{.metadata.annotations.team}"
+    )
     assert out == "gold/blue"
     applied = await run(kubectl, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
     assert "serverside-applied" in applied[1]

@@ -1,0 +1,160 @@
+"""Collections: pages, versions, selectors and forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Hub
+from tests.api.streams import config_map
+
+PATH = "/api/v1/namespaces/default/configmaps"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+
+
+async def fill(hub: Hub, count: int) -> None:
+    async with hub.client() as client:
+        for index in range(count):
+            tier = "gold" if index % 2 else "silver"
+            answer = await client.post(PATH, json=config_map(f"n{index:03}", {"tier": tier}))
+            assert answer.status_code == 201
+
+
+async def get(hub: Hub, accept: str = "application/json", **params: Any) -> Any:
+    async with hub.client() as client:
+        return await client.get(PATH, params=params, headers={"accept": accept})
+
+
+async def test_all_pages_show_the_state_of_the_first_one(hub: Hub) -> None:
+    await fill(hub, 10)
+    page = (await get(hub, limit=4)).json()
+    revision = page["metadata"]["resourceVersion"]
+    assert page["metadata"]["remainingItemCount"] == 6
+    async with hub.client() as client:
+        await client.delete(f"{PATH}/n005")
+        await client.post(PATH, json=config_map("n0045"))
+    names = [item["metadata"]["name"] for item in page["items"]]
+    while page["metadata"].get("continue"):
+        page = (await get(hub, limit=4, **{"continue": page["metadata"]["continue"]})).json()
+        assert page["metadata"]["resourceVersion"] == revision
+        names += [item["metadata"]["name"] for item in page["items"]]
+    assert names == [f"n{index:03}" for index in range(10)]
+
+
+async def test_a_continue_token_whose_state_is_gone_is_expired(hub: Hub) -> None:
+    await fill(hub, 4)
+    token = (await get(hub, limit=2)).json()["metadata"]["continue"]
+    async with hub.client() as client:
+        await client.delete(f"{PATH}/n003")
+    await hub.store.compact(await hub.store.revision())
+    answer = await get(hub, limit=2, **{"continue": token})
+    assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+
+
+async def test_the_state_at_an_exact_revision(hub: Hub) -> None:
+    await fill(hub, 2)
+    page = (await get(hub, limit=1)).json()
+    revision = page["metadata"]["resourceVersion"]
+    await fill_one(hub, "later")
+    exact = (await get(hub, resourceVersion=revision, resourceVersionMatch="Exact")).json()
+    assert [item["metadata"]["name"] for item in exact["items"]] == ["n000", "n001"]
+    newer = (await get(hub, resourceVersion=revision, resourceVersionMatch="NotOlderThan")).json()
+    assert len(newer["items"]) == 3
+
+
+async def fill_one(hub: Hub, name: str) -> None:
+    async with hub.client() as client:
+        assert (await client.post(PATH, json=config_map(name))).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ({"labelSelector": "tier=gold"}, ["n001", "n003"]),
+        ({"labelSelector": "tier!=gold"}, ["n000", "n002"]),
+        ({"labelSelector": "tier in (gold, bronze),tier"}, ["n001", "n003"]),
+        ({"labelSelector": "!tier"}, []),
+        ({"fieldSelector": "metadata.name=n002"}, ["n002"]),
+        ({"fieldSelector": "metadata.name!=n002"}, ["n000", "n001", "n003"]),
+        ({"fieldSelector": "metadata.name=n002", "labelSelector": "tier=gold"}, []),
+        ({"fieldSelector": "metadata.name=n001,metadata.namespace=default"}, ["n001"]),
+    ],
+)
+async def test_selectors_choose(hub: Hub, selector: dict[str, str], names: list[str]) -> None:
+    await fill(hub, 4)
+    items = (await get(hub, **selector)).json()["items"]
+    assert [item["metadata"]["name"] for item in items] == names
+
+
+@pytest.mark.parametrize(
+    ("params", "code"),
+    [
+        ({"continue": "nonsense"}, 400),
+        ({"continue": "eyJ2IjoxfQ"}, 400),
+        ({"limit": "many"}, 400),
+        ({"labelSelector": "a in b"}, 400),
+        ({"labelSelector": "-bad=1"}, 400),
+        ({"fieldSelector": "data.a=1"}, 400),
+        ({"resourceVersion": "x"}, 422),
+        ({"resourceVersionMatch": "Exact"}, 422),
+        ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, 422),
+        ({"resourceVersionMatch": "Sometimes", "resourceVersion": "1"}, 422),
+        ({"resourceVersion": "99999"}, 504),
+    ],
+)
+async def test_parameters_that_mean_nothing_are_refused(hub: Hub, params: dict[str, str], code: int) -> None:
+    answer = await get(hub, **params)
+    assert (answer.status_code, answer.json()["kind"]) == (code, "Status"), answer.text
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+async def test_a_table_has_rows_of_what_was_asked_for(hub: Hub, version: str) -> None:
+    await fill(hub, 1)
+    accept = f"application/json;as=Table;v={version};g=meta.k8s.io"
+    answer = await get(hub, accept)
+    body = answer.json()
+    assert (body["kind"], body["apiVersion"]) == ("Table", f"meta.k8s.io/{version}")
+    assert body["rows"][0]["cells"][:2] == ["n000", 0]
+    assert body["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    whole = (await get(hub, accept, includeObject="Object")).json()["rows"][0]["object"]
+    assert (whole["kind"], whole["metadata"]["name"]) == ("ConfigMap", "n000")
+    assert "object" not in (await get(hub, accept, includeObject="None")).json()["rows"][0]
+    assert (await get(hub, accept, includeObject="Half")).status_code == 400
+
+
+async def test_metadata_alone_can_be_listed(hub: Hub) -> None:
+    await fill(hub, 1)
+    body = (await get(hub, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")).json()
+    assert (body["kind"], set(body["items"][0])) == ("PartialObjectMetadataList", {"kind", "apiVersion", "metadata"})
+
+
+async def test_yaml_is_for_those_who_accept_nothing_else(hub: Hub) -> None:
+    answer = await get(hub, "application/yaml")
+    assert answer.headers["content-type"] == "application/yaml" and "kind: ConfigMapList" in answer.text
+    assert (await get(hub, "image/png")).status_code == 406
+    assert (await get(hub, "application/vnd.kubernetes.protobuf,application/json")).json()["kind"] == "ConfigMapList"
+
+
+async def test_a_collection_is_deleted_by_selector(hub: Hub) -> None:
+    await fill(hub, 4)
+    async with hub.client() as client:
+        answer = await client.delete(PATH, params={"labelSelector": "tier=gold"})
+    assert answer.status_code == 200
+    assert [item["metadata"]["name"] for item in answer.json()["items"]] == ["n001", "n003"]
+    assert [item["metadata"]["name"] for item in (await get(hub)).json()["items"]] == ["n000", "n002"]
+
+
+async def test_an_alias_group_shows_the_same_object(hub: Hub) -> None:
+    ours = "/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/default/propagationpolicies"
+    alias = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
+    policy = {
+        "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "p"},
+        "spec": {"resourceSelectors": [{"apiVersion": "batch/v1", "kind": "Job"}]},
+    }  # fmt: skip
+    async with hub.client() as client:
+        created = await client.post(alias, json=policy)
+        assert (created.status_code, created.json()["apiVersion"]) == (201, "policy.karmada.io/v1alpha1"), created.text
+        assert (await client.get(f"{ours}/p")).json()["apiVersion"] == "policy.one.alibabacloud.com/v1alpha1"
+        listed = (await client.get(alias)).json()
+        assert (listed["apiVersion"], listed["items"][0]["apiVersion"]) == ("policy.karmada.io/v1alpha1",) * 2
