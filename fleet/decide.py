@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fleet.check import check
+from fleet.check import Violation, check
+from fleet.model.amounts import Amounts
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Phase, Unit
+from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.eligibility import Policies
 from fleet.placement.greedy import Candidate, Ground, Pass, order, place
 from fleet.placement.linked import MOST_VARIABLES, build, decode, sound, weight
 from fleet.placement.problem import Solver
-from fleet.placement.room import MemberRoom, Space, rooms
-from fleet.placement.why import Explainer, early
+from fleet.placement.room import MemberRoom, Space, committed, rooms
+from fleet.placement.why import Explainer, defect, early
 from fleet.plan import Certificate, Placement, Plan, Stage
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
@@ -31,6 +32,15 @@ class BadSnapshot(ValueError):
     def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
         super().__init__("; ".join(f"{where}: {problem}" for where, problem in problems))
         self.problems = tuple(problems)
+
+
+@dataclass(slots=True)
+class _Gang:
+    """What follows from the components of a unit alone."""
+
+    defect: tuple[str, str] | None
+    request: Amounts
+    shape: int = -1
 
 
 @dataclass(slots=True)
@@ -51,24 +61,31 @@ class _Decision:
         waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
         self.holding = [u for u in snapshot.units.values() if u.phase is not Phase.WAITING]
         self.reasons: dict[str, Reason] = {}
-        able: list[Unit] = []
+        gangs: dict[tuple[Component, ...], _Gang] = {}  # many units are alike: what follows from components is kept
+        able: list[tuple[Unit, _Gang]] = []
         for unit in waiting:
-            reason = early(unit, tree, now)
+            gang = gangs.get(unit.components)
+            if gang is None:
+                gang = gangs[unit.components] = _Gang(defect(unit.components), request_of(unit))
+            reason = early(unit, gang.defect, tree, now)
             if reason is None:
-                able.append(unit)
+                able.append((unit, gang))
             else:
                 self.reasons[unit.id] = reason
-        self.space = Space([*able, *self.holding])
-        self.policies = Policies(snapshot.members)
-        requests = {}
-        self.candidates: list[Candidate] = []
-        for unit in able:
-            shape = self.space.shape_of(unit)
-            if shape not in requests:
-                requests[shape] = request_of(unit)
-            block = unit.leaf is not None and tree is not None and tree.nodes[unit.leaf].policy == "Block"
-            self.candidates.append(Candidate(unit, shape, self.policies.of(unit), requests[shape], block))
-        self.rooms: Mapping[str, MemberRoom] = rooms(snapshot.members, self.holding, self.space)
+        sound = [components for components, gang in gangs.items() if gang.defect is None]
+        self.space = Space([*sound, *(unit.components for unit in self.holding)])
+        for components in sound:
+            gangs[components].shape = self.space.number(components)
+        policies = Policies(snapshot.members)
+        strict = {path for path, node in tree.nodes.items() if node.policy == "Block"} if tree is not None else set()
+        self.candidates = [
+            Candidate(unit, gang.shape, policies.of(unit), gang.request, unit.leaf in strict) for unit, gang in able
+        ]
+        self.coming = [
+            (unit.id, unit.member, committed(unit, self.space)) for unit in self.holding if unit.member is not None
+        ]
+        self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
+        self.rooms: Mapping[str, MemberRoom] = rooms(self.free, self.coming, self.space)
         self.usage = Usage.of(tree, self.holding) if tree is not None else None
 
     @property
@@ -97,9 +114,8 @@ class _Decision:
             placed += done.placed
             if not placed:
                 break
-            new = [replace(c.unit, phase=Phase.PLACED, member=member, visible=()) for c, member in placed]
-            seen = rooms(self.snapshot.members, [*self.holding, *new], self.space)
-            ground = Ground(seen, ground.usage, self.space)
+            new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in placed]
+            ground = Ground(rooms(self.free, [*self.coming, *new], self.space), ground.usage, self.space)
             if not done.placed:
                 break
         return _Outcome(placed, ground, done)
@@ -118,9 +134,12 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
     greedy = decision.settle(decision.ground(), [])
     outcome, certificate = _improved(decision, greedy, seed, solver, now)
     plan = _plan(decision, outcome, certificate)
-    if certificate.shipped != "greedy" and check(snapshot, plan, now=now):
-        outcome, certificate = greedy, replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
-    return _checked(decision, outcome, certificate, now)
+    violations = check(snapshot, plan, now=now)
+    if violations and certificate.shipped != "greedy":
+        certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
+        plan = _plan(decision, greedy, certificate)
+        violations = check(snapshot, plan, now=now)
+    return _without(snapshot, plan, violations, now) if violations else plan
 
 
 def _improved(
@@ -170,26 +189,18 @@ def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate) -> P
     return Plan(placements, reasons, certificate)
 
 
-def _checked(decision: _Decision, outcome: _Outcome, certificate: Certificate, now: float) -> Plan:
-    """The plan less what the checker refuses of it: a plan that breaks a rule is never shipped."""
-    plan = _plan(decision, outcome, certificate)
-    violations = check(decision.snapshot, plan, now=now)
-    if not violations:
-        return plan
-    refused = {violation.unit for violation in violations if violation.unit}
-    keep = tuple(p for p in plan.placements if p.unit not in refused)
-    reasons = dict(plan.reasons)
-    for placement in plan.placements:
-        if placement.unit in refused:
-            numbers: dict[str, str | int] = {"member": placement.member, "short": 1, "what": "check of the plan"}
-            reasons[placement.unit] = Reason(Code.LOST_TO_OTHERS, numbers)
-    why = f"the checker dropped {len(plan.placements) - len(keep)}: {violations[0].text}"
-    shipped = Plan(keep, reasons, replace(certificate, why=why))
-    if check(decision.snapshot, shipped, now=now):
-        waiting = {p.unit: reasons[p.unit] for p in plan.placements if p.unit in reasons}
-        for placement in keep:
-            waiting[placement.unit] = Reason(
-                Code.LOST_TO_OTHERS, {"member": placement.member, "short": 1, "what": "check of the plan"}
-            )
-        shipped = Plan((), reasons | waiting, replace(certificate, why=why))
+def _without(snapshot: Snapshot, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:
+    """The plan less what the checker refuses of it, and, if it refuses even that, one that starts nothing."""
+    refused = {violation.unit for violation in violations}
+    certificate = plan.certificate
+    for keep in (tuple(p for p in plan.placements if p.unit not in refused), ()):
+        dropped = {p.unit: p.member for p in plan.placements if p not in keep}
+        reasons = {
+            unit: Reason(Code.LOST_TO_OTHERS, {"member": member, "short": 1, "what": "check of the plan"})
+            for unit, member in dropped.items()
+        }
+        why = f"the checker dropped {len(dropped)}: {violations[0].text}"
+        shipped = Plan(keep, {**plan.reasons, **reasons}, replace(certificate, shipped="greedy", why=why))
+        if not check(snapshot, shipped, now=now):
+            break
     return shipped

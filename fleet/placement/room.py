@@ -12,10 +12,11 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from fleet.model.matching import pool_takes
 from fleet.model.member import Member
-from fleet.model.unit import Component, NodeClaim, Phase, Unit
+from fleet.model.unit import Component, NodeClaim, Unit
 
 Vector = tuple[int, ...]
 UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
@@ -37,15 +38,12 @@ class Space:
     """The resources and claims of one decision, and shapes by number. Resources are ordered devices first (names with
     a "/"), then by name, so that comparing vectors compares free devices first."""
 
-    def __init__(self, units: Iterable[Unit]) -> None:
+    def __init__(self, gangs: Iterable[tuple[Component, ...]]) -> None:
+        """`gangs`: the components of every unit that this decision may ask about, each distinct one at least once."""
         names: set[str] = set()
         claims: dict[NodeClaim, int] = {NodeClaim(): 0}
-        seen: set[tuple[Component, ...]] = set()
-        for unit in units:
-            if unit.components in seen:
-                continue
-            seen.add(unit.components)
-            for component in unit.components:
+        for components in gangs:
+            for component in components:
                 names.update(component.requests)
                 claims.setdefault(component.claim, len(claims))
         self.resources: tuple[str, ...] = tuple(sorted(names, key=lambda name: ("/" not in name, name)))
@@ -54,22 +52,18 @@ class Space:
         self._claim_index = claims
         self.shapes: list[Shape] = []
         self._by_shape: dict[Shape, int] = {}
-        self._by_components: dict[tuple[Component, ...], int] = {}
 
     @property
     def devices(self) -> int:
         """How many of the first resources are devices."""
         return sum("/" in name for name in self.resources)
 
-    def shape_of(self, unit: Unit) -> int:
-        """The number of the unit's shape; units that differ in names of components only share it."""
-        number = self._by_components.get(unit.components)
-        if number is None:
-            shape = self.shape(unit.components)
-            number = self._by_shape.setdefault(shape, len(self.shapes))
-            if number == len(self.shapes):
-                self.shapes.append(shape)
-            self._by_components[unit.components] = number
+    def number(self, components: Iterable[Component]) -> int:
+        """The number of a gang's shape; gangs that differ in names of components only share it."""
+        shape = self.shape(components)
+        number = self._by_shape.setdefault(shape, len(self.shapes))
+        if number == len(self.shapes):
+            self.shapes.append(shape)
         return number
 
     def shape(self, components: Iterable[Component]) -> Shape:
@@ -190,8 +184,6 @@ class MemberRoom:
 
     def fit(self, shape: Shape, devices: int) -> Fit | None:
         """A packing of the whole gang, or None. Nothing changes until `take`."""
-        if any(self.slots(part) < part.replicas for part in shape):
-            return None
         pools = [pool.copy() for pool in self.pools]
         broken = [0, 0, 0]
         for part in shape:
@@ -233,14 +225,18 @@ def _fill(pools: list[PoolRoom], part: Part, replicas: int, devices: int, broken
     usable = [pool for pool in pools if pool.takes[part.claim]]
     if not need:
         return 0 if any(pool.counts for pool in usable) else replicas
-    if len(usable) == 1:
-        homes = [(vector, usable[0]) for vector in usable[0].keys if slots(vector, need)]
-    else:
-        homes = [(vector, pool) for pool in usable for vector in pool.keys if slots(vector, need)]
-        homes.sort(key=lambda home: home[0])
+    floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
+    homes: Iterable[tuple[Vector, PoolRoom]] = (
+        (vector, pool) for pool in usable for vector in islice(pool.keys, bisect_left(pool.keys, floor), None)
+    )
+    if len(usable) > 1:
+        homes = sorted(homes, key=lambda home: home[0])
     left = replicas
+    moves: list[tuple[PoolRoom, Vector, Vector, int]] = []
     for vector, pool in homes:
         each = slots(vector, need)
+        if not each:
+            continue
         full, rest = divmod(left, each)
         nodes = pool.counts[vector]
         if full >= nodes:
@@ -250,7 +246,7 @@ def _fill(pools: list[PoolRoom], part: Part, replicas: int, devices: int, broken
                 after = list(vector)
                 for index, amount in need:
                     after[index] -= amount * pods
-                pool.move(vector, tuple(after), count)
+                moves.append((pool, vector, tuple(after), count))
                 left -= count * pods
                 for place, size in enumerate((8, 4, 2)):
                     broken[place] += count * sum(
@@ -258,6 +254,8 @@ def _fill(pools: list[PoolRoom], part: Part, replicas: int, devices: int, broken
                     )
         if not left:
             break
+    for pool, vector, moved, count in moves:
+        pool.move(vector, moved, count)
     return left
 
 
@@ -271,20 +269,21 @@ def committed(unit: Unit, space: Space) -> Shape:
     return space.shape(hidden)
 
 
-def rooms(members: Mapping[str, Member], units: Iterable[Unit], space: Space) -> dict[str, MemberRoom]:
-    """Room of every member less what is assumed for the placed and evicting among `units`: largest gangs first, then
-    by id, so that the same set of units always leaves the same room, however it came about."""
-    found = {name: MemberRoom.of(members[name], space) for name in sorted(members)}
+def rooms(
+    free: Mapping[str, MemberRoom], coming: Iterable[tuple[str, str, Shape]], space: Space
+) -> dict[str, MemberRoom]:
+    """`free` rooms less what is assumed for `coming`, which has (unit, member, shape) of pods that are committed but
+    not seen: largest gangs first, then by unit, so that the same set always leaves the same room, however it came
+    about. `free` stays as it is."""
+    found = {name: room.copy() for name, room in free.items()}
     devices = space.devices
-    coming: list[tuple[tuple[Vector, ...], str, str, Shape]] = []
-    for unit in units:
-        if unit.phase is not Phase.WAITING and unit.member in found:
-            shape = committed(unit, space)
-            if shape:
-                coming.append((tuple(space.size(part.need) for part in shape), unit.id, unit.member, shape))
-    coming.sort(key=lambda item: item[1])
-    coming.sort(key=lambda item: item[0], reverse=True)
-    for _, _, member, shape in coming:
+    sizes: dict[Shape, tuple[Vector, ...]] = {}
+    items = sorted((item for item in coming if item[1] in found and item[2]), key=lambda item: item[0])
+    for _, _, shape in items:
+        if shape not in sizes:
+            sizes[shape] = tuple(space.size(part.need) for part in shape)
+    items.sort(key=lambda item: sizes[item[2]], reverse=True)
+    for _, member, shape in items:
         fit = found[member].fit(shape, devices)
         if fit is not None:
             found[member].take(fit)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason, human, instant
-from fleet.model.unit import Unit
+from fleet.model.unit import Component, Unit
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Candidate, Ground, Pass
 from fleet.placement.room import MemberRoom, Part, Shape, Space
@@ -21,11 +21,11 @@ _MOST_REPLICAS = 1_000_000
 _MOST_AMOUNT = 1 << 62
 
 
-def defect(unit: Unit) -> tuple[str, str] | None:
-    """What makes the unit impossible to decide about, as (field, problem), or None."""
-    if not unit.components:
+def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
+    """What makes a gang impossible to decide about, as (field, problem), or None."""
+    if not components:
         return ("components", "a gang needs at least one component")
-    for index, component in enumerate(unit.components):
+    for index, component in enumerate(components):
         where = f"components[{index}]"
         if component.replicas < 0:
             return (f"{where}.replicas", f"{component.replicas} is below zero")
@@ -34,14 +34,13 @@ def defect(unit: Unit) -> tuple[str, str] | None:
         for name, amount in component.requests.items_:
             if not 0 <= amount <= _MOST_AMOUNT:
                 return (f"{where}.requests[{name}]", f"{amount} is not between 0 and 2^62")
-    if unit.pods == 0:
+    if not any(component.replicas for component in components):
         return ("components", "a gang needs at least one pod")
     return None
 
 
-def early(unit: Unit, tree: QuotaTree | None, now: float) -> Reason | None:
-    """The reason that is known before anything is placed, or None."""
-    bad = defect(unit)
+def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: float) -> Reason | None:
+    """The reason that is known before anything is placed, or None. `bad`: the `defect` of its components."""
     if bad is not None:
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
     if unit.held:
