@@ -11,7 +11,8 @@ from fleet.engine.schema import Node
 def default(node: Node, value: Any) -> None:
     """Fill defaults into `value` in place, from the outside in, so that defaults of a defaulted object apply too.
 
-    A null for a field that is not nullable and has no default is removed, as a kube-apiserver does.
+    A null for a field that is not nullable and has no default is removed, as a kube-apiserver does; in built-in types
+    a null is always as good as nothing.
     """
     if value.__class__ is dict:
         for key in node.own_defaults:
@@ -30,7 +31,7 @@ def default(node: Node, value: Any) -> None:
                     default(child, inner)
             elif inner is None:
                 child = node.child(key)
-                if child is not None and not child.nullable and not child.open:
+                if child is not None and (child.builtin or not (child.nullable or child.open)):
                     dead = dead or []
                     dead.append(key)
         if dead is not None:

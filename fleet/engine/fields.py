@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import orjson
+
 from fleet.engine.kind import Body, Kind
 from fleet.engine.schema import ANYTHING, Node
 from fleet.engine.times import rfc3339
@@ -120,7 +122,7 @@ def _step(key: str) -> str:
 def item_key(node: Node, items: Node, item: Any) -> str | None:
     """The path element of an item of an associative list; None when the item has no identity."""
     if node.list_type == "set":
-        return "v:" + json.dumps(item, separators=(",", ":"), ensure_ascii=False)
+        return "v:" + orjson.dumps(item).decode()
     if item.__class__ is not dict:
         return None
     pairs: dict[str, Any] = {}
@@ -132,7 +134,7 @@ def item_key(node: Node, items: Node, item: Any) -> str | None:
                 continue
             value = child.default
         pairs[key] = value
-    return "k:" + json.dumps(pairs, separators=(",", ":"), ensure_ascii=False) if pairs else None
+    return "k:" + orjson.dumps(pairs).decode() if pairs else None
 
 
 def keyed(node: Node, value: list[Any]) -> dict[str, Any] | None:

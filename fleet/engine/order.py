@@ -23,3 +23,19 @@ def interleave(live: Sequence[str], wanted: Sequence[str]) -> list[str]:
             at = stop
     out.extend(wanted[at:])
     return out
+
+
+def merge_sorted(live: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """As strategic merge patch orders a list: `wanted` in its own order, each key that only `live` has before the
+    first wanted one that stood behind it; new keys come first."""
+    place = {key: index for index, key in enumerate(live)}
+    chosen = set(wanted)
+    kept = [key for key in live if key not in chosen]
+    out: list[str] = []
+    at = 0
+    for key in wanted:
+        while at < len(kept) and key in place and place[kept[at]] < place[key]:
+            out.append(kept[at])
+            at += 1
+        out.append(key)
+    return out + kept[at:]

@@ -26,6 +26,7 @@ _TYPES: dict[str, frozenset[type]] = {
     "boolean": frozenset({bool}),
 }
 
+_SCHEMA_FROM = "x-fleet-schema-from"
 _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
 
@@ -149,7 +150,8 @@ class Node:
 
     def __init__(self, raw: Schema, builtin: bool, root: bool = False) -> None:
         self.raw = raw
-        self.builtin = builtin
+        # A definition of a built-in type inside a custom kind's schema (a pod template) is as built-in as the type.
+        self.builtin = builtin = builtin or _SCHEMA_FROM in raw
         get = raw.get
         self.type: str = get("type", "")
         self.int_or_string = bool(get("x-kubernetes-int-or-string")) or get("format") == "int-or-string"

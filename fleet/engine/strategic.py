@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.engine.kind import Body
-from fleet.engine.order import interleave
+from fleet.engine.order import merge_sorted
 from fleet.engine.schema import ANYTHING, Node
 from fleet.engine.status import StatusError, bad_request
 from fleet.engine.validate import shown
@@ -24,7 +24,7 @@ _ORDER_PREFIX = "$setElementOrder/"
 def strategic_patch(root: Node, body: Body, patch: Any) -> Body:
     """A new body. A malformed patch is a 400, a directive that does not fit the object a 422."""
     if not isinstance(patch, dict):
-        raise bad_request("error decoding patch: a strategic merge patch of an object is an object")
+        raise bad_request("json: cannot unmarshal array into Go value of type map[string]interface {}")
     merged = _merge_maps(root, body, patch)
     if merged is None:
         raise bad_request("the patch leaves no object")
@@ -35,7 +35,7 @@ def _merge_maps(node: Node, value: Any, patch: Body) -> Body | None:
     """None: the patch deletes the map."""
     directive = patch.get(_DIRECTIVE)
     if directive is not None and directive not in ("replace", "delete", "merge"):
-        raise bad_request(f"Unknown patch type found: {directive}")
+        raise StatusError(500, "InternalError", f"unknown patch type: {directive} in map: {go_text(patch)}")
     if directive == "delete":
         return None
     if directive == "replace":
@@ -57,7 +57,7 @@ def _merge_maps(node: Node, value: Any, patch: Body) -> Body | None:
         else:
             _merge_field(node.child(key) or ANYTHING, out, key, part, orders.get(key))
     for key, order in orders.items():
-        if key not in patch and isinstance(out.get(key), list):
+        if key not in patch and isinstance(out.get(key), list) and isinstance(order, list):
             child = node.child(key) or ANYTHING
             out[key] = _ordered(child, out[key], out[key], order)
     return out
@@ -83,7 +83,7 @@ def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name
         for item in patch:
             if item not in live and item not in added:
                 added.append(item)
-        return _ordered(node, live, [*live, *added], order)
+        return _ordered(node, live, [*live, *added], order if isinstance(order, list) else patch)
     merge_key = node.merge_key
     items = node.items or ANYTHING
     for item in patch:
@@ -94,7 +94,8 @@ def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name
     out = list(live)
     for item in patch:
         if merge_key not in item:
-            raise StatusError(422, "Invalid", f"map: {shown(item)} does not contain declared merge key: {merge_key}")
+            text = f"map: {go_text(item)} does not contain declared merge key: {merge_key}"
+            raise StatusError(500, "InternalError", text)
         where = [i for i, old in enumerate(out) if isinstance(old, dict) and old.get(merge_key) == item[merge_key]]
         if item.get(_DIRECTIVE) == "delete":
             out = [old for i, old in enumerate(out) if i not in where]
@@ -106,23 +107,32 @@ def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name
             new = _merge_maps(items, {}, item)
             assert new is not None
             out.append(new)
-    return _ordered(node, live, out, order)
+    named = order if isinstance(order, list) else [item for item in patch if item.get(_DIRECTIVE) != "delete"]
+    return _ordered(node, live, out, named)
 
 
 def _ordered(node: Node, live: list[Any], merged: list[Any], order: Any) -> list[Any]:
-    """`merged` in the order that $setElementOrder asks for; what it does not name stays near where it stood."""
-    if not isinstance(order, list):
-        return merged
+    """`merged` in the order that $setElementOrder asks for, or the patch itself; what neither names stays near where
+    it stood."""
 
     def key_of(item: Any) -> str:
         return shown(item.get(node.merge_key)) if isinstance(item, dict) else shown(item)
 
     by_key = {key_of(item): item for item in merged}
-    named = [key_of(item) for item in order]
-    wanted = [key for key in named if key in by_key]
-    wanted += [key for key in by_key if key not in set(named) and key not in {key_of(i) for i in live}]
-    placed = interleave([key for key in map(key_of, live) if key in by_key], wanted)
-    return [by_key[key] for key in placed]
+    wanted = [key for key in dict.fromkeys(map(key_of, order)) if key in by_key]
+    placed = merge_sorted([key for key in dict.fromkeys(map(key_of, live)) if key in by_key], wanted)
+    return [by_key[key] for key in (*placed, *(k for k in by_key if k not in set(placed)))]
+
+
+def go_text(value: Any) -> str:
+    """A value as Go's fmt prints it, which is how a kube-apiserver quotes a patch: map[a:1 b:[x y]]."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{k}:{go_text(v)}" for k, v in sorted(value.items())) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_text, value)) + "]"
+    if value is None:
+        return "<nil>"
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
 
 
 def _delete_scalars(out: Body, key: str, unwanted: Any) -> None:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import orjson
+
 from fleet.engine.kind import Body, Kind
 from fleet.engine.rules import evaluate
 from fleet.engine.schema import Node
@@ -24,6 +26,8 @@ RULES_NOT_CHECKED = (
 _BLOCKING = frozenset(
     {"FieldValueRequired", "FieldValueTypeInvalid", "FieldValueNotSupported", "FieldValueTooLong", "FieldValueTooMany"}
 )
+_BASE64 = "illegal base64 data"
+_BASE64_PART = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
 _DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
 
@@ -74,10 +78,10 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return orjson.dumps(value).decode()
     if isinstance(value, int | float):
         return str(value)
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
 def _type_name(value: Any) -> str:
@@ -97,6 +101,8 @@ def _type_name(value: Any) -> str:
 def undecodable(kind: Kind, cause: Cause) -> str:
     """A wrong type as Go's JSON decoder puts it, for what a kube-apiserver decodes before it validates. The names of
     Go's nested structs are not known here; that of the kind stands in for them."""
+    if cause.message.startswith(_BASE64):
+        return cause.message
     path = re.sub(r"\[\d+\]", "", cause.field)
     words = cause.message.split('"')
     if cause.message.endswith("date-time: " + words[-2].join('""')):
@@ -112,6 +118,8 @@ def undecodable(kind: Kind, cause: Cause) -> str:
         if path.startswith(("metadata.labels.", "metadata.annotations.")):
             path = ".".join(path.split(".")[:2])
         return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {wanted}"
+    if path.startswith(("data.", "binaryData.", "stringData.")):  # a map's field is named without its key
+        path = path.split(".", 1)[0]
     return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
 
 
@@ -203,12 +211,21 @@ def _check_string(node: Node, value: str, path: str, walk: _Found) -> None:
         walk.causes.append(_invalid(path, value, f"should be at least {node.min_length} chars long"))
     elif node.pattern is not None and node.pattern.search(value) is None:
         walk.causes.append(_invalid(path, value, f"should match '{node.pattern_text}'"))
+    if node.format == "byte" and node.builtin and (bad := _not_base64(value)) is not None:
+        walk.causes.append(Cause(path, f"{_BASE64} at input byte {bad}", "FieldValueTypeInvalid"))
     wrong = (node.format == "date-time" and not _DATE_TIME.match(value)) or (
         node.format == "date" and not _DATE.match(value)
     )
     if wrong:
         text = f"Invalid value: {shown(value)}: {path} in body must be of type {node.format}: {shown(value)}"
         walk.causes.append(Cause(path, text, "FieldValueTypeInvalid"))
+
+
+def _not_base64(value: str) -> int | None:
+    """Where base64 stops being base64; None when it does not."""
+    whole = _BASE64_PART.match(value)
+    end = whole.end() if whole else 0
+    return None if end == len(value) and len(value) % 4 == 0 else end
 
 
 def _check_number(node: Node, value: float, path: str, walk: _Found) -> None:

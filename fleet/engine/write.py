@@ -77,7 +77,7 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
 
 
 def decode(
-    kind: Kind, body: Body, field_validation: str, old: Body | None = None, *, patched: bool = False
+    kind: Kind, body: Body, field_validation: str, old: Body | None = None, *, patched: bool = False, sent: str = ""
 ) -> tuple[str, ...]:
     """Prune and default `body` in place, but for what is as in `old`. Returns warnings; Strict raises 400 for unknown
     fields (422 for those that a patch brought, as a kube-apiserver does)."""
@@ -100,7 +100,7 @@ def decode(
     if patched:
         for holder, key, value in removed:
             holder[key] = value
-        sent = json.dumps({**body, **part}, separators=(",", ":"), sort_keys=True)
+        sent = sent or json.dumps({**body, **part}, separators=(",", ":"), sort_keys=True)
         raise invalid("", "", "", [Cause("patch", f"Invalid value: {shown(sent)}: {text}")])
     raise bad_request(f"{_cannot(kind)}: {text}")
 
@@ -157,7 +157,9 @@ def prepare_create(
             metadata["name"] = prefix[: meta.GENERATED_PREFIX_MAX] + suffix
     if _counts(kind):
         metadata["generation"] = 1
+    asked = body
     if kind.group == "" and kind.resource == "namespaces":
+        asked = {k: v for k, v in body.items() if k != "status"}
         _new_namespace(body)
     warnings += meta.tidy(metadata)
     _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)))
@@ -165,16 +167,16 @@ def prepare_create(
         warnings += meta.finalizer_warnings(metadata)
     if managed is None:
         root = compiled(kind)
-        managed = fields.record_update(root, kind, None, body, claimed or [], author.manager, author.subresource, now)
+        managed = fields.record_update(root, kind, None, asked, claimed or [], author.manager, author.subresource, now)
     if managed:
         metadata["managedFields"] = managed
     return Prepared(body, warnings)
 
 
 def _new_namespace(body: Body) -> None:
-    spec = body.setdefault("spec", {})
-    if spec.__class__ is dict and not spec.get("finalizers"):
-        spec["finalizers"] = ["kubernetes"]
+    spec = body.get("spec") or {}
+    if spec.__class__ is dict:
+        body["spec"] = {**spec, "finalizers": spec.get("finalizers") or ["kubernetes"]}
     body["status"] = {"phase": "Active"}
     labels = body["metadata"].get("labels")
     if labels is None:
@@ -193,13 +195,14 @@ def prepare_update(
     field_validation: str = "Strict",
     whole: bool = False,
     patched: bool = False,
+    sent: str = "",
     managed: list[Any] | None = None,
 ) -> Prepared:
     """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
 
     The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
-    at once. `patched`: `new` is the outcome of a patch. `managed` is the finished managedFields of an apply; otherwise
-    they are kept here.
+    at once. `patched`: `new` is the outcome of a patch, which refusals quote as `sent`. `managed` is the finished
+    managedFields of an apply; otherwise they are kept here.
     """
     before = old["metadata"]
     namespace = before.get("namespace") or ""
@@ -216,7 +219,7 @@ def prepare_update(
     wanted = metadata.get("resourceVersion")
     if wanted and wanted != "0" and wanted != before.get("resourceVersion"):
         raise conflict(kind.group, kind.resource, before["name"])
-    warnings = decode(kind, new, field_validation, old, patched=patched)
+    warnings = decode(kind, new, field_validation, old, patched=patched, sent=sent)
     warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)
@@ -331,7 +334,8 @@ def prepare_delete(
         if _counts(kind):
             metadata["generation"] = (metadata.get("generation") or 0) + 1
         metadata["deletionTimestamp"] = rfc3339(now + grace)
-        metadata["deletionGracePeriodSeconds"] = grace
+        if not (kind.group == "" and kind.resource == "namespaces"):
+            metadata["deletionGracePeriodSeconds"] = grace
     elif grace < left:
         metadata["deletionTimestamp"] = rfc3339(now + grace)
         metadata["deletionGracePeriodSeconds"] = grace

@@ -28,7 +28,7 @@ from fleet.engine.status import (
     not_found,
     unsupported_media_type,
 )
-from fleet.engine.strategic import strategic_patch
+from fleet.engine.strategic import go_text, strategic_patch
 from fleet.engine.write import Author, Prepared, prepare_create, prepare_delete, prepare_update
 from fleet.ports import (
     ABSENT,
@@ -187,7 +187,10 @@ class Objects:
         change = self._patcher(kind, patch_type)
 
         def make(old: Body) -> Prepared:
-            return self._prepare_update(kind, old, _private(change(old, patch)), options, subresource, patched=True)
+            sent = go_text(patch) if patch_type == patches.STRATEGIC else ""
+            return self._prepare_update(
+                kind, old, _private(change(old, patch)), options, subresource, patched=True, sent=sent
+            )
 
         return await self._rewrite(kind, namespace, name, make, options, subresource)
 
@@ -351,11 +354,19 @@ class Objects:
         )  # fmt: skip
 
     def _prepare_update(
-        self, kind: Kind, old: Body, new: Body, options: Options, subresource: str, *, patched: bool = False
+        self,
+        kind: Kind,
+        old: Body,
+        new: Body,
+        options: Options,
+        subresource: str,
+        *,
+        patched: bool = False,
+        sent: str = "",
     ) -> Prepared:
         return prepare_update(
             kind, old, new, Author(options.manager, subresource), now=self.clock.now(),
-            field_validation=options.field_validation, patched=patched,
+            field_validation=options.field_validation, patched=patched, sent=sent,
         )  # fmt: skip
 
     async def _rewrite(
