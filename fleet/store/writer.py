@@ -45,6 +45,7 @@ log = structlog.get_logger(__name__)
 
 MAX_COMMITS = 500  # in one batch
 MAX_WRITES = 2000
+MAX_BYTES = 16 << 20  # of bodies; what does not fit goes first into the next batch
 MAX_WAITING = 20_000  # commits; more are refused
 RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)  # pauses before a batch that did not happen is given up
 RESOLVE_S = 300.0  # how long an unknown outcome is asked for
@@ -192,16 +193,22 @@ class Writer:
                 return batch
         return batch if await self._happened(batch) else None
 
-    def _evaluate(self, commits: Sequence[Waiting], epochs: frozenset[int]) -> Batch:
-        """Judge every commit in order; a later one sees what the earlier ones did."""
+    def _evaluate(self, commits: list[Waiting], epochs: frozenset[int]) -> Batch:
+        """Judge every commit in order; a later one sees what the earlier ones did. Large ones are left for later:
+        they are taken off `commits` and put back into the queue."""
         batch = Batch()
+        size = 0
         changed: dict[Key, Stored | None] = {}
         last = self._view.revision
 
         def lookup(key: Key) -> Stored | None:
             return changed[key] if key in changed else self._view.get(key)
 
-        for waiting in commits:
+        for index, waiting in enumerate(commits):
+            if size > MAX_BYTES:
+                self._queue.extendleft(reversed(commits[index:]))
+                del commits[index:]
+                break
             if waiting.epoch is not None and waiting.epoch not in epochs:
                 waiting.result = Fenced(f"epoch {waiting.epoch} is over")
                 continue
@@ -214,6 +221,7 @@ class Writer:
                 last = result.events[-1].revision
                 batch.events.extend(result.events)
                 for event in result.events:
+                    size += len(event.stored.raw)
                     changed[event.stored.key] = None if event.type is EventType.DELETED else event.stored
         batch.bodies = sql.sealed(batch.events, self._box)
         return batch

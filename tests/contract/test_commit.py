@@ -182,6 +182,13 @@ async def test_concurrent_commits_share_batches(world: World) -> None:
     assert stats.batches <= 200
 
 
+async def test_large_commits_at_once_all_arrive(world: World) -> None:
+    store = await world.open()
+    committed = await asyncio.gather(*(must(store, put(f"a{n}", data={"x": "y" * 1_500_000})) for n in range(30)))
+    assert len({c.revision for c in committed}) == 30
+    assert len((await store.list("", "configmaps")).items) == 30
+
+
 async def test_a_body_that_cannot_be_encoded_fails_alone(world: World) -> None:
     store = await world.open()
     outcomes = await asyncio.gather(

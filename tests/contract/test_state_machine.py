@@ -232,7 +232,7 @@ def test_the_postgres_store_means_what_the_model_means(postgres_server: Server, 
     async def fresh_database() -> str:
         name = f"machine_{uuid.uuid4().hex}"
         connection = await asyncpg.connect(postgres_server.dsn_of("postgres"))
-        await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE} STRATEGY file_copy")
+        await connection.execute(f"CREATE DATABASE {name} TEMPLATE {TEMPLATE}")
         await connection.close()
         return postgres_server.dsn_of(name)
 
