@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import httpx
@@ -181,7 +182,7 @@ async def test_a_body_beyond_the_limit_is_refused_also_when_it_comes_in_chunks(h
 async def test_a_bomb_of_aliases_is_refused(hub: Hub) -> None:
     lines = ["a: &a [x,x,x,x,x,x,x,x,x,x]"]
     names = "abcdefgh"
-    for before, name in zip(names, names[1:], strict=False):
+    for before, name in pairwise(names):
         lines.append(f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]")
     async with hub.client() as client:
         answer = await send(client, "POST", MAPS, "application/yaml", "\n".join(lines).encode())

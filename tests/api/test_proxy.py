@@ -1,0 +1,162 @@
+"""clusters/NAME/proxy: another API behind the hub, reached with the hub's own credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from api.app import build_app
+from api.auth import StaticTokens
+from api.kindfiles import load_kinds
+from api.rbac import AllowAll
+from api.serve import Server
+from fleet.engine.registry import Registry
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects, Options, User
+from tests.api.conftest import ADMIN, KUBECTL, Hub, RandomIds, SystemClock
+from tests.api.streams import config_map, watching
+from tests.api.test_auth import binding, cluster_role
+
+PROXY = "/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy"
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+async def member() -> AsyncIterator[tuple[Server, MemoryStore]]:
+    """A member of its own: the same application on another store, over plain HTTP."""
+    clock = SystemClock()
+    store, registry = MemoryStore(clock), Registry(load_kinds())
+    objects = Objects(store, registry, clock, RandomIds())
+    users = StaticTokens({"member-token": User("fleet", ("system:masters",))})
+    app = build_app(objects, store, registry, clock=clock, authenticator=users, authorizer=AllowAll())
+    server = Server(app, close_streams=app.close_streams)
+    await app.start()
+    await server.start()
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+    await objects.create(registry.need("", "namespaces"), "", namespace, Options(ADMIN, "test"))
+    yield server, store
+    await server.stop()
+    await app.stop()
+
+
+def kubeconfig(url: str) -> str:
+    return json.dumps(
+        {
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
+            "users": [{"name": "u", "user": {"token": "member-token"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        }
+    )  # fmt: skip
+
+
+async def join(hub: Hub, url: str) -> None:
+    async with hub.client() as client:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fleet-system"}}
+        assert (await client.post("/api/v1/namespaces", json=namespace)).status_code == 201
+        secret: dict[str, Any] = {
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "member-m1"}, "type": "Opaque",
+            "data": {"kubeconfig": b64encode(kubeconfig(url).encode()).decode()},
+        }  # fmt: skip
+        answer = await client.post("/api/v1/namespaces/fleet-system/secrets", json=secret)
+        assert answer.status_code == 201, answer.text
+        cluster = {
+            "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "m1"},
+            "spec": {
+                "syncMode": "Push", "apiEndpoint": url,
+                "secretRef": {"namespace": "fleet-system", "name": "member-m1"},
+            },
+        }  # fmt: skip
+        answer = await client.post("/apis/cluster.karmada.io/v1alpha1/clusters", json=cluster)
+        assert answer.status_code == 201, answer.text
+
+
+async def test_reads_writes_and_errors_pass_through(hub: Hub, member: tuple[Server, MemoryStore]) -> None:
+    await join(hub, member[0].url)
+    async with hub.client() as client:
+        created = await client.post(PROXY + MAPS, json=config_map("a", {"x": "y-z"}))
+        assert created.status_code == 201, created.text
+        assert (await client.get(MAPS)).json()["items"] == []
+        listed = (await client.get(PROXY + MAPS, params={"labelSelector": "x=y-z", "limit": 5})).json()
+        assert [item["metadata"]["name"] for item in listed["items"]] == ["a"]
+        missing = await client.get(f"{PROXY}{MAPS}/none")
+        assert (missing.status_code, missing.json()["reason"]) == (404, "NotFound")
+        assert (await client.delete(f"{PROXY}{MAPS}/a")).status_code == 200
+        assert (await client.get(f"{PROXY}/version")).json()["major"] == "1"
+
+
+async def test_a_watch_streams_through_and_ends_with_its_client(hub: Hub, member: tuple[Server, MemoryStore]) -> None:
+    await join(hub, member[0].url)
+    async with watching(hub, PROXY + MAPS) as events, hub.client() as client:
+        await client.post(PROXY + MAPS, json=config_map("a"))
+        assert await events.take(1) == [("ADDED", "a")]
+    pool = hub.app._proxy._pools["m1"]
+    async with asyncio.timeout(10):
+        while pool.requests:
+            await asyncio.sleep(0.01)
+
+
+async def test_kubectl_works_against_a_member_through_the_hub(hub: Hub, member: tuple[Server, MemoryStore]) -> None:
+    await join(hub, member[0].url)
+    server = f"--server={hub.server.url}{PROXY}"
+    await hub.kubectl(KUBECTL, server, "create", "configmap", "a", "--from-literal=x=y")
+    assert "a " in (await hub.kubectl(KUBECTL, server, "get", "cm"))[1]
+
+
+async def test_the_proxy_has_a_right_of_its_own(hub: Hub, member: tuple[Server, MemoryStore]) -> None:
+    await join(hub, member[0].url)
+    async with hub.client("alice-token") as alice, hub.client() as admin:
+        refused = await alice.get(PROXY + MAPS)
+        assert refused.status_code == 403 and "clusters/proxy" in refused.text
+        rbac = "/apis/rbac.authorization.k8s.io/v1"
+        rule = {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters/proxy"], "verbs": ["get"]}
+        await admin.post(f"{rbac}/clusterroles", json=cluster_role("see", [rule]))
+        body = binding("see", "ClusterRoleBinding", "alice", "ClusterRole", "see")
+        await admin.post(f"{rbac}/clusterrolebindings", json=body)
+        assert (await alice.get(PROXY + MAPS)).status_code == 200
+        assert (await alice.post(PROXY + MAPS, json=config_map("a"))).status_code == 403
+
+
+async def test_a_member_that_is_gone_is_unavailable_and_an_unknown_one_not_found(hub: Hub) -> None:
+    await join(hub, "http://127.0.0.1:9")
+    async with hub.client() as client:
+        answer = await client.get(PROXY + MAPS)
+        assert (answer.status_code, answer.json()["reason"]) == (503, "ServiceUnavailable")
+        answer = await client.get(PROXY.replace("m1", "m2") + MAPS)
+        assert (answer.status_code, answer.json()["reason"]) == (404, "NotFound")
+
+
+async def test_a_member_that_never_answers_is_a_timeout(hub: Hub) -> None:
+    held: list[asyncio.StreamWriter] = []
+
+    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        held.append(writer)
+
+    listener = await asyncio.start_server(silent, "127.0.0.1", 0)
+    hub.app._proxy._answer_s = 0.5
+    try:
+        await join(hub, f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+        async with hub.client() as client:
+            answer = await client.get(PROXY + MAPS)
+        assert (answer.status_code, answer.json()["reason"]) == (504, "Timeout")
+    finally:
+        for writer in held:
+            writer.close()
+        listener.close()
+        await listener.wait_closed()
+
+
+async def test_credentials_that_cannot_be_used_are_said_so(hub: Hub) -> None:
+    await join(hub, "http://127.0.0.1:9")
+    async with hub.client() as client:
+        patch = json.dumps({"data": {"kubeconfig": b64encode(b"nonsense: [").decode()}})
+        headers = {"content-type": "application/merge-patch+json"}
+        secret = "/api/v1/namespaces/fleet-system/secrets/member-m1"
+        assert (await client.patch(secret, content=patch, headers=headers)).status_code == 200
+        answer = await client.get(PROXY + MAPS)
+    assert answer.status_code == 503 and "kubeconfig cannot be used" in answer.json()["message"]
