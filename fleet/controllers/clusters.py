@@ -15,14 +15,13 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from fleet.controllers import bindings as b
-from fleet.controllers.components import quantity
+from fleet.controllers.components import quantities
 from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
 from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.member import State, Traits
 from fleet.members.members import Changed
-from fleet.model.amounts import Amounts
 from fleet.model.member import Taint
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, FINALIZER_CLUSTER, SYSTEM_NAMESPACE, WORK
@@ -236,7 +235,3 @@ def traits_of(cluster: Body) -> Traits:
         zone=spec.get("zone") or "",
         price=int(price) if price.isdigit() else 0,
     )
-
-
-def quantities(amounts: Amounts) -> dict[str, str]:
-    return {name: quantity(name, amount) for name, amount in amounts.items_}

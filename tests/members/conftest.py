@@ -54,7 +54,9 @@ class Target:
     async def reconnect(self) -> None:
         raise NotImplementedError
 
-    async def call(self, method: str, path: str, body: Any = None, media_type: str = "application/json") -> dict[str, Any]:
+    async def call(
+        self, method: str, path: str, body: Any = None, media_type: str = "application/json"
+    ) -> dict[str, Any]:
         answer = await self.client.request(method, path, json=body, headers={"content-type": media_type})
         assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text[:500]}"
         return dict(answer.json())

@@ -148,7 +148,11 @@ async def test_deleting_by_name_spares_what_is_not_ours(joined: ClusterMembers, 
     await target.create_namespace()
     path = f"/api/v1/namespaces/{target.namespace}/configmaps"
     await target.post(path, {"metadata": {"name": "settings"}, "data": {"color": "blue"}})
-    nameless = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": target.namespace}}
+    nameless = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "settings", "namespace": target.namespace},
+    }
     assert (await joined.delete("cfa", nameless)).did is Did.CONFLICT
     assert await target.get(f"{path}/settings") is not None
 
@@ -171,7 +175,9 @@ async def test_deleting_a_job_takes_its_pods(joined: ClusterMembers, target: Tar
     assert left is not None and left["items"] == []
 
 
-async def test_a_foreground_delete_keeps_the_job_until_its_pods_are_gone(joined: ClusterMembers, target: Target) -> None:
+async def test_a_foreground_delete_keeps_the_job_until_its_pods_are_gone(
+    joined: ClusterMembers, target: Target
+) -> None:
     binding = uuid.uuid4().hex
     job = pytorch_job(ours(target.namespace, "train", binding=binding), workers=1)
     assert (await joined.apply("cfa", job)).did is Did.DONE
@@ -213,7 +219,12 @@ async def test_a_kind_installed_later_is_picked_up(joined: ClusterMembers, targe
         },
     }  # fmt: skip
     await target.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
-    body = {"apiVersion": f"{group}/v1", "kind": "Rocket", "metadata": ours(target.namespace, "r"), "spec": {"stages": 2}}
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Rocket",
+        "metadata": ours(target.namespace, "r"),
+        "spec": {"stages": 2},
+    }
     model = lambda: joined.model("cfa")  # noqa: E731
     await eventually(lambda: (m := model()) and f"{group}/Rocket" in (m.kinds or ()), what="the kind is known")
     outcome = await joined.apply("cfa", body)

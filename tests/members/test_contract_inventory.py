@@ -1,4 +1,4 @@
-"""What a member shows of its nodes and pods reaches the model that decisions are made from; simulated and real alike."""
+"""What a member shows of its nodes and pods reaches the model that decisions are made from."""
 
 from __future__ import annotations
 
