@@ -36,6 +36,7 @@ from fleet.store.link import BROKEN, Link
 from fleet.store.log import Log, LogWatch
 from fleet.store.maintenance import Maintenance, Retention
 from fleet.store.migrate import migrate
+from fleet.store.pages import rebuild
 from fleet.store.secrets import SecretBox
 from fleet.store.view import View
 from fleet.store.writer import Writer
@@ -134,7 +135,22 @@ class PostgresStore:
             await self._reach(at)
         elif fresh:
             await self._follower.fresh()
-        return self._view.list(group, resource, namespace, selector, limit, start, at)
+        try:
+            return self._view.list(group, resource, namespace, selector, limit, start, at)
+        except Expired:
+            if at is None:
+                raise
+            await self._rebuild(group, resource, at)
+            return self._view.list(group, resource, namespace, selector, limit, start, at)
+
+    async def _rebuild(self, group: str, resource: str, at: int) -> None:
+        """Have the view remember the resource as it was. Raises Expired."""
+        try:
+            async with self._reader.use() as connection:
+                snapshot = await rebuild(connection, self._box, self._view, group, resource, at)
+        except BROKEN as error:
+            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+        self._view.remember(group, resource, snapshot)
 
     def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
         return self._view.scan(group, resource, namespace)

@@ -171,7 +171,11 @@ class View:
         """Remember the current state of the resource for the pages that follow."""
         snapshot = Snapshot(list(table.names), [table.items[name] for name in table.names], table.changed)
         table.current = snapshot
-        self._snapshots[group, resource, table.changed] = snapshot
+        self.remember(group, resource, snapshot)
+
+    def remember(self, group: str, resource: str, snapshot: Snapshot) -> None:
+        """Keep a snapshot for pages to come; the oldest go when there are too many."""
+        self._snapshots[group, resource, snapshot.first] = snapshot
         self._snapshot_items += len(snapshot.names)
         while len(self._snapshots) > MAX_SNAPSHOTS or (
             self._snapshot_items > MAX_SNAPSHOT_ITEMS and len(self._snapshots) > 1
@@ -180,6 +184,10 @@ class View:
             self._snapshot_items -= len(old.names)
             if old.last == 0:
                 self._table(old_group, old_resource).current = None
+
+    def copy(self, group: str, resource: str) -> dict[Name, Stored]:
+        """The current objects of one resource, by name, for the caller to change."""
+        return dict(self._table(group, resource).items)
 
     def _find(self, group: str, resource: str, at: int) -> Snapshot:
         for (of_group, of_resource, first), snapshot in reversed(self._snapshots.items()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.ports import Delete, Expired, Put, Stored
-from tests.contract.world import World, body, eventually, key, must, names, put
+from tests.contract.world import PostgresWorld, World, body, eventually, key, must, names, put
 
 
 async def _fill(world: World, count: int = 10) -> list[str]:
@@ -82,9 +82,36 @@ async def test_a_past_revision_is_served_while_its_resource_has_not_changed(worl
     await must(store, Put(key("elsewhere", resource="secrets"), body("elsewhere")))
     page = await store.list("", "configmaps", at=at)
     assert (page.revision, names(page.items)) == (at, wanted)
-    await must(store, put("later"))
+
+
+async def test_another_process_serves_the_pages_that_follow(postgres: PostgresWorld) -> None:
+    wanted = await _fill(postgres)
+    store, other = await postgres.open(), await postgres.open()
+    page = await store.list("", "configmaps", limit=3)
+    at, seen = page.revision, names(page.items)
+    await must(store, put("new"), put("a05", data={"changed": 1}), put("a05", data={"changed": 2}), Delete(key("a07")))
+    await must(store, put("a07", data={"again": "yes"}), put("passing"), Delete(key("passing")), Delete(key("a02")))
+    for server in (other, await postgres.open(), other):
+        page = await server.list("", "configmaps", limit=3, start=page.next_start, at=at)
+        assert page.revision == at
+        assert all("data" not in item.body for item in page.items)
+        seen += names(page.items)
+    assert seen == wanted
+    current = await other.list("", "configmaps")
+    assert names(current.items) == sorted({*wanted, "new"} - {"a02"})
+
+
+async def test_pages_that_the_log_cannot_explain_are_expired(postgres: PostgresWorld) -> None:
+    await _fill(postgres)
+    store, other = await postgres.open(), await postgres.open()
+    page = await store.list("", "configmaps", limit=3)
+    await store.compact(page.revision)  # the log no longer says what anything was at this revision
+    await must(store, put("a05", data={"changed": "yes"}))
+    await other.revision()  # it has seen the change now
     with pytest.raises(Expired):
-        await store.list("", "configmaps", at=at)
+        await other.list("", "configmaps", limit=3, start=page.next_start, at=page.revision)
+    rest = await store.list("", "configmaps", start=page.next_start, at=page.revision)
+    assert len(rest.items) == 7, "the process of the first page remembers"
 
 
 async def test_a_fresh_read_sees_every_acknowledged_write_of_other_processes(world: World) -> None:
