@@ -1,0 +1,92 @@
+"""A hub's objects with every kind and rule, over a store in memory, on a clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from api.kindfiles import load_kinds
+from fleet.admission import rules
+from fleet.admission.seed import seed
+from fleet.engine.registry import Registry
+from fleet.engine.status import StatusError
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects, Options, User, Written
+
+Body = dict[str, Any]
+USER = Options(user=User("ann"), manager="tests")
+
+
+class StandingClock:
+    def now(self) -> float:
+        return 1_700_000_000.0
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        return None
+
+
+class CountingIds:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def uid(self) -> str:
+        self.count += 1
+        return f"00000000-0000-4000-8000-{self.count:012d}"
+
+    def suffix(self) -> str:
+        return f"{self.count:05d}".translate(str.maketrans("01", "bc"))
+
+
+class Hub:
+    """What a client does, in short: `await hub.create(body)`, `await hub.refused(body)`."""
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.registry = objects.registry
+        self.store = objects.store
+
+    def _kind(self, body: Body) -> Any:
+        kind = self.registry.kind_of(body["apiVersion"], body["kind"])
+        assert kind is not None, body["kind"]
+        return kind
+
+    async def create(self, body: Body) -> Body:
+        kind = self._kind(body)
+        namespace = body["metadata"].get("namespace", "default") if kind.namespaced else ""
+        return (await self.objects.create(kind, namespace, body, USER)).body
+
+    async def update(self, body: Body) -> Body:
+        kind = self._kind(body)
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace", "default") if kind.namespaced else ""
+        return (await self.objects.update(kind, namespace, metadata["name"], body, USER)).body
+
+    async def delete(self, body: Body) -> Written:
+        kind = self._kind(body)
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace", "default") if kind.namespaced else ""
+        return await self.objects.delete(kind, namespace, metadata["name"], USER)
+
+    async def refused(self, body: Body, verb: str = "create") -> StatusError:
+        """The refusal of this request, which must not have changed anything."""
+        before = await self.store.revision()
+        with pytest.raises(StatusError) as refusal:
+            await getattr(self, verb)(body)
+        assert await self.store.revision() == before
+        return refusal.value
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[Hub]:
+    clock = StandingClock()
+    store = MemoryStore(clock)
+    await store.start()
+    objects = Objects(store, Registry(load_kinds()), clock, CountingIds(), rules())
+    await seed(objects)
+    yield Hub(objects)
+    await store.stop()

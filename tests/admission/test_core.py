@@ -1,0 +1,129 @@
+"""Built-in kinds, bindings, members: what stays, what is frozen, what users may change."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from tests.admission.conftest import USER, Body, Hub
+
+
+def thing(kind: str, api_version: str = "v1", name: str = "a", **fields: Any) -> Body:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **fields}
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-queue", "fleet-system"])
+async def test_the_hubs_own_namespaces_stay(hub: Hub, name: str) -> None:
+    refusal = await hub.refused(thing("Namespace", name=name), "delete")
+    assert refusal.code == 403 and "may not be deleted" in refusal.message
+
+
+async def test_other_namespaces_may_go(hub: Hub) -> None:
+    await hub.create(thing("Namespace", name="team"))
+    written = await hub.delete(thing("Namespace", name="team"))
+    assert written.deleted or written.body["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+async def test_immutable_data_stays(hub: Hub, kind: str) -> None:
+    stored = await hub.create(thing(kind, data={"k": "dg=="}, immutable=True))
+    for change in ({"data": {"k": "eA=="}}, {"immutable": False}):
+        refusal = await hub.refused({**deepcopy(stored), **change}, "update")
+        assert refusal.code == 422 and refusal.causes[0].field == next(iter(change))
+    labelled = deepcopy(stored)
+    labelled["metadata"]["labels"] = {"a": "b"}
+    assert (await hub.update(labelled))["metadata"]["labels"] == {"a": "b"}
+
+
+async def test_a_secrets_type_stays(hub: Hub) -> None:
+    stored = await hub.create(thing("Secret", type="example.com/a"))
+    refusal = await hub.refused({**deepcopy(stored), "type": "example.com/b"}, "update")
+    assert [cause.field for cause in refusal.causes] == ["type"]
+
+
+async def test_a_data_key_that_is_no_file_name_is_refused(hub: Hub) -> None:
+    refusal = await hub.refused(thing("ConfigMap", data={"a/b": "c"}))
+    assert [cause.field for cause in refusal.causes] == ["data[a/b]"]
+
+
+async def test_a_priority_does_not_change_under_running_work(hub: Hub) -> None:
+    scheduling = "scheduling.k8s.io/v1"
+    stored = await hub.create(thing("PriorityClass", scheduling, value=10, globalDefault=True))
+    assert stored["preemptionPolicy"] == "PreemptLowerPriority"
+    refusal = await hub.refused({**deepcopy(stored), "value": 11}, "update")
+    assert [cause.field for cause in refusal.causes] == ["value"]
+    refusal = await hub.refused(thing("PriorityClass", scheduling, name="b", value=1, globalDefault=True))
+    assert refusal.code == 403 and "already marked as default" in refusal.message
+    refusal = await hub.refused(thing("PriorityClass", scheduling, name="b", value=2_000_000_000))
+    assert [cause.field for cause in refusal.causes] == ["value"]
+
+
+async def test_a_role_binding_keeps_its_role(hub: Hub) -> None:
+    rbac = "rbac.authorization.k8s.io"
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": "view"}
+    stored = await hub.create(thing("RoleBinding", f"{rbac}/v1", roleRef=role, subjects=[]))
+    refusal = await hub.refused({**deepcopy(stored), "roleRef": {**role, "name": "edit"}}, "update")
+    assert [cause.field for cause in refusal.causes] == ["roleRef"]
+
+
+async def test_users_hold_and_rank_but_do_not_place(hub: Hub) -> None:
+    binding = thing(
+        "ResourceBinding", "work.karmada.io/v1alpha2",
+        spec={"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "default"}},
+    )  # fmt: skip
+    stored = await hub.create(binding)
+    placed = deepcopy(stored)
+    placed["spec"]["clusters"] = [{"name": "m"}]
+    refusal = await hub.refused(placed, "update")
+    assert [cause.field for cause in refusal.causes] == ["spec.clusters"]
+    held = deepcopy(stored)
+    held["spec"]["suspension"] = {"dispatching": True}
+    assert (await hub.update(held))["spec"]["suspension"] == {"dispatching": True}
+
+
+async def test_controllers_write_what_users_may_not(hub: Hub) -> None:
+    unit = thing("QueueUnit", "scheduling.x-k8s.io/v1alpha1", spec={"queue": "q", "priority": 1})
+    stored = await hub.create(unit)
+    moved = deepcopy(stored)
+    moved["spec"]["queue"] = "other"
+    assert [cause.field for cause in (await hub.refused(moved, "update")).causes] == ["spec.queue"]
+    kind = hub.registry.need("scheduling.x-k8s.io", "queueunits")
+
+    def change(body: Body) -> Body:
+        body["spec"]["queue"] = "other"
+        return body
+
+    changed = await hub.objects.change(kind, "default", "a", change, USER)
+    assert changed is not None and changed["spec"]["queue"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"syncMode": "Pull"}, "spec.syncMode"),
+        ({"apiEndpoint": "10.0.0.1"}, "spec.apiEndpoint"),
+        ({"taints": [{"key": "k", "effect": "Never"}]}, "spec.taints[0].effect"),
+        ({"taints": [{"key": "", "effect": "NoSchedule"}]}, "spec.taints[0].key"),
+    ],
+)
+async def test_a_member_must_be_one_that_can_be_reached(hub: Hub, spec: Body, field: str) -> None:
+    refusal = await hub.refused(thing("Cluster", "cluster.karmada.io/v1alpha1", spec=spec))
+    assert refusal.code == 422 and [cause.field for cause in refusal.causes] == [field]
+
+
+async def test_a_member_is_the_same_cluster_for_good(hub: Hub) -> None:
+    stored = await hub.create(thing("Cluster", "cluster.karmada.io/v1alpha1", spec={"apiEndpoint": "https://h:1"}))
+    known = deepcopy(stored)
+    known["spec"]["id"] = "one"
+    known = await hub.update(known)
+    another = deepcopy(known)
+    another["spec"]["id"] = "two"
+    assert [cause.field for cause in (await hub.refused(another, "update")).causes] == ["spec.id"]
+
+
+async def test_a_queues_policy_is_one_of_those_known(hub: Hub) -> None:
+    queue = thing("Queue", "scheduling.x-k8s.io/v1alpha1", spec={"queuePolicy": "Random"})
+    refusal = await hub.refused(queue)
+    assert refusal.code == 422 and [cause.field for cause in refusal.causes] == ["spec.queuePolicy"]

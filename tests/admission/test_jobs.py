@@ -1,0 +1,91 @@
+"""Jobs: a gang has pods, and what they ask for can be read; every refusal names the field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.admission.conftest import Body, Hub
+
+TEMPLATE = "spec.pytorchReplicaSpecs.Worker.template.spec"
+
+
+def pod(**resources: Any) -> Body:
+    return {"spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
+
+
+def job(**worker: Any) -> Body:
+    return {
+        "apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "j"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": pod(), **worker}}},
+    }  # fmt: skip
+
+
+REFUSED = [
+    pytest.param(job(replicas=0), "spec.pytorchReplicaSpecs", id="no pods"),
+    pytest.param({**job(), "spec": {"pytorchReplicaSpecs": {}}}, "spec.pytorchReplicaSpecs", id="no replica types"),
+    pytest.param({**job(), "spec": {}}, "spec.pytorchReplicaSpecs", id="no map of them"),
+    pytest.param(job(replicas=-1), "spec.pytorchReplicaSpecs.Worker.replicas", id="less than none"),
+    pytest.param(job(replicas=10**7), "spec.pytorchReplicaSpecs.Worker.replicas", id="far too many"),
+    pytest.param(job(replicas="two"), "spec.pytorchReplicaSpecs.Worker.replicas", id="a word"),
+    pytest.param(job(template={"spec": {"containers": []}}), f"{TEMPLATE}.containers", id="no containers"),
+    pytest.param(job(template=pod(limits={"nvidia.com/gpu": "one"})),
+                 f"{TEMPLATE}.containers[0].resources.limits[nvidia.com/gpu]", id="no quantity"),
+    pytest.param(job(template=pod(requests={"cpu": "-1"})), f"{TEMPLATE}.containers[0].resources.requests[cpu]",
+                 id="a negative quantity"),
+    pytest.param(job(template=pod(requests={"cpu": "1e999999999"})),
+                 f"{TEMPLATE}.containers[0].resources.requests[cpu]", id="an endless quantity"),
+    pytest.param(job(template=pod(requests={"cpu": 2}, limits={"cpu": "1500m"})),
+                 f"{TEMPLATE}.containers[0].resources.requests[cpu]", id="a request above its limit"),
+    pytest.param(job(restartPolicy="Sometimes"), "spec.pytorchReplicaSpecs.Worker.restartPolicy", id="no such policy"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "field"), REFUSED)
+async def test_a_job_that_can_never_start_is_refused(hub: Hub, body: Body, field: str) -> None:
+    refusal = await hub.refused(body)
+    assert refusal.code == 422
+    assert field in [cause.field for cause in refusal.causes], refusal.causes
+
+
+async def test_an_unknown_field_of_a_pod_is_named(hub: Hub) -> None:
+    wrong = pod()
+    wrong["spec"]["nodeSelektor"] = {}
+    refusal = await hub.refused(job(template=wrong))
+    assert refusal.code == 400 and f'unknown field "{TEMPLATE}.nodeSelektor"' in refusal.message
+
+
+async def test_a_job_keeps_everything_that_its_user_wrote(hub: Hub) -> None:
+    template = pod(limits={"nvidia.com/gpu": 1, "cpu": 0.5, "memory": "1Gi"})
+    template["metadata"] = {"annotations": {"a": "b"}, "creationTimestamp": None}
+    template["spec"] |= {"nodeSelector": {"x": "y"}, "volumes": [{"name": "v", "emptyDir": {}}]}
+    stored = await hub.create(job(template=template, restartPolicy="OnFailure"))
+    kept = stored["spec"]["pytorchReplicaSpecs"]["Worker"]
+    assert kept["template"]["spec"] == template["spec"] and kept["restartPolicy"] == "OnFailure"
+    assert kept["template"]["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"template": pod()}, "spec.template.spec.restartPolicy"),
+        ({"template": {"spec": {**pod()["spec"], "restartPolicy": "Always"}}}, "spec.template.spec.restartPolicy"),
+        ({"parallelism": 0, "template": {"spec": {**pod()["spec"], "restartPolicy": "Never"}}}, "spec.parallelism"),
+    ],
+)
+async def test_a_batch_job_has_pods_that_end(hub: Hub, spec: Body, field: str) -> None:
+    body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "b"}, "spec": spec}
+    refusal = await hub.refused(body)
+    assert refusal.code == 422 and [cause.field for cause in refusal.causes] == [field]
+
+
+async def test_other_job_kinds_are_read_alike(hub: Hub) -> None:
+    for kind, field, role in (("TFJob", "tfReplicaSpecs", "PS"), ("MPIJob", "mpiReplicaSpecs", "Launcher")):
+        body = {
+            "apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "j"},
+            "spec": {field: {role: {"replicas": 1, "template": pod(limits={"cpu": "x"})}}},
+        }  # fmt: skip
+        refusal = await hub.refused(body)
+        where = f"spec.{field}.{role}.template.spec.containers[0].resources.limits[cpu]"
+        assert refusal.code == 422 and refusal.causes[0].field == where
