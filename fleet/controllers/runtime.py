@@ -71,6 +71,9 @@ class WorkQueue:
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Look at the key again in `seconds`; an earlier `add` replaces the timer, a nearer timer stays."""
+        if seconds <= 0:  # no timer: uvloop's answer to a zero delay is a handle without a time
+            self.add(key)
+            return
         loop = asyncio.get_running_loop()
         timer = self._timers.get(key)
         if timer is not None:
