@@ -43,6 +43,7 @@ class Maintenance:
                 await self.tidy()
             except BROKEN as error:
                 log.debug("maintenance has to wait", error=repr(error))
+            await self._link.close()  # an idle connection costs the server memory
 
     async def close(self) -> None:
         await self._link.close()

@@ -13,7 +13,7 @@ from fleet.store.leadership import PostgresLeadership
 from fleet.store.memory import MemoryLeadership, MemoryStore
 from fleet.store.postgres import PostgresStore
 
-PATIENCE_S = 20.0  # how long a test waits for what must happen
+PATIENCE_S = 60.0  # how long a test waits for what must happen
 FUTURE_WAIT_S = 0.2  # how long these stores wait for a revision that has not happened
 
 
