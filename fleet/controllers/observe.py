@@ -233,6 +233,8 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
         aggregated = (binding.get("status") or {}).get("aggregatedStatus") or ()
         shown = (sight.copy or {}).get("status") or next((item.get("status") for item in aggregated), None)
     own = _own_condition(binding)
+    if own is not None and own["type"] == PENDING:
+        return {"conditions": [own]}
     return interpreter.merge_status({"conditions": [own]} if own else {}, shown)
 
 

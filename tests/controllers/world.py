@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from api.kindfiles import load_kinds
@@ -155,6 +155,14 @@ class World:
                     {k: v for k, v in body["metadata"].items() if k in ("labels", "annotations")}
                 )
                 await self.objects.update(kind, namespace, body["metadata"]["name"], current, ALICE)
+
+    async def edit(self, kind: str, name: str, change: Callable[[Body], Any], namespace: str = "default") -> None:
+        """Read, change in place, write: `kubectl edit`."""
+        found = next(k for k in self.registry if k.kind == kind)
+        where = namespace if found.namespaced else ""
+        body = copy.deepcopy(await self.objects.get(found, where, name))
+        change(body)
+        await self.objects.update(found, where, name, body, ALICE)
 
     async def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         found = next(k for k in self.registry if k.kind == kind)

@@ -1,0 +1,143 @@
+"""Jobs that fail, members that are lost or go: what moves, what waits, and what stays."""
+
+from __future__ import annotations
+
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import hub, member, policy, pytorchjob, tree
+
+
+async def test_a_job_that_fails_moves_to_another_member_after_tolerance_and_keeps_its_place() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        first = await world.running("one")
+        enqueued = (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/enqueued-at"]
+        failed_at = world.clock.now()
+        world.members.finish("one", "Failed")
+        await eventually(lambda: world.phase("one") == "Failed")
+        await eventually(lambda: world.placed("one") not in ("", first), within_s=60)
+        assert 29 <= world.clock.now() - failed_at <= 40
+        other = await world.running("one")
+        assert {first, other} == {"cfa", "cfb"}
+        assert world.members.where("one") == [other]
+        assert (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/enqueued-at"] == enqueued
+        assert world.phase("one") == "Running"
+        assert first in world.events("one", "EvictWorkloadFromClusterSucceed")[0]["message"]
+
+
+async def test_a_failed_job_without_failover_in_its_policy_stays_failed() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(policy(failover=None), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.finish("one", "Failed")
+        await settle(400)
+        assert (world.state("one"), world.placed("one")) == ("Failed", first)
+
+
+async def test_purge_mode_never_leaves_it_to_a_person() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Never"}}
+        await world.apply(policy(failover=failover), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.finish("one", "Failed")
+        await settle(60)
+        assert (world.state("one"), world.placed("one")) == ("Failed", first)
+
+
+async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three_moves() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}}
+        await world.apply(tree(), policy(queue=True, failover=failover), pytorchjob("one"))
+        for number in range(1, 5):
+            attempt = str(number)
+            await eventually(
+                lambda: (world.binding("one") or {})["metadata"]["annotations"].get("fleet.io/attempt") == attempt  # noqa: B023
+                and world.state("one") == "Running",
+                within_s=60,
+            )
+            world.members.finish("one", "Failed")
+        await eventually(lambda: "stays Failed" in world.message("one"))
+        await settle(120)
+        assert world.phase("one") == "Failed"
+        assert (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/attempt"] == "4"
+
+
+async def test_failures_of_nodes_do_not_count_against_the_job() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}}
+        await world.apply(policy(failover=failover), pytorchjob("one"))
+        for number in range(1, 6):
+            attempt = str(number)
+            await eventually(
+                lambda: (world.binding("one") or {})["metadata"]["annotations"].get("fleet.io/attempt") == attempt  # noqa: B023
+                and world.state("one") == "Running",
+                within_s=90,
+            )
+            world.members.finish("one", "Failed", reason="NodeLost")
+        await eventually(lambda: (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/attempt"] == "6", within_s=90)
+
+
+async def test_a_member_that_is_cut_off_keeps_its_job_which_says_so() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.set_down(first, True)
+        await eventually(lambda: "cannot be reached" in world.message("one"), within_s=30)
+        await settle(1000)
+        assert world.placed("one") == first
+        await world.apply(pytorchjob("two"))
+        await eventually(lambda: "at most 1 jobs" in world.message("two"))  # it is still charged
+        world.members.set_down(first, False)
+        await eventually(lambda: world.message("one") == "")
+        assert world.condition(world.binding("one"), "MemberReachable") == {}
+
+
+async def test_a_policy_that_opts_in_gets_a_second_copy_and_loses_the_first_when_the_member_is_back() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        tolerations = [{"key": "cluster.karmada.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+        placement = {**policy()["spec"]["placement"], "clusterTolerations": tolerations}
+        failover = {"cluster": {"purgeMode": "Directly"}}
+        await world.apply(policy(failover=failover, placement=placement), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.set_down(first, True)
+        await settle(55)
+        assert world.placed("one") == first
+        await eventually(lambda: world.placed("one") not in ("", first), within_s=20)
+        await eventually(lambda: len(world.members.where("one")) == 2)
+        world.members.set_down(first, False)
+        await eventually(lambda: world.members.where("one") == [world.placed("one")])
+        await settle()
+        assert world.members.where("one") == [world.placed("one")]
+
+
+async def test_a_member_being_removed_gives_its_jobs_to_others() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(max_jobs=2), policy(queue=True), pytorchjob("one"))
+        first = await world.running("one")
+        await world.edit("Cluster", first, lambda c: c["metadata"].update(finalizers=["fleet.io/cluster"]))
+        await world.delete("Cluster", first)
+        await eventually(lambda: world.placed("one") not in ("", first))
+        other = await world.running("one")
+        assert world.members.where("one") == [other]
+
+
+async def test_a_copy_that_somebody_deletes_in_the_member_comes_back() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(), pytorchjob("one"))
+        await world.running("one")
+        copy = world.members.job("cfa", "default", "one")
+        assert copy is not None
+        await world.members.delete("cfa", copy)
+        uid = copy["metadata"]["uid"]
+        await eventually(lambda: (world.members.job("cfa", "default", "one") or copy)["metadata"]["uid"] != uid)
+
+
+async def test_a_member_that_succeeds_while_cut_off_is_believed_when_it_is_back() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        await world.running("one")
+        world.members.set_down("cfa", True)
+        world.members.finish("one")
+        await settle(30)
+        assert world.phase("one") == "Running"
+        world.members.set_down("cfa", False)
+        await eventually(lambda: world.phase("one") == "Succeed")
