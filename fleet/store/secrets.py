@@ -74,7 +74,8 @@ class SecretBox:
                 keys = orjson.loads(self._path.read_bytes())["keys"]
                 if not self._ciphers:
                     return self._read()  # another process has made the file meanwhile
-            name = f"k{len(keys) + 1}"
+            # Random, so that a new file made in place of a lost one is told from it.
+            name = f"k{len(keys) + 1}-{os.urandom(4).hex()}"
             keys[name] = base64.b64encode(AESGCM.generate_key(256)).decode()
             self._write(orjson.dumps({"current": name, "keys": keys}, option=orjson.OPT_INDENT_2))
             return self._read()

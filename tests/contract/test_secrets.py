@@ -54,7 +54,7 @@ async def test_rotation_rewrites_old_rows_and_keeps_all_readable(postgres: Postg
     store, other = await postgres.open(), await postgres.open()
     await must(store, secret("a"), secret("b"))
     before = await store.revision()
-    assert await store.rotate_key() == "k2"
+    new = await store.rotate_key()
     await must(store, secret("c"))
     read = await other.get(key("c", resource="secrets"))
     assert read is not None, "a process that does not know the new key reads the key file again"
@@ -64,7 +64,7 @@ async def test_rotation_rewrites_old_rows_and_keeps_all_readable(postgres: Postg
     late = await postgres.open()
     assert len((await late.list("", "secrets")).items) == 3
     connection = await asyncpg.connect(postgres.dsn)
-    assert await connection.fetchval("SELECT array_agg(DISTINCT key_id) FROM objects") == ["k2"]
+    assert await connection.fetchval("SELECT array_agg(DISTINCT key_id) FROM objects") == [new]
     await connection.close()
 
 
@@ -80,6 +80,14 @@ def test_a_body_moved_to_another_name_does_not_open(tmp_path: Path) -> None:
 
 def test_the_key_file_is_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "keys.json"
-    SecretBox(path)
+    made = SecretBox(path).current
     assert path.stat().st_mode & 0o777 == 0o600
-    assert SecretBox(path).current == "k1", "an existing file is used, not replaced"
+    assert SecretBox(path).current == made, "an existing file is used, not replaced"
+
+
+async def test_a_lost_key_file_is_named_at_the_start(postgres: PostgresWorld) -> None:
+    store = await postgres.open()
+    await must(store, secret("a"))
+    postgres.key_file.unlink()
+    with pytest.raises(SecretUnreadable, match=r"secrets default/a was written with the key k1-\w+, which is not in"):
+        await postgres.open()
