@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from fleet.engine.status import StatusError
+from fleet.engine.status import StatusError, bad_request
 from fleet.store.objects import User
 
 Scope = MutableMapping[str, Any]
@@ -23,6 +23,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
 MAX_BODY_BYTES = 3 * 1024 * 1024
+MAX_PARAMETERS = 1000
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
@@ -61,7 +62,11 @@ class Request:
             query: dict[str, str] = {}
             raw = self.scope.get("query_string", b"")
             if raw:
-                for key, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=1000):
+                try:
+                    pairs = parse_qsl(raw.decode("latin-1"), keep_blank_values=True, max_num_fields=MAX_PARAMETERS)
+                except ValueError:
+                    raise bad_request(f"more than {MAX_PARAMETERS} query parameters") from None
+                for key, value in pairs:
                     query.setdefault(key, value)
             self._query = query
         return self._query
@@ -81,7 +86,7 @@ class Request:
         length = self.header(b"content-length")
         if length.isdigit() and int(length) > limit:
             raise too_large(limit)
-        message = await self.receive()
+        message = await self._part()
         data: bytes = message.get("body", b"")
         if not message.get("more_body"):
             if len(data) > limit:
@@ -93,10 +98,17 @@ class Request:
                 raise too_large(limit)
             if not message.get("more_body"):
                 return b"".join(parts)
-            message = await self.receive()
+            message = await self._part()
             part = message.get("body", b"")
             parts.append(part)
             size += len(part)
+
+    async def _part(self) -> Message:
+        message = await self.receive()
+        if message["type"] != "http.request":
+            # Half a body must never be taken for a whole one: half a YAML document is one too.
+            raise bad_request("the client went away before the whole body had come")
+        return message
 
 
 def too_large(limit: int) -> StatusError:

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import structlog
+
 from api.auth import AUTHENTICATED, MASTERS
 from fleet.engine.status import StatusError, forbidden
 from fleet.ports import Expired, FutureRevision, Store, StoreUnavailable
@@ -20,7 +22,9 @@ from fleet.store.objects import User
 
 GROUP = "rbac.authorization.k8s.io"
 KINDS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")
+RETRY_S = 0.2
 _CACHE = 50_000
+log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +193,23 @@ class Rbac:
         while True:
             self.invalidate()
             try:
-                watch = await self._store.watch(GROUP, resource)
-                self.invalidate()  # what changed before the watch began
-                try:
-                    while True:
-                        if await watch.next(60.0) is not None:
-                            self.invalidate()
-                finally:
-                    await watch.aclose()
+                await self._watch(resource)
             except (Expired, FutureRevision, StoreUnavailable):
-                await asyncio.sleep(0.2)
+                pass
+            except Exception:
+                # A follower that ended would leave revoked rights in force: say so and begin again.
+                log.exception("following roles failed", resource=resource)
+            await asyncio.sleep(RETRY_S)
+
+    async def _watch(self, resource: str) -> None:
+        watch = await self._store.watch(GROUP, resource)
+        self.invalidate()  # what changed before the watch began
+        try:
+            while True:
+                if await watch.next(60.0) is not None:
+                    self.invalidate()
+        finally:
+            await watch.aclose()
 
     def invalidate(self) -> None:
         self._grants = None

@@ -154,9 +154,7 @@ class Subresources:
             status["conditions"] = [*others, {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
             return pod
 
-        changed = await self._objects.change(
-            served.kind, route.namespace, route.name, assign, options, subresource="binding"
-        )
+        changed = await self._objects.change(served.kind, route.namespace, route.name, assign, options)
         if changed is None:
             raise StatusError(404, "NotFound", f'pods "{route.name}" not found', kind="pods", name=route.name)
         return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)

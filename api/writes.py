@@ -164,6 +164,8 @@ class Writes:
         _check(served, route, body)
         body = served.inward(body)
         take_string_data(served.kind, body)
+        if served.kind.resource == "secrets" and not served.kind.group:
+            body.setdefault("type", "Opaque")
         if served.kind.namespaced and not route.namespace:
             raise bad_request("an empty namespace may not be set during creation")
         written = await self._objects.create(

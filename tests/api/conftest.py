@@ -10,6 +10,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -30,9 +31,12 @@ from api.kindfiles import load_kinds
 from api.openapi import OpenApi
 from api.rbac import Rbac
 from api.serve import Server
+from fleet.admission import rules
 from fleet.engine.registry import Registry
+from fleet.ports import Store
 from fleet.store.memory import MemoryStore
 from fleet.store.objects import Objects, Options, User
+from fleet.store.postgres import PostgresStore
 
 ADMIN = User("admin", ("system:masters",))
 KUBECTL_FOLDER = Path("/usr/lib/google-cloud-sdk/bin")
@@ -101,7 +105,7 @@ class Hub:
     app: Api
     server: Server
     objects: Objects
-    store: MemoryStore
+    store: Store
     registry: Registry
     cert: Path
     folder: Path
@@ -152,35 +156,52 @@ class Hub:
         return process.returncode, out, err
 
 
-@pytest.fixture
-async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+@asynccontextmanager
+async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
+    """Serve the API over a store that is not started yet, with all kinds and rules of the hub."""
     clock = SystemClock()
-    store = MemoryStore(clock)
     registry = Registry(load_kinds())
-    objects = Objects(store, registry, clock, RandomIds())
-    tokens_path = tmp_path / "tokens.csv"
+    objects = Objects(store, registry, clock, RandomIds(), rules=rules())
+    tokens_path = folder / "tokens.csv"
     tokens_path.write_text(TOKENS)
     tokens = ServiceAccountTokens(key_pem(), store, clock)
     app = build_app(
         objects, store, registry, clock=clock, authenticator=AnyOf(TokenFile(tokens_path, clock), tokens),
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3,
     )  # fmt: skip
-    cert, key = self_signed(tmp_path)
+    cert, key = self_signed(folder)
     server = Server(app, cert=cert, key=key, close_streams=app.close_streams)
     await store.start()
-    await app.start()
-    await server.start()
-    options = Options(ADMIN, "test")
-    for name in ("default", "kube-system"):
-        await objects.create(
-            registry.need("", "namespaces"),
-            "",
-            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
-            options,
-        )
     try:
-        yield Hub(app, server, objects, store, registry, cert, tmp_path)
+        await app.start()
+        await server.start()
+        hub = Hub(app, server, objects, store, registry, cert, folder)
+        for name in ("default", "kube-system"):
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await objects.create(registry.need("", "namespaces"), "", body, hub.options())
+        yield hub
     finally:
         await server.stop()
         await app.stop()
         await store.stop()
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """On a memory store."""
+    async with open_hub(tmp_path, MemoryStore(SystemClock())) as opened:
+        yield opened
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def any_hub(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Hub]:
+    """On each of the two stores."""
+    store: Store
+    if request.param == "memory":
+        store = MemoryStore(SystemClock())
+    else:
+        store = PostgresStore(
+            request.getfixturevalue("database_url"), SystemClock(), secret_key_file=tmp_path / "keys.json"
+        )
+    async with open_hub(tmp_path, store) as opened:
+        yield opened

@@ -21,6 +21,7 @@ from fleet.store.objects import Objects, Options, User
 from tests.api.conftest import ADMIN, KUBECTL, Hub, RandomIds, SystemClock
 from tests.api.streams import config_map, watching
 from tests.api.test_auth import binding, cluster_role
+from tests.api.wait import eventually
 
 PROXY = "/apis/cluster.karmada.io/v1alpha1/clusters/m1/proxy"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -96,9 +97,7 @@ async def test_a_watch_streams_through_and_ends_with_its_client(hub: Hub, member
         await client.post(PROXY + MAPS, json=config_map("a"))
         assert await events.take(1) == [("ADDED", "a")]
     pool = hub.app._proxy._pools["m1"]
-    async with asyncio.timeout(10):
-        while pool.requests:
-            await asyncio.sleep(0.01)
+    await eventually(lambda: pool.requests == 0, "the member's watch is closed")
 
 
 async def test_kubectl_works_against_a_member_through_the_hub(hub: Hub, member: tuple[Server, MemoryStore]) -> None:

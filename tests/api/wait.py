@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Callable
 
 
 async def read_until(process: subprocess.Popen[str], text: str, timeout: float = 20.0) -> str:
@@ -24,3 +25,12 @@ async def read_until(process: subprocess.Popen[str], text: str, timeout: float =
     line = await task
     assert line, f"the process never printed {text!r}"
     return line
+
+
+async def eventually(condition: Callable[[], bool], what: str, timeout: float = 10.0) -> None:
+    """Wait until the condition holds; fails after `timeout` seconds."""
+    for _ in range(int(timeout / 0.01)):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"it never came true: {what}")

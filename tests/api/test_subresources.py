@@ -1,0 +1,88 @@
+"""What hangs below an object: status, scale, binding, eviction."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fleet.engine.kind import Kind, Scale
+from tests.api.conftest import KUBECTL, Hub
+
+PODS = "/api/v1/namespaces/default/pods"
+THINGS = "/apis/example.org/v1/namespaces/default/things"
+POD: dict[str, Any] = {
+    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]},
+}  # fmt: skip
+THING = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": {"name": "t"}, "spec": {"replicas": 1}}
+MERGE = {"content-type": "application/merge-patch+json"}
+
+
+def scaled() -> Kind:
+    return Kind(
+        "example.org", "v1", "Thing", "things", "thing", True, "ThingList", status=True,
+        scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
+    )  # fmt: skip
+
+
+async def test_status_and_the_rest_are_written_apart(hub: Hub) -> None:
+    hub.registry.put(scaled())
+    path = f"{THINGS}/t"
+    async with hub.client() as client:
+        await client.post(THINGS, json=THING)
+        body = (await client.get(path)).json()
+        body["status"] = {"phase": "Running"}
+        body["spec"] = {"replicas": 9}
+        answer = await client.put(f"{path}/status", json=body)
+        assert (answer.status_code, answer.json()["status"]) == (200, {"phase": "Running"})
+        assert answer.json()["spec"] == {"replicas": 1}
+        patched = await client.patch(path, content=b'{"status":{"phase":"Failed"}}', headers=MERGE)
+        assert patched.json()["status"] == {"phase": "Running"}
+        patched = await client.patch(f"{path}/status", content=b'{"status":{"reason":"r"}}', headers=MERGE)
+        assert patched.json()["status"] == {"phase": "Running", "reason": "r"}
+        assert (await client.get(f"{path}/status")).json()["status"]["reason"] == "r"
+
+
+async def test_kubectl_scales_what_has_a_scale(hub: Hub) -> None:
+    hub.registry.put(scaled())
+    async with hub.client() as client:
+        assert (await client.post(THINGS, json=THING)).status_code == 201
+        assert "scaled" in (await hub.kubectl(KUBECTL, "scale", "thing/t", "--replicas=3"))[1]
+        assert (await client.get(f"{THINGS}/t")).json()["spec"]["replicas"] == 3
+        scale = (await client.get(f"{THINGS}/t/scale")).json()
+        assert (scale["kind"], scale["apiVersion"], scale["spec"]) == ("Scale", "autoscaling/v1", {"replicas": 3})
+        wrong = await client.patch(f"{THINGS}/t/scale", content=b'{"spec":{"replicas":-1}}', headers=MERGE)
+        assert (wrong.status_code, wrong.json()["details"]["causes"][0]["field"]) == (422, "spec.replicas")
+        stale = {**scale, "metadata": {**scale["metadata"], "resourceVersion": "1"}}
+        answer = await client.put(f"{THINGS}/t/scale", content=json.dumps(stale))
+        assert answer.status_code == 409
+
+
+async def test_a_kind_without_scale_has_none(hub: Hub) -> None:
+    async with hub.client() as client:
+        await client.post(PODS, json=POD)
+        assert (await client.get(f"{PODS}/p/scale")).status_code == 404
+        assert (await client.post(f"{PODS}/p/status", json=POD)).status_code == 405
+
+
+async def test_a_pod_is_bound_once(hub: Hub) -> None:
+    binding = {
+        "apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"},
+    }  # fmt: skip
+    async with hub.client() as client:
+        await client.post(PODS, json=POD)
+        assert (await client.post(f"{PODS}/p/binding", json=binding)).status_code == 201
+        pod = (await client.get(f"{PODS}/p")).json()
+        assert pod["spec"]["nodeName"] == "n1"
+        assert [(c["type"], c["status"]) for c in pod["status"]["conditions"]] == [("PodScheduled", "True")]
+        assert (await client.post(f"{PODS}/p/binding", json=binding)).status_code == 409
+        assert (await client.post(f"{PODS}/none/binding", json=binding)).status_code == 404
+        answer = await client.post(f"{PODS}/p/binding", json={**binding, "target": {}})
+        assert answer.json()["details"]["causes"][0]["field"] == "target.name"
+
+
+async def test_an_eviction_deletes_the_pod(hub: Hub) -> None:
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
+    async with hub.client() as client:
+        await client.post(PODS, json=POD)
+        assert (await client.post(f"{PODS}/p/eviction", json=eviction)).status_code == 201
+        assert (await client.get(f"{PODS}/p")).status_code == 404
