@@ -186,8 +186,9 @@ def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
                 (max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components
             )
             coming.setdefault(unit.member, []).append(Gang(unit.id, parts))
+    names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
     for name in sorted(by_member):
-        for key in first_unpackable(snapshot.members[name], coming.get(name, []), by_member[name]):
+        for key in first_unpackable(snapshot.members[name], coming.get(name, []), by_member[name], names):
             unit = snapshot.units[key]
             yield Violation(Rule.ROOM, key, f"{unit.name} does not fit {name} whole")
 

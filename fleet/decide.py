@@ -6,7 +6,7 @@ answer; let the solver try to do better; ship the better of the two after `check
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.check import Violation, check
@@ -88,6 +88,15 @@ class _Decision:
         self.rooms: Mapping[str, MemberRoom] = rooms(self.free, self.coming, self.space)
         self.usage = Usage.of(tree, self.holding) if tree is not None else None
 
+    def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
+        """The ground that the next cycle sees once `placed` is committed."""
+        ground = self.ground()
+        for candidate, _ in placed:
+            if candidate.unit.leaf is not None and ground.usage is not None:
+                ground.usage.charge(candidate.unit.leaf, candidate.request)
+        new = [(candidate.unit.id, member, self.space.shapes[candidate.shape]) for candidate, member in placed]
+        return Ground(rooms(self.free, [*self.coming, *new], self.space), ground.usage, self.space)
+
     @property
     def priorities(self) -> list[int]:
         return sorted({candidate.unit.priority for candidate in self.candidates}, reverse=True)
@@ -103,14 +112,14 @@ class _Decision:
     def ground(self) -> Ground:
         return Ground(self.rooms, self.usage, self.space)
 
-    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]]) -> _Outcome:
+    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Container[str] = ()) -> _Outcome:
         """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
         this is committed: so that planning again changes nothing (I7)."""
         placed = list(placed)
         done = Pass()
         for _ in range(_MOST_ROUNDS):
             taken = {candidate.unit.id for candidate, _ in placed}
-            done = place(ground, [c for c in self.candidates if c.unit.id not in taken])
+            done = place(ground, [c for c in self.candidates if c.unit.id not in taken], barred)
             placed += done.placed
             if not placed:
                 break
@@ -139,7 +148,7 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
         certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
         plan = _plan(decision, greedy, certificate)
         violations = check(snapshot, plan, now=now)
-    return _without(snapshot, plan, violations, now) if violations else plan
+    return _repaired(decision, greedy, plan, violations, now) if violations else plan
 
 
 def _improved(
@@ -189,18 +198,25 @@ def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate) -> P
     return Plan(placements, reasons, certificate)
 
 
-def _without(snapshot: Snapshot, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:
-    """The plan less what the checker refuses of it, and, if it refuses even that, one that starts nothing."""
-    refused = {violation.unit for violation in violations}
+def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:
+    """The plan without what the checker refuses, filled up again with whoever may start instead; if it refuses
+    something every time, a plan that starts nothing."""
+    barred: dict[str, str] = {}
     certificate = plan.certificate
-    for keep in (tuple(p for p in plan.placements if p.unit not in refused), ()):
-        dropped = {p.unit: p.member for p in plan.placements if p not in keep}
-        reasons = {
-            unit: Reason(Code.LOST_TO_OTHERS, {"member": member, "short": 1, "what": "check of the plan"})
-            for unit, member in dropped.items()
+    for _ in range(_MOST_ROUNDS):
+        members = {candidate.unit.id: member for candidate, member in outcome.placed}
+        barred |= {v.unit: members[v.unit] for v in violations if v.unit in members}
+        kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
+        outcome = decision.settle(decision.after(kept), kept, barred)
+        why = f"the checker dropped {len(barred)}: {violations[0].text}"
+        plan = _plan(decision, outcome, replace(certificate, why=why))
+        unpackable = {
+            unit: Reason(Code.LOST_TO_OTHERS, {"member": member, "short": 1, "what": "packing that the checker finds"})
+            for unit, member in barred.items()
         }
-        why = f"the checker dropped {len(dropped)}: {violations[0].text}"
-        shipped = Plan(keep, {**plan.reasons, **reasons}, replace(certificate, shipped="greedy", why=why))
-        if not check(snapshot, shipped, now=now):
-            break
-    return shipped
+        plan = replace(plan, reasons={**plan.reasons, **unpackable})
+        violations = check(decision.snapshot, plan, now=now)
+        if not violations:
+            return plan
+    nothing = _Outcome([], decision.ground(), place(decision.ground(), [], ()))
+    return _plan(decision, nothing, replace(certificate, why=f"the checker refused everything: {violations[0].text}"))

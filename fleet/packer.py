@@ -1,13 +1,14 @@
 """The checker's packer: can these gangs be packed onto the nodes of one member? Not the planner's, on purpose.
 
 Works on every node vector of every pool as it stands in the snapshot, in numpy, one step per distinct pod and not per
-pod. Three tries: all pods together, largest first, into the fullest nodes; the gangs one after the other, in the order
-of the plan; and for few pods a bounded search over distinct nodes.
+pod. The tries, until one succeeds: all pods together, largest first, into the fullest nodes; gang by gang, largest
+first; in the order of the plan, changing to another packing where that one sticks; and for few pods a bounded search
+over distinct nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ Ints = npt.NDArray[np.int64]
 _LARGEST = 1 << 62
 _SEARCH_PODS = 14
 _SEARCH_STEPS = 20_000
+_MOST_TRIES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,14 @@ class _Nodes:
         self.free[homes[:, None], np.array(asked)] -= taken[:, None] * size
         return pods.count - int(taken.sum())
 
+    def put_gang(self, pods: Sequence[_Pods]) -> bool:
+        """Put all of a gang, largest pods first, or nothing of it."""
+        kept = self.free.copy()
+        if any(self.put(group) for group in _largest_first(pods)):
+            self.free = kept
+            return False
+        return True
+
     def give_up(self, pods: _Pods, left: int) -> None:
         """Room for pods that come and fit nowhere: the freest nodes lose it, down to nothing."""
         usable = np.flatnonzero(self.usable(pods.claim))
@@ -89,28 +99,57 @@ class _Nodes:
             self.free[node] = np.maximum(np.minimum(have, 0), have - np.array(pods.size, dtype=np.int64))
 
 
-def first_unpackable(member: Member, coming: Sequence[Gang], gangs: Sequence[Gang]) -> list[str]:
-    """Units of `gangs` that do not fit the member beside `coming` and the others; empty when all do."""
-    names = {name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name in requests}
-    resources = sorted(names, key=lambda name: ("/" not in name, name))
-    expected, wanted = _pods(coming, resources), _pods(gangs, resources)
-    nodes = _Nodes(member, resources)
-    if not any(nodes.put(pods) for pods in _largest_first([*expected, *wanted])):
+def first_unpackable(
+    member: Member, coming: Sequence[Gang], gangs: Sequence[Gang], names: Iterable[str] = ()
+) -> list[str]:
+    """Units of `gangs` that do not fit the member beside `coming` and the others; empty when all do. `names`: more
+    resources to tell nodes apart by. Whether one is refused depends on what is beside it, not on who came first."""
+    asked = {name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name in requests}
+    resources = sorted(asked.union(names), key=lambda name: ("/" not in name, name))
+
+    def together(every: Sequence[Gang]) -> _Nodes | None:
+        nodes = _Nodes(member, resources)
+        return None if any(nodes.put(pods) for pods in _largest_first(_pods(every, resources))) else nodes
+
+    def one_by_one(every: Sequence[Gang]) -> _Nodes | None:
+        nodes = _Nodes(member, resources)
+        return nodes if all(nodes.put_gang(_pods([gang], resources)) for gang in every) else None
+
+    def ordered(every: Sequence[Gang]) -> list[Gang]:
+        sizes = {gang.unit: [pods.size for pods in _largest_first(_pods([gang], resources))] for gang in every}
+        return sorted(sorted(every, key=lambda gang: gang.unit), key=lambda gang: sizes[gang.unit], reverse=True)
+
+    def assumed(every: Sequence[Gang]) -> _Nodes:
+        nodes = _Nodes(member, resources)
+        for gang in ordered(every):
+            pods = _largest_first(_pods([gang], resources))
+            if not nodes.put_gang(pods):
+                for group in pods:
+                    nodes.give_up(group, nodes.put(group))
+        return nodes
+
+    if together([*coming, *gangs]) or one_by_one(ordered([*coming, *gangs])):
         return []
-    nodes = _Nodes(member, resources)
-    short = False
-    for pods in _largest_first(expected):
-        left = nodes.put(pods)
-        if left:
-            short = True
-            nodes.give_up(pods, left)
-    refused = []
+    kept = list(coming)
+    refused: list[str] = []
+    nodes = assumed(coming)
     for gang in gangs:
-        kept = nodes.free.copy()
-        if any(nodes.put(pods) for pods in _largest_first(_pods([gang], resources))):
-            nodes.free = kept
+        pods = _pods([gang], resources)
+        if nodes.put_gang(pods):
+            kept.append(gang)
+        elif len(refused) < _MOST_TRIES:
+            every = [*kept, gang]
+            other = together(every) or one_by_one(ordered(every))
+            if other is None:
+                other = assumed(kept)
+                if not other.put_gang(pods):
+                    refused.append(gang.unit)
+                    continue
+            kept.append(gang)
+            nodes = other
+        else:
             refused.append(gang.unit)
-    if refused and not short and _search(_Nodes(member, resources), _largest_first([*expected, *wanted])):
+    if refused and _search(_Nodes(member, resources), _largest_first(_pods([*coming, *gangs], resources))):
         return []
     return refused
 

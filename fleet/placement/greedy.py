@@ -7,7 +7,7 @@ policy Block the first gang that cannot start stops its leaf; otherwise the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.model.amounts import Amounts
@@ -81,9 +81,9 @@ class Ground:
             self.usage.charge(candidate.unit.leaf, candidate.request)
 
 
-def place(ground: Ground, candidates: Sequence[Candidate], stopped: Iterable[tuple[str, str]] = ()) -> Pass:
-    """Serve `candidates`, which are in order. Changes `ground`. `stopped`: leaves that are stopped from the start."""
-    done = Pass(stopped=dict(stopped))
+def place(ground: Ground, candidates: Sequence[Candidate], barred: Container[str] = ()) -> Pass:
+    """Serve `candidates`, which are in order. Changes `ground`. `barred`: units that may not start in this plan."""
+    done = Pass()
     no_room: set[tuple[int, int]] = set()
     no_quota: set[tuple[str, int]] = set()
     for candidate in candidates:
@@ -92,7 +92,7 @@ def place(ground: Ground, candidates: Sequence[Candidate], stopped: Iterable[tup
         if leaf is not None and leaf in done.stopped:
             continue
         kind = (candidate.shape, candidate.eligibility.number)
-        if kind not in no_room and (leaf is None or (leaf, candidate.shape) not in no_quota):
+        if unit.id not in barred and kind not in no_room and (leaf is None or (leaf, candidate.shape) not in no_quota):
             if not ground.admits(candidate):
                 no_quota.add((leaf or "", candidate.shape))
             else:
