@@ -1,7 +1,7 @@
 """A kind is data: what the API, the controllers and the simulated members need to know of one kind of object.
 
 Built-in kinds are read from `api/kinds/*.yaml`; custom ones are made from CustomResourceDefinition objects, so a user
-adds a kind by applying a CRD. Nothing here does I/O: `registry.py` holds the kinds, whoever composes the parts fills it.
+adds a kind by applying a CRD. Nothing here does I/O: `registry.py` holds the kinds; who composes the parts fills it.
 """
 
 from __future__ import annotations

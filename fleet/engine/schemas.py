@@ -135,7 +135,7 @@ def collapse(schema: Schema) -> Schema:
 
 
 def whole_object(schema: Schema | None, definitions: Definitions) -> Schema:
-    """A custom kind's schema as the engine wants it: definitions expanded, `apiVersion`, `kind` and `metadata` typed."""
+    """A custom kind's schema as the engine wants it: definitions expanded, type and object metadata typed."""
     expanded = definitions.expand(schema or {"type": "object", PRESERVE: True})
     metadata = definitions.resolve(OBJECT_META) if OBJECT_META in definitions else {"type": "object", PRESERVE: True}
     own = expanded.get("properties", {})

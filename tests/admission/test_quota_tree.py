@@ -6,11 +6,14 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
 from tests.admission.conftest import USER, Body, Hub
+
+# Examples are few and small; a loaded machine must not make them fail.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ROOT = {"cpu": 100, "nvidia.com/gpu": 16}
 
@@ -96,6 +99,7 @@ _NODES = st.recursive(
 )
 
 
+@UNHURRIED
 @given(_NODES)
 def test_a_tree_either_has_flaws_in_fields_that_exist_or_keeps_every_promise(root: Body) -> None:
     flaws = validate_tree({"root": root})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from api.kindfiles import load_kinds
@@ -14,6 +14,9 @@ from fleet.engine.durations import age, human
 from fleet.engine.jsonpath import BadPath, compile_path, find
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
+
+# Examples are few and small; a loaded machine must not make them fail.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 Body = dict[str, Any]
 KINDS = Registry(load_kinds())
@@ -176,6 +179,7 @@ def test_ages_are_written_as_kubectl_writes_them(seconds: float, text: str) -> N
     assert human(seconds) == text
 
 
+@UNHURRIED
 @given(st.text(max_size=30))
 def test_an_age_of_anything_is_a_text(timestamp: str) -> None:
     assert age(timestamp, NOW)

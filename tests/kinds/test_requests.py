@@ -7,12 +7,15 @@ from math import ceil
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.kinds.requests import pod_requests
 from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
 from fleet.model.quantity_text import LARGEST, quantity
+
+# Examples are few and small; a loaded machine must not make them fail.
+UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 Body = dict[str, Any]
 
@@ -66,6 +69,7 @@ _SCALES = {
 }  # fmt: skip
 
 
+@UNHURRIED
 @given(
     whole=st.integers(0, 10**6), digits=st.text("0123456789", max_size=6), suffix=st.sampled_from(sorted(_SCALES)),
     cpu=st.booleans(),
@@ -79,6 +83,7 @@ def test_a_quantity_is_its_number_times_its_scale_rounded_up(whole: int, digits:
         assert quantity(text, resource) == ceil(number)
 
 
+@UNHURRIED
 @given(st.one_of(st.text(max_size=12), st.none(), st.booleans(), st.lists(st.integers(), max_size=1), st.floats()))
 def test_anything_is_a_quantity_or_refused(value: object) -> None:
     try:
