@@ -76,7 +76,8 @@ def apply_to(
             others.append(fields.entry(BEFORE_FIRST_APPLY, UPDATE, kind.api_version, "", everything, now))
     wanted = _wanted(root, kind, config, author.subresource)
     live = _ownable(kind, old, author.subresource)
-    merged = merge(root, live, _ownable(kind, config, author.subresource))
+    mine_now = _ownable(kind, config, author.subresource)
+    merged = merge(root, live, mine_now)
     last = fields.root_set(mine.get("fieldsV1")) if mine else None
     if last is not None:
         held = wanted
@@ -84,7 +85,8 @@ def apply_to(
             held = fields.union(held, fields.root_set(item.get("fieldsV1")))
         given_up = abandoned(root, last, held)
         if given_up is not None:
-            merged = without(root, merged, given_up)
+            # What was emptied went too; what the configuration names empty stays, so that applying it again is nothing.
+            merged = merge(root, without(root, merged, given_up) or {}, mine_now)
     merged.setdefault("metadata", {})
     changed, removed = fields.compare(root, live, merged)
     others = _settle(kind, others, changed, removed, force)

@@ -32,6 +32,13 @@ _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\
 _DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
 
 
+def wrong_types(node: Node, value: Any, path: str) -> list[Cause]:
+    """Only what has another type than the schema says, at and below `value`."""
+    walk = _Found()
+    _check(node, value, path, walk)
+    return [cause for cause in walk.causes if cause.reason == "FieldValueTypeInvalid"]
+
+
 class _Found:
     """What one walk over an object collects: what is wrong, and whether any rule has a say."""
 

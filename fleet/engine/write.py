@@ -16,10 +16,10 @@ from fleet.engine import fields, meta
 from fleet.engine.default import default
 from fleet.engine.kind import Body, Kind
 from fleet.engine.prune import Removed, prune
-from fleet.engine.schema import compiled
+from fleet.engine.schema import META, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
 from fleet.engine.times import rfc3339
-from fleet.engine.validate import settled, shown, undecodable, validate
+from fleet.engine.validate import settled, shown, undecodable, validate, wrong_types
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
@@ -88,6 +88,10 @@ def decode(
     removed: list[Removed] = []
     prune(root, part, "", unknown, removed)
     default(root, part)
+    if "metadata" not in same:  # everything below takes its types for granted
+        metadata_node = root.child("metadata") or META
+        for cause in wrong_types(metadata_node, body["metadata"], "metadata"):
+            raise bad_request(f"{_cannot(kind)}: {undecodable(kind, cause)}")
     if same:
         for key in body.keys() - same - part.keys():
             del body[key]

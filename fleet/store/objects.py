@@ -147,7 +147,7 @@ class Objects:
         """StatusError 409 when it exists, 404 or 403 when its namespace is missing or going, 422 when it is invalid.
         `with_status` (for controllers): the status given is stored by the same write."""
         await self._need_namespace(kind, namespace, body)
-        generated = not ((body.get("metadata") or {}).get("name"))
+        generated = not _name_in(body)
         for attempt in range(GENERATE_ATTEMPTS_MAX):
             prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
             new = prepared.body
@@ -172,9 +172,9 @@ class Objects:
         def make(old: Body) -> Prepared:
             return self._prepare_update(kind, old, _private(body), options, subresource)
 
-        given = (body.get("metadata") or {}) if isinstance(body, dict) else {}
-        if isinstance(given, dict) and given.get("name") and given["name"] != name:
-            raise bad_request(f"the name of the object ({given['name']}) does not match the name on the URL ({name})")
+        given = _name_in(body)
+        if given and given != name:
+            raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
         return await self._rewrite(kind, namespace, name, make, options, subresource)
 
     async def patch(
@@ -421,7 +421,7 @@ class Objects:
         if stored is None:
             raise not_found("", "namespaces", namespace)
         if stored.body["metadata"].get("deletionTimestamp"):
-            name = (body.get("metadata") or {}).get("name") or ""
+            name = _name_in(body)
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
             error = forbidden(kind.group, kind.resource, name, why)
             error.causes = (
@@ -444,6 +444,13 @@ class LastFinalizer(StatusError):
 
 def _key(kind: Kind, namespace: str, name: str) -> Key:
     return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
+
+
+def _name_in(body: Any) -> str:
+    """The name that a body gives, before anything is known of its shape."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _private(body: Body) -> Body:
