@@ -1,0 +1,81 @@
+"""The parts of placement that stories do not reach: packing order, assumed room, classes of the linked model."""
+
+from __future__ import annotations
+
+from fleet.placement.eligibility import Policies
+from fleet.placement.greedy import Candidate, Ground
+from fleet.placement.linked import age_bucket, build
+from fleet.placement.room import MemberRoom, Space, rooms
+from fleet.quota.usage import Usage, request_of
+from fleet.snapshot import Config
+from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, tree, unit
+
+
+def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Ground, list[Candidate]]:
+    space = Space(made.value.components for made in units)
+    policies = Policies({made.value.name: made.value for made in members})
+    free = {made.value.name: MemberRoom.of(made.value, space) for made in members}
+    quota = Usage(tree(ml={"max": {GPU: 16}}))
+    candidates = [
+        Candidate(u.value, space.number(u.value.components), policies.of(u.value), request_of(u.value), False)
+        for u in units
+    ]
+    return Ground(free, quota, space), candidates
+
+
+def test_ten_thousand_gangs_alike_are_one_class_and_one_lane_per_member() -> None:
+    units = [unit(f"u{i}").queue("root/ml") for i in range(10_000)]
+    ground, candidates = ground_of(units, [member("x").nodes(9), member("y").nodes(1)])
+    problem = build(candidates, ground, {}, now=NOW, config=Config()).problem
+    assert [(cls.count, cls.cap) for cls in problem.classes] == [(10_000, 16)]
+    assert [(lane.member, lane.cap) for lane in problem.lanes] == [("x", 16), ("y", 8)]
+
+
+def test_waiting_long_makes_another_class_of_greater_weight() -> None:
+    ground, candidates = ground_of([unit("young"), unit("old").since(4000)], [member("x").nodes(1)])
+    problem = build(candidates, ground, {}, now=NOW, config=Config()).problem
+    assert [(cls.age, cls.weight) for cls in problem.classes] == [(0, 4), (2, 6)]
+    assert age_bucket(candidates[0], NOW - 99_999) == 0
+
+
+def test_only_the_eight_highest_priorities_are_modelled() -> None:
+    units = [unit(f"u{i}").priority(i) for i in range(12)]
+    ground, candidates = ground_of(units, [member("x").nodes(1)])
+    assert build(candidates, ground, {}, now=NOW, config=Config()).bands == (11, 10, 9, 8, 7, 6, 5, 4)
+
+
+def test_a_greedy_answer_fits_the_rows_of_the_problem_as_its_hint() -> None:
+    units = [unit("a").gpus(4).queue("root/ml"), unit("b").gpus(8).queue("root/ml"), unit("c").gpus(8)]
+    ground, candidates = ground_of(units, [member("x").nodes(1), member("y").nodes(1)])
+    problem = build(candidates, ground, {"a": "x", "c": "y"}, now=NOW, config=Config()).problem
+    admitted, placed = problem.hint
+    assert (sum(admitted), sum(placed)) == (2, 2)
+    for row in problem.quota:
+        assert sum(amount * admitted[index] for index, amount in row.terms) <= row.room
+    for limit in problem.rooms:
+        assert sum(amount * placed[index] for index, amount in limit.lanes) <= limit.room
+
+
+def test_pools_that_nobody_can_tell_apart_are_one() -> None:
+    x = member("x").nodes(2, labels={"host": "a"}).nodes(3, labels={"host": "b"}).value
+    space = Space([unit("a").value.components])
+    (pool,) = MemberRoom.of(x, space).pools
+    assert list(pool.counts.values()) == [5]
+
+
+def test_assumed_room_does_not_depend_on_the_order_of_units() -> None:
+    space = Space([unit("a").gpus(3).value.components, unit("b").gpus(5).value.components])
+    shapes = [space.shapes[space.number(unit("a").gpus(n).value.components)] for n in (3, 5)]
+    free = {"x": MemberRoom.of(member("x").nodes(2).value, space)}
+    coming = [("a", "x", shapes[0]), ("b", "x", shapes[1]), ("c", "x", shapes[0])]
+    one, two = rooms(free, coming, space), rooms(free, list(reversed(coming)), space)
+    assert one["x"].pools[0].counts == two["x"].pools[0].counts
+    assert sum(free["x"].pools[0].counts.values()) == 2
+
+
+def test_what_comes_and_fits_nowhere_takes_all_that_it_could_have_used() -> None:
+    space = Space([unit("a").gpus(8).value.components])
+    shape = space.shapes[space.number(unit("a").gpus(8, pods=3).value.components)]
+    free = {"x": MemberRoom.of(member("x").nodes(3, free_gpu=4).value, space)}
+    left = rooms(free, [("a", "x", shape)], space)["x"].pools[0].counts
+    assert {vector[space.index[GPU]] for vector in left} == {0}
