@@ -79,12 +79,12 @@ class _Terminal:
 
     def _type(self, *words: str, program: str | None = None, shown: str = "", only: Callable[[str], str] = str) -> None:
         """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would."""
-        print(f"$ {shown or shlex.join(words)}", flush=True)
+        print(f"\n$ {shown or shlex.join(words)}", flush=True)
         done = subprocess.run(
             [program or words[0], *words[1:]], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=STEP_LIMIT_S, check=False,
         )  # fmt: skip
-        print(only(done.stdout).rstrip("\n") + "\n", flush=True)
+        print(only(done.stdout).rstrip("\n"), flush=True)
         if done.returncode != 0:
             raise Failure(f"{shlex.join(words)} failed with exit status {done.returncode}")
 
@@ -176,7 +176,7 @@ class FleetUser(_Terminal):
         self._fleet("queues")
 
     def wait_until(self, job: str, condition: str) -> None:
-        print(f"(until {job} is {condition})\n", flush=True)
+        print(f"\n(until {job} is {condition})", flush=True)
         self._await_condition(job, condition)
 
     def jobs(self) -> None:

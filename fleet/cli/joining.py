@@ -113,11 +113,10 @@ def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
 
 def _look(client: Client, access: Access) -> str:
     """The member's identity (uid of its kube-system). Raises NoAnswer, or Failure when it refuses what Fleet needs."""
-    version = client.get("/version")
-    if version.status == 401:
-        raise NoAnswer(f"{access.server} does not accept the credentials of user {access.user or 'without a name'}")
     for path, what in (("/api/v1/nodes?limit=1", "list nodes"), ("/api/v1/pods?limit=1", "list pods")):
         answer = client.get(path)
+        if answer.status == 401:
+            raise NoAnswer(f"{access.server} does not accept the credentials of user {access.user or 'without a name'}")
         if not answer.ok:
             raise NoAnswer(
                 f"{access.server} does not let user {access.user or 'without a name'} {what}: {answer.message}"
