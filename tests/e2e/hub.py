@@ -59,6 +59,7 @@ class Hub:
             "127.0.0.1:0",
             *self._arguments,
         ]
+        self.folder.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("a") as log:
             self._process = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True
