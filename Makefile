@@ -41,6 +41,11 @@ lint: $(STAMP) ## Check style, types and the direction of imports
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+.PHONY: bench
+bench: $(STAMP) ## Measure latency, throughput, memory (a table, and JSON in build/bench.json)
+	@$(BIN)/python -m tests.testbed.build
+	@$(BIN)/python -m tests.bench.run
+
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .
