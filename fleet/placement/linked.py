@@ -25,6 +25,7 @@ AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when 
 _SLOT_SIZES = (1, 2, 4, 8)
 _MOST_SIZES = 12
 _MOST_DECODES = 8
+_MOST_DEVICES = 1024
 Kind = tuple[int, int]  # shape, eligibility
 
 
@@ -51,13 +52,14 @@ def age_bucket(candidate: Candidate, now: float) -> int:
 
 
 def weight(candidate: Candidate, space: Space, now: float) -> int:
-    """The value of starting a gang, within its priority: its devices, more if it has waited long."""
+    """The value of starting a gang, within its priority: its devices, more if it has waited long. What one pod asks
+    for by the thousand (GPU memory in bytes, shares of a core) is an amount, not devices."""
     devices = space.devices
     size = sum(
         amount * part.replicas
         for part in space.shapes[candidate.shape]
         for index, amount in part.need
-        if index < devices
+        if index < devices and amount <= _MOST_DEVICES
     )
     return max(1, size) * (4 + age_bucket(candidate, now))
 

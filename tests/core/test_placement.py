@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from fleet.model.amounts import Amounts
+from fleet.model.unit import Component
 from fleet.placement.eligibility import Policies
 from fleet.placement.greedy import Candidate, Ground
-from fleet.placement.linked import age_bucket, build
+from fleet.placement.linked import age_bucket, build, weight
 from fleet.placement.room import MemberRoom, Space, rooms
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Config
@@ -36,6 +38,12 @@ def test_waiting_long_makes_another_class_of_greater_weight() -> None:
     problem = build(candidates, ground, {}, now=NOW, config=Config()).problem
     assert [(cls.age, cls.weight) for cls in problem.classes] == [(0, 4), (2, 6)]
     assert age_bucket(candidates[0], NOW - 99_999) == 0
+
+
+def test_gpu_memory_in_bytes_is_no_number_of_devices() -> None:
+    asks = Component("worker", 2, Amounts.of({GPU: 1, "example.com/gpu-memory": 80 << 30, "pods": 1}))
+    ground, candidates = ground_of([unit("a").having(components=(asks,))], [])
+    assert weight(candidates[0], ground.space, NOW) == 2 * 4
 
 
 def test_only_the_eight_highest_priorities_are_modelled() -> None:
