@@ -38,6 +38,7 @@ from api.reviews import VIRTUAL, Reviews
 from api.routing import Route, parse, verb
 from api.selection import parse_selection
 from api.served import Served, find
+from api.stream import send_stream
 from api.subresources import SUBRESOURCES, Subresources
 from api.watch import Watches, parse_watch
 from api.writes import Writes
@@ -156,11 +157,8 @@ class Api:
             return
         if isinstance(answer, Stream):
             self.metrics.count(label[0], label[1], 200, None)
-            try:
-                await self._stream(answer, receive, send)
-            except StreamBroken as error:
-                log.warning("stream broken", path=request.path[:200], why=repr(error.__cause__)[:300])
-                raise
+            with self.metrics.watches.track_inprogress():
+                await send_stream(answer, receive, send, self._stopping)
             return
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
@@ -337,45 +335,6 @@ class Api:
         if extra is not None:
             return await extra(route, request)
         return await self._subresources.answer(served, route, asked, request)
-
-    async def _stream(self, answer: Stream, receive: Receive, send: Send) -> None:
-        """Send a stream until it ends, its time is over, the client has gone or the server stops."""
-        self.metrics.watches.inc()
-        pump = gone = stopping = None
-        try:
-            await send({"type": "http.response.start", "status": answer.status, "headers": list(answer.headers)})
-            await send({"type": "http.response.body", "body": b"", "more_body": True})
-
-            async def chunk(data: bytes) -> None:
-                await send({"type": "http.response.body", "body": data, "more_body": True})
-
-            pump = asyncio.ensure_future(answer.pump(chunk))
-            gone = asyncio.ensure_future(_disconnected(receive))
-            stopping = asyncio.ensure_future(self._stopping.wait())
-            await asyncio.wait((pump, gone, stopping), timeout=answer.timeout_s, return_when=asyncio.FIRST_COMPLETED)
-            left = gone.done()
-        finally:
-            self.metrics.watches.dec()
-            tasks = [task for task in (pump, gone, stopping) if task is not None]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if answer.done is not None:
-                await answer.done()
-        if pump.done() and not pump.cancelled() and pump.exception() is not None and not left:
-            # The connection is cut, so that the client cannot take what it got for the whole.
-            raise StreamBroken from pump.exception()
-        if not left:
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
-class StreamBroken(Exception):
-    """A stream ended before its end."""
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def unknown_path() -> StatusError:

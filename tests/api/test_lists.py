@@ -150,7 +150,7 @@ async def test_an_alias_group_shows_the_same_object(hub: Hub) -> None:
     alias = "/apis/policy.karmada.io/v1alpha1/namespaces/default/propagationpolicies"
     policy = {
         "apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {"name": "p"},
-        "spec": {"resourceSelectors": [{"apiVersion": "batch/v1", "kind": "Job"}]},
+        "spec": {"resourceSelectors": [{"apiVersion": "v1", "kind": "ConfigMap"}]},
     }  # fmt: skip
     async with hub.client() as client:
         created = await client.post(alias, json=policy)
