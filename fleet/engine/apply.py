@@ -244,7 +244,8 @@ _WANTED = {
     "array": "list", "object": "map",
 }  # fmt: skip
 _GO_TYPES = {
-    str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}", dict: "map[string]interface {}",
+    str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}",
+    dict: "map[string]interface {}",
 }  # fmt: skip
 
 

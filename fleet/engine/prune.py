@@ -6,7 +6,6 @@ from typing import Any
 
 from fleet.engine.schema import Node
 
-
 Removed = tuple[dict[str, Any], str, Any]  # where it was, its name, its value
 
 

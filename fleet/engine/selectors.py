@@ -198,7 +198,7 @@ class FieldTerm:
 
 @lru_cache(maxsize=1024)
 def split_fields(text: str) -> tuple[FieldTerm, ...]:
-    """`metadata.name=a,status.phase!=Running` as terms; `\\,`, `\\=` and `\\\\` are escapes in values. StatusError 400."""
+    """`metadata.name=a,status.phase!=Running` as terms; `\\,`, `\\=` and `\\\\` are escapes. StatusError 400."""
     terms: list[FieldTerm] = []
     for part in re.split(r"(?<!\\),", text):
         if not part:

@@ -50,7 +50,7 @@ def _merge_maps(node: Node, value: Any, patch: Body) -> Body | None:
     for key, part in patch.items():
         if key.startswith(_DELETE_PREFIX):
             _delete_scalars(out, key[len(_DELETE_PREFIX) :], part)
-        elif key == _DIRECTIVE or key == _RETAIN or key.startswith(_ORDER_PREFIX):
+        elif key in (_DIRECTIVE, _RETAIN) or key.startswith(_ORDER_PREFIX):
             continue
         elif part is None:
             out.pop(key, None)

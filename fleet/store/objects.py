@@ -178,7 +178,8 @@ class Objects:
         return await self._rewrite(kind, namespace, name, make, options, subresource)
 
     async def patch(
-        self, kind: Kind, namespace: str, name: str, patch: Any, patch_type: str, options: Options, subresource: str = "",
+        self, kind: Kind, namespace: str, name: str, patch: Any, patch_type: str, options: Options,
+        subresource: str = "",
     ) -> Written:  # fmt: skip
         """`patch_type` is the media type: application/{json-patch+json,merge-patch+json,strategic-merge-patch+json,
         apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""

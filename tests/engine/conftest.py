@@ -56,7 +56,8 @@ NAMESPACE = Kind(
     },
 )  # fmt: skip
 WIDGET = Kind(
-    "example.com", "v1", "Widget", "widgets", "widget", True, "WidgetList", status=True, aliases=("old.example.com/v1",),
+    "example.com", "v1", "Widget", "widgets", "widget", True, "WidgetList", status=True,
+    aliases=("old.example.com/v1",),
     schema={
         "type": "object",
         "properties": {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fleet.engine.kind import Kind
 from fleet.engine.status import Cause, StatusError
 from fleet.ports import Committed, Key
 from fleet.store.objects import Objects, Review
@@ -67,7 +68,8 @@ async def test_a_namespace_that_is_missing_or_going_takes_nothing_new(objects: O
     going = await refused(objects.create(WIDGET, "going", widget(), OPTIONS))
     assert (going.code, going.reason) == (403, "Forbidden")
     assert going.message == (
-        'widgets.example.com "a" is forbidden: unable to create new content in namespace going because it is being terminated'
+        'widgets.example.com "a" is forbidden: unable to create new content in namespace going because '
+        "it is being terminated"
     )
     assert going.causes[0].reason == "NamespaceTerminating"
 
@@ -150,8 +152,8 @@ async def test_a_finalizer_holds_an_object_until_it_is_removed(objects: Objects,
     more = {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}}
     error = await refused(objects.patch(WIDGET, "default", "a", more, MERGE, OPTIONS))
     assert error.message == (
-        'Widget.example.com "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object '
-        'is being deleted, found new finalizers []string{"example.com/more"}'
+        'Widget.example.com "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the '
+        'object is being deleted, found new finalizers []string{"example.com/more"}'
     )
     gone = await objects.patch(WIDGET, "default", "a", {"metadata": {"finalizers": None}}, MERGE, OPTIONS)
     assert gone.deleted
@@ -189,8 +191,9 @@ async def test_a_deletion_meant_for_another_object_of_the_name_is_a_conflict(obj
     await objects.create(WIDGET, "default", widget(), OPTIONS)
     error = await refused(objects.delete(WIDGET, "default", "a", OPTIONS, {"preconditions": {"uid": "other"}}))
     assert error.message == (
-        'Operation cannot be fulfilled on Widget.example.com "a": the UID in the precondition (other) does not match the '
-        "UID in record (00000000-0000-4000-8000-000000000002). The object might have been deleted and then recreated"
+        'Operation cannot be fulfilled on Widget.example.com "a": the UID in the precondition (other) does not match '
+        "the UID in record (00000000-0000-4000-8000-000000000002). The object might have been deleted and then "
+        "recreated"
     )
 
 
@@ -277,3 +280,46 @@ async def test_deleting_a_collection_takes_what_the_selector_chooses(objects: Ob
     )
     assert [body["metadata"]["name"] for body in found] == ["a", "c"]
     assert [body["metadata"]["name"] for body in await objects.list(WIDGET, "default")] == ["b"]
+
+
+POD = Kind("", "v1", "Pod", "pods", "pod", True, "PodList", builtin=True, status=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "options", "grace"),
+    [
+        ({"nodeName": "n"}, None, 30),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 5}, None, 5),
+        ({"nodeName": "n"}, {"gracePeriodSeconds": 7}, 7),
+        ({"nodeName": "n"}, {"gracePeriodSeconds": 0}, None),
+        ({}, None, None),
+    ],
+    ids=[
+        "thirty seconds",
+        "as its spec says",
+        "as the request says",
+        "none when the request says so",
+        "none unscheduled",
+    ],
+)
+async def test_a_pod_on_a_node_waits_for_its_kubelet(
+    objects: Objects, clock: FixedClock, spec: dict[str, Any], options: Any, grace: int | None
+) -> None:
+    members = Objects(objects.store, objects.registry, clock, CountingIds(), graceful_pods=True)
+    await members.create(POD, "default", {"metadata": {"name": "p"}, "spec": spec}, OPTIONS)
+    written = await members.delete(POD, "default", "p", OPTIONS, options)
+    assert written.deleted is (grace is None)
+    if grace is not None:
+        assert written.body["metadata"]["deletionGracePeriodSeconds"] == grace
+        assert (await members.delete(POD, "default", "p", OPTIONS, {"gracePeriodSeconds": 0})).deleted
+    assert await members.find(POD, "default", "p") is None
+
+
+@pytest.mark.parametrize(
+    "body", [{"metadata": "x"}, {"metadata": ["x"]}, {"metadata": {"name": 5}}, {"metadata": None}]
+)
+async def test_a_body_of_any_shape_is_refused_and_changes_nothing(objects: Objects, body: dict[str, Any]) -> None:
+    revision = await objects.store.revision()
+    assert (await refused(objects.create(WIDGET, "default", body, OPTIONS))).code in (400, 422)
+    assert (await refused(objects.update(WIDGET, "default", "a", body, OPTIONS))).code in (400, 404)
+    assert await objects.store.revision() == revision

@@ -129,7 +129,8 @@ A, B = {"name": "a", "image": "1", "args": ["x"]}, {"name": "b", "image": "2"}
             {"containers": [A, {"name": "b", "image": "3"}]}, id="an item merges by its key",
         ),
         pytest.param(
-            {"containers": [A]}, {"containers": [{"name": "c"}], "$setElementOrder/containers": [{"name": "a"}, {"name": "c"}]},
+            {"containers": [A]},
+            {"containers": [{"name": "c"}], "$setElementOrder/containers": [{"name": "a"}, {"name": "c"}]},
             {"containers": [A, {"name": "c"}]}, id="a new item stands where the order says",
         ),
         pytest.param(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from typing import Any
 
 from hypothesis import given, settings
@@ -107,7 +108,10 @@ def test_a_sole_applier_gets_what_it_names_and_defaults(first: dict[str, Any], s
     fresh = applied(None, "me", second)
 
     def arranged(spec: dict[str, Any]) -> dict[str, Any]:
-        return {k: sorted(v, key=repr) if isinstance(v, list) else v for k, v in spec.items()}
+        return {
+            k: sorted(v, key=lambda item: json.dumps(item, sort_keys=True)) if isinstance(v, list) else v
+            for k, v in spec.items()
+        }
 
     assert arranged(body["spec"]) == arranged(fresh["spec"])
 

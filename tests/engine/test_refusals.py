@@ -113,7 +113,8 @@ def causes(error: StatusError) -> list[tuple[str, str, str]]:
         ),
         pytest.param(
             {"size": 1, "color": "green"}, "spec.color",
-            'Unsupported value: "green": supported values: "red", "blue"', "FieldValueNotSupported", id="not in the enum",
+            'Unsupported value: "green": supported values: "red", "blue"', "FieldValueNotSupported",
+            id="not in the enum",
         ),
         pytest.param(
             {"size": 1, "short": "ABCD"}, "spec.short", "Too long: may not be more than 3 bytes", "FieldValueTooLong",
@@ -121,11 +122,13 @@ def causes(error: StatusError) -> list[tuple[str, str, str]]:
         ),
         pytest.param(
             {"size": 1, "short": "a"}, "spec.short",
-            'Invalid value: "a": spec.short in body should be at least 2 chars long', "FieldValueInvalid", id="too short",
+            'Invalid value: "a": spec.short in body should be at least 2 chars long', "FieldValueInvalid",
+            id="too short",
         ),
         pytest.param(
             {"size": 1, "short": "AB"}, "spec.short",
-            "Invalid value: \"AB\": spec.short in body should match '^[a-z]+$'", "FieldValueInvalid", id="not the pattern",
+            "Invalid value: \"AB\": spec.short in body should match '^[a-z]+$'", "FieldValueInvalid",
+            id="not the pattern",
         ),
         pytest.param(
             {"size": 1, "number": 5}, "spec.number", "Invalid value: 5: spec.number in body should be less than 5",
@@ -278,9 +281,9 @@ _REGEX = "regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]
         pytest.param({"name": ""}, "metadata.name", "Required value: name or generateName is required", id="no name"),
         pytest.param(
             {"name": "a_b"}, "metadata.name",
-            "Invalid value: \"a_b\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, "
-            "'-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for "
-            r"validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
+            "Invalid value: \"a_b\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric "
+            "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', "
+            r"regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')",
             id="a name with an underscore",
         ),
         pytest.param(
