@@ -19,7 +19,7 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.index import BindingIndex
-from fleet.controllers.manifests import DEPENDENCIES, hash_of, manifest
+from fleet.controllers.manifests import DEPENDENCIES, hash_of, manifest, marks
 from fleet.controllers.matching import Candidate, candidate
 from fleet.controllers.overrides import BadOverride
 from fleet.controllers.runtime import Controller, Source
@@ -182,6 +182,9 @@ class DispatchLoop:
         overrides = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         missing: list[str] = []
         if not self._hub.members.ready(member):
+            sent = self._hub.members.find(member, key)
+            if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
+                return Outcome(Did.DONE), missing  # as far as anybody knows; looked at again when it answers
             return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
         self._enter(member, stored.key)
         try:

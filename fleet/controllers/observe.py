@@ -111,7 +111,7 @@ class ObserveLoop:
         at, last_step = self._written.get(key, (0.0, None))
         interval = self._hub.config.status_interval_s
         if last_step == step and clock - at < interval:
-            return at + interval - clock
+            return at + interval - clock + 0.01
         job_key = object_key(self._hub.registry, binding["spec"]["resource"])
         unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
@@ -178,10 +178,12 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     members = b.clusters_of(binding)
     if sight is None or sight.copy is None or not members or _attempt(sight.copy) != b.attempt(binding):
         return False
-    item = {"clusterName": members[0], "applied": True, "health": str(sight.health)}
+    status = binding.setdefault("status", {})
+    known = next((i for i in status.get("aggregatedStatus") or () if i["clusterName"] == members[0]), {})
+    item = {"applied": True, **known, "clusterName": members[0], "health": str(sight.health)}
+    item.pop("status", None)
     if sight.copy.get("status"):
         item["status"] = sight.copy["status"]
-    status = binding.setdefault("status", {})
     changed = status.get("aggregatedStatus") != [item]
     status["aggregatedStatus"] = [item]
     if sight.over:

@@ -48,8 +48,14 @@ class FakeMember:
     delete_s: float = 0.05  # from an accepted delete until nothing is left
     lose_answers: bool = False  # applies happen, but nobody hears of it
     applies: list[Body] = field(default_factory=list)
+    frozen: tuple[dict[Key, Body], dict[str, PodView]] | None = None  # what was seen last, while it is down
     calls_at_once: int = 0
     calls_at_once_max: int = 0
+
+    @property
+    def seen(self) -> tuple[dict[Key, Body], dict[str, PodView]]:
+        """Objects and pods as the hub's caches show them."""
+        return self.frozen or (self.objects, self.pods)
 
     def free(self, node: str) -> Amounts:
         room = self.nodes[node]
@@ -87,22 +93,22 @@ class FakeMembers:
         return Member(name, ready=not member.down, pools=(pool,), not_ready_reason="down" if member.down else "")
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
-        return [pod for member in self.by_name.values() for pod in member.pods.values() if pod.binding == binding]
+        return [pod for member in self.by_name.values() for pod in member.seen[1].values() if pod.binding == binding]
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         return [
             (member.name, body)
             for member in self.by_name.values()
-            for body in member.objects.values()
+            for body in member.seen[0].values()
             if _labels(body).get(LABEL_BINDING) == binding and interpreter_of(body["apiVersion"], body["kind"])
         ]
 
     def find(self, name: str, key: Key) -> Body | None:
-        body = self.by_name[name].objects.get(key) if name in self.by_name else None
+        body = self.by_name[name].seen[0].get(key) if name in self.by_name else None
         return body if body is not None and _labels(body).get(LABEL_HUB) == self.hub else None
 
     def owned(self, name: str) -> Sequence[Body]:
-        objects = self.by_name[name].objects.values() if name in self.by_name else ()
+        objects = self.by_name[name].seen[0].values() if name in self.by_name else ()
         return [body for body in objects if _labels(body).get(LABEL_HUB) == self.hub]
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
@@ -171,7 +177,9 @@ class FakeMembers:
         self.by_name[name].objects[key_of(body)] = stored
 
     def set_down(self, name: str, down: bool) -> None:
-        self.by_name[name].down = down
+        member = self.by_name[name]
+        member.down = down
+        member.frozen = (dict(member.objects), dict(member.pods)) if down else None
         for callback in self._callbacks:
             callback(Changed(name, "ready"))
 

@@ -48,9 +48,9 @@ async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three
         failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}}
         await world.apply(tree(), policy(queue=True, failover=failover), pytorchjob("one"))
         for number in range(1, 5):
-            attempt = str(number)
+            attempt = number
             await eventually(
-                lambda: (world.binding("one") or {})["metadata"]["annotations"].get("fleet.io/attempt") == attempt  # noqa: B023
+                lambda: world.attempt("one") == attempt  # noqa: B023
                 and world.state("one") == "Running",
                 within_s=60,
             )
@@ -58,7 +58,7 @@ async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three
         await eventually(lambda: "stays Failed" in world.message("one"))
         await settle(120)
         assert world.phase("one") == "Failed"
-        assert (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/attempt"] == "4"
+        assert world.attempt("one") == 4
 
 
 async def test_failures_of_nodes_do_not_count_against_the_job() -> None:
@@ -66,14 +66,14 @@ async def test_failures_of_nodes_do_not_count_against_the_job() -> None:
         failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}}
         await world.apply(policy(failover=failover), pytorchjob("one"))
         for number in range(1, 6):
-            attempt = str(number)
+            attempt = number
             await eventually(
-                lambda: (world.binding("one") or {})["metadata"]["annotations"].get("fleet.io/attempt") == attempt  # noqa: B023
+                lambda: world.attempt("one") == attempt  # noqa: B023
                 and world.state("one") == "Running",
                 within_s=90,
             )
             world.members.finish("one", "Failed", reason="NodeLost")
-        await eventually(lambda: (world.binding("one") or {})["metadata"]["annotations"]["fleet.io/attempt"] == "6", within_s=90)
+        await eventually(lambda: world.attempt("one") == 6, within_s=90)
 
 
 async def test_a_member_that_is_cut_off_keeps_its_job_which_says_so() -> None:

@@ -87,8 +87,7 @@ async def test_a_member_that_refuses_is_left_with_a_reason_and_a_growing_pause()
         assert "admission webhook said no" in world.events("one", "SyncFailed")[0]["message"]
         await eventually(lambda: world.phase("one") == "TimeoutBackoff")
         await settle(60)
-        tries = int((world.binding("one") or {})["metadata"]["annotations"]["fleet.io/attempt"])
-        assert 5 <= tries <= 8  # 1 + 2 + 4 + 8 + 16 + 32 seconds, and the way there and back
+        assert 5 <= world.attempt("one") <= 8  # 1 + 2 + 4 + 8 + 16 + 32 seconds, and the way there and back
         world.members.by_name["cfa"].refuse = ""
         await eventually(lambda: world.state("one") == "Running", within_s=90)
 

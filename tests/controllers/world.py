@@ -195,6 +195,10 @@ class World:
         clusters = ((self.binding(job) or {}).get("spec") or {}).get("clusters") or []
         return str(clusters[0]["name"]) if clusters else ""
 
+    def attempt(self, job: str) -> int:
+        annotations = ((self.binding(job) or {}).get("metadata") or {}).get("annotations") or {}
+        return int(annotations.get("fleet.io/attempt", "0"))
+
     def state(self, job: str, kind: str = "PyTorchJob") -> str:
         """STATE as `kubectl get` prints it."""
         conditions = (((self.see(kind, job) or {}).get("status")) or {}).get("conditions") or []

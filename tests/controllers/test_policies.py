@@ -1,0 +1,165 @@
+"""Which policy an object follows, and what a policy that changes or goes does to what waits and what runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.ports import Body, Key
+from fleet.wellknown import POLICY
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tree
+
+
+def everywhere(kind: str, api_version: str = "v1", **spec: Any) -> Body:
+    return {
+        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": f"all-{kind.lower()}"},
+        "spec": {"resourceSelectors": [{"apiVersion": api_version, "kind": kind}], "placement": {}, **spec},
+    }  # fmt: skip
+
+
+def to(*names: str) -> dict[str, Any]:
+    return {**policy()["spec"]["placement"], "clusterAffinity": {"clusterNames": list(names)}}
+
+
+async def test_a_policy_that_comes_after_the_job_binds_it() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(pytorchjob("one"))
+        await settle()
+        assert world.binding("one") is None
+        await world.apply(policy())
+        assert await world.running("one") == "cfa"
+
+
+async def test_the_alias_group_of_policies_is_the_same_policy() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply({**policy(), "apiVersion": "policy.karmada.io/v1alpha1"}, pytorchjob("one"))
+        assert await world.running("one") == "cfa"
+
+
+async def test_a_job_under_a_policy_without_gang_is_not_bound_and_says_why() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(placement={"replicaScheduling": {"replicaSchedulingType": "Divided"}}), pytorchjob("one"))
+        (event,) = await eventually(lambda: world.events("one", "ApplyPolicyFailed"))
+        assert "customSchedulingType is not Gang" in event["message"]
+        assert world.binding("one") is None
+
+
+async def test_a_policy_deleted_leaves_what_runs_and_what_waits_as_they_are() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        await world.running("one")
+        await world.apply(pytorchjob("two"))
+        await eventually(lambda: world.message("two"))
+        await world.delete("PropagationPolicy", "example-policy")
+        await eventually(lambda: "fleet.io/policy" not in (world.binding("one") or {})["metadata"]["annotations"])
+        await settle()
+        assert (world.state("one"), world.phase("two")) == ("Running", "Enqueued")
+        world.members.finish("one")
+        await world.running("two")
+
+
+async def test_suspension_switched_off_releases_what_waits_and_on_stops_nothing() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=0), policy(queue=True), pytorchjob("one"))
+        await eventually(lambda: world.message("one"))
+        await world.apply(policy(queue=False))
+        assert await world.running("one") == "cfa"
+        await eventually(lambda: world.unit("one") is None)
+        await world.apply(policy(queue=True))
+        await settle()
+        assert world.state("one") == "Running"
+        assert world.unit("one") is None
+
+
+async def test_a_placement_that_no_longer_allows_the_member_moves_the_job() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(), policy(queue=True, placement=to("cfa")), pytorchjob("one"))
+        assert await world.running("one") == "cfa"
+        await world.apply(policy(queue=True, placement=to("cfb")))
+        await eventually(lambda: world.placed("one") == "cfb")
+        assert await world.running("one") == "cfb"
+        await eventually(lambda: world.members.where("one") == ["cfb"])
+
+
+async def test_a_lazy_policy_moves_nothing_until_the_job_changes() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(policy(placement=to("cfa"), activationPreference="Lazy"), pytorchjob("one"))
+        assert await world.running("one") == "cfa"
+        await world.apply(policy(placement=to("cfb"), activationPreference="Lazy"))
+        await settle()
+        assert world.placed("one") == "cfa"
+        await world.apply(pytorchjob("one", workers=1))
+        await eventually(lambda: world.placed("one") == "cfb")
+
+
+async def test_failover_added_to_a_policy_counts_for_jobs_that_run() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(policy(failover=None), pytorchjob("one"))
+        first = await world.running("one")
+        await world.apply(policy())
+        world.members.finish("one", "Failed")
+        await eventually(lambda: world.placed("one") not in ("", first), within_s=60)
+
+
+async def test_dispatching_suspended_sends_nothing_until_it_is_not() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(suspension={"dispatching": True}), pytorchjob("one"))
+        await eventually(lambda: world.placed("one"))
+        await settle()
+        assert world.members.where("one") == []
+        await world.apply(policy())
+        await world.running("one")
+
+
+async def test_a_job_that_changes_while_it_runs_changes_in_its_member() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(), pytorchjob("one"))
+        await world.running("one")
+        await world.edit("PyTorchJob", "one", lambda job: job["spec"].update(runPolicy={"ttlSecondsAfterFinished": 60}))
+        await eventually(lambda: (world.members.job("cfa", "default", "one") or {})["spec"].get("runPolicy"))
+
+
+async def test_objects_without_pods_go_to_every_member_and_to_those_that_join() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}}
+        await world.apply(everywhere("ConfigMap"), config)
+        key = Key("", "configmaps", "default", "c")
+        await eventually(lambda: all(world.members.find(name, key) for name in ("cfa", "cfb")))
+        world.members.by_name["cfc"] = member("cfc")
+        await world.apply(cluster("cfc"))
+        await eventually(lambda: world.members.find("cfc", key))
+        await world.apply(everywhere("ConfigMap", placement={"clusterAffinity": {"exclude": ["cfa"]}}))
+        await eventually(lambda: world.members.find("cfa", key) is None)
+        await world.delete("ConfigMap", "c")
+        await eventually(world.nothing_left)
+
+
+async def test_nothing_of_system_namespaces_ever_travels() -> None:
+    async with hub(member("cfa")) as world:
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "member-cfa", "namespace": "fleet-system"}}
+        await world.apply(secret, everywhere("Secret"))
+        await settle()
+        assert world.all("ResourceBinding") == []
+        assert world.members.owned("cfa") == []
+
+
+async def test_overrides_change_what_one_member_gets() -> None:
+    async with hub(member("cfa")) as world:
+        override = {
+            "apiVersion": f"{POLICY}/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "o", "namespace": "default"},
+            "spec": {"overrideRules": [{
+                "targetCluster": {"clusterNames": ["cfa"]},
+                "overriders": {
+                    "imageOverrider": [{"component": "Registry", "operator": "replace", "value": "mirror.example"}],
+                    "labelsOverrider": [{"operator": "add", "value": {"zone": "a"}}],
+                    "plaintext": [{"path": "/spec/runPolicy", "operator": "add", "value": {"cleanPodPolicy": "None"}}],
+                },
+            }]},
+        }  # fmt: skip
+        await world.apply(override, policy(), pytorchjob("one"))
+        await world.running("one")
+        copy = world.members.job("cfa", "default", "one") or {}
+        template = copy["spec"]["pytorchReplicaSpecs"]["Master"]["template"]
+        assert template["spec"]["containers"][0]["image"] == "mirror.example/train:1"
+        assert copy["metadata"]["labels"]["zone"] == "a"
+        assert copy["spec"]["runPolicy"] == {"cleanPodPolicy": "None"}
