@@ -169,8 +169,9 @@ def body(name: str) -> bytes:
 async def watchers(bench: Bench, count: int, updates: int) -> dict[str, float]:
     """Events a second over all watchers of one resource, while ten clients patch."""
     first = await bench.client()
-    await first.request("POST", MAPS, body("watched"))
-    found = json.loads(await first.request("GET", f"{MAPS}/watched"))
+    for index in range(10):
+        await first.request("POST", MAPS, body(f"watched-{index}"))
+    found = json.loads(await first.request("GET", f"{MAPS}/watched-9"))
     since = found["metadata"]["resourceVersion"]
     received = 0
     done = asyncio.Event()
@@ -195,7 +196,7 @@ async def watchers(bench: Bench, count: int, updates: int) -> dict[str, float]:
     async def write(client: Client, index: int) -> None:
         for i in range(updates // 10):
             patch = json.dumps({"data": {"key-0": f"{index}-{i}"}}).encode()
-            await client.request("PATCH", f"{MAPS}/watched", patch, "application/merge-patch+json")
+            await client.request("PATCH", f"{MAPS}/watched-{index}", patch, "application/merge-patch+json")
 
     await asyncio.gather(*(write(client, index) for index, client in enumerate(writers)))
     with contextlib.suppress(TimeoutError):
@@ -241,7 +242,7 @@ async def measure(postgres: bool, seconds: float) -> dict[str, dict[str, float]]
         results["merge patch c=10"] = await bench.load(
             10,
             lambda c, n: c.request(
-                "PATCH", f"{MAPS}/c1-1", b'{"data":{"key-0":"%d"}}' % n, "application/merge-patch+json"
+                "PATCH", f"{MAPS}/c1-{n % 20 + 1}", b'{"data":{"key-0":"%d"}}' % n, "application/merge-patch+json"
             ),
         )
         results["list 500 c=1"] = await bench.load(1, lambda c, n: c.request("GET", f"{MAPS}?limit=500"))
