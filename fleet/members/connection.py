@@ -7,7 +7,7 @@ HTTP status; only the lack of an answer is an exception, `Unreachable`, because 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,8 @@ import orjson
 from fleet.ports import Body
 
 CONCURRENCY = 16  # requests at once, watches not counted
-REQUEST_S = 15.0  # for one request, waiting for a place included
+REQUEST_S = 15.0  # for one request, once it has a place
+PLACE_S = 60.0  # to wait for a place
 CONNECT_S = 5.0
 
 
@@ -64,6 +65,7 @@ class Connection:
         self._client = client
         self._places = asyncio.Semaphore(concurrency)
         self._request_s = request_s
+        self.lost: Callable[[], bool] = lambda: False  # set by the member: whether it is known not to answer
 
     async def aclose(self) -> None:
         await self._client.aclose()
@@ -78,16 +80,21 @@ class Connection:
         content_type: str = "application/json",
         headers: Mapping[str, str] | None = None,
         limit_s: float | None = None,
+        even_lost: bool = True,
     ) -> Answer:
-        """One request and its whole answer, within `limit_s` seconds. Raises Unreachable."""
+        """One request and its whole answer, within `limit_s` seconds of getting a place. Raises Unreachable; without
+        `even_lost` at once when the member is known not to answer, so that nothing queues up for it."""
         limit_s = self._request_s if limit_s is None else limit_s
         sent = dict(headers or ())
         content = None
         if body is not None:
             content = orjson.dumps(body)
             sent["content-type"] = content_type
+        await self._place()
         try:
-            async with asyncio.timeout(limit_s), self._places:
+            if not even_lost and self.lost():
+                raise Unreachable("the member does not answer")
+            async with asyncio.timeout(limit_s):
                 timeout = httpx.Timeout(limit_s, connect=min(CONNECT_S, limit_s))
                 response = await self._client.request(
                     method, path, params=params, content=content, headers=sent, timeout=timeout
@@ -98,9 +105,18 @@ class Connection:
             raise Unreachable(f"no answer within {limit_s:g} s ({type(error).__name__})") from error
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             raise Unreachable(str(error) or type(error).__name__) from error
+        finally:
+            self._places.release()
         return Answer(
             response.status_code, _decode(response.content, response.status_code), response.headers.get("etag", "")
         )
+
+    async def _place(self) -> None:
+        try:
+            async with asyncio.timeout(PLACE_S):
+                await self._places.acquire()
+        except TimeoutError as error:
+            raise Unreachable(f"the member was busy for {PLACE_S:g} s") from error
 
     async def probe(self, limit_s: float) -> Answer:
         """/readyz, beside the places for requests: a busy member is not a lost one."""

@@ -82,7 +82,7 @@ class Dispatcher:
         return outcome
 
     async def _look(self, path: str) -> Body | Outcome | None:
-        answer = await self._connection.request("GET", path)
+        answer = await self._connection.request("GET", path, even_lost=False)
         if answer.status == 404:
             return None
         return answer.body if answer.ok else outcome_of(answer)
@@ -100,7 +100,7 @@ class Dispatcher:
         params = {"fieldManager": FIELD_MANAGER, "force": "true" if existing is not None else "false"}
         for attempt in range(2):
             answer = await self._connection.request(
-                "PATCH", path, params=params, body=sent, content_type="application/apply-patch+yaml"
+                "PATCH", path, params=params, body=sent, content_type="application/apply-patch+yaml", even_lost=False
             )
             if attempt == 0 and _missing_namespace(answer):
                 created = await self._create_namespace(sent["metadata"]["namespace"])
@@ -116,7 +116,7 @@ class Dispatcher:
     async def _create_namespace(self, name: str) -> Outcome:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         answer = await self._connection.request(
-            "POST", "/api/v1/namespaces", params={"fieldManager": FIELD_MANAGER}, body=body
+            "POST", "/api/v1/namespaces", params={"fieldManager": FIELD_MANAGER}, body=body, even_lost=False
         )
         return outcome_of(answer)
 
@@ -143,7 +143,7 @@ class Dispatcher:
             }  # fmt: skip
             if grace_s is not None:
                 options["gracePeriodSeconds"] = grace_s
-            answer = await self._connection.request("DELETE", path, body=options)
+            answer = await self._connection.request("DELETE", path, body=options, even_lost=False)
         except Unreachable as error:
             return Outcome(Did.UNREACHABLE, str(error))
         if answer.status == 409 and "uid" in answer.message.lower():

@@ -88,6 +88,7 @@ class OneMember:
     ) -> None:
         self.name, self.hub = name, hub
         self._connection, self._limits, self._notify = connection, limits, notify
+        connection.lost = self._lost
         self._nodes = Nodes()
         self._pods = PodSink(name, hub, self._nodes, pods, notify)
         self.dispatched = Dispatched(name, hub, copies, notify)
