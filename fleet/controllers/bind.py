@@ -148,7 +148,8 @@ class BindLoop:
         interpreter = interpreter_for(kind)
         scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
         if interpreter is not None and scheduling.get("customSchedulingType") != "Gang":
-            message = f"{policy_claim(policy)} selects a job but its placement.replicaScheduling.customSchedulingType is not Gang"
+            field = "placement.replicaScheduling.customSchedulingType"
+            message = f"{policy_claim(policy)} selects a job, but its {field} is not Gang"
             await self._events.record(body, POLICY_FAILED, message, warning=True)
             return None
         lazy = policy["spec"].get("activationPreference") == "Lazy" and claim == policy_claim(policy)

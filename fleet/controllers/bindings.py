@@ -124,7 +124,7 @@ def backoff_until(failures: Sequence[Failure]) -> float | None:
     counted = [failure for failure in failures if failure.backoff]
     if not counted or not failures[-1].backoff:
         return None
-    return counted[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** (len(counted) - 1))
+    return counted[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (len(counted) - 1))
 
 
 def finished(binding: Body) -> bool:

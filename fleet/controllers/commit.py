@@ -117,9 +117,12 @@ class PlanCommitter:
         if sources.unit is not None:
             attempt, unit = b.attempt(binding.body) + 1, sources.unit
             generation = unit.body["metadata"].get("generation")
-            change = self._hub.change(
-                unit.key, lambda body: dequeued(body, binding.body, placement.member, attempt, now), uid=unit.uid, generation=generation
-            )  # fmt: skip
+            member = placement.member
+
+            def dequeue(body: Body) -> Body:
+                return dequeued(body, binding.body, member, attempt, now)
+
+            change = self._hub.change(unit.key, dequeue, uid=unit.uid, generation=generation)
             writes.append(change)
         message = f"Binding has been scheduled successfully. Result: {result_text(binding.body, placement.member)}"
         writes.append(

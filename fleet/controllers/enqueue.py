@@ -107,7 +107,7 @@ class EnqueueLoop:
         await self._hub.edit(unit_key, lambda body: settle_unit(body, spec, now), uid=unit.uid)
         status = unit.body.get("status") or {}
         if status.get("phase") == BACKING_OFF:
-            until = seconds((status.get("requeueState") or {}).get("requeueAt"))
+            until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
             return max(0.0, until - now) + 0.01 if until is not None and until > now else None
         return None
 
@@ -140,10 +140,14 @@ def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
         "resource": resource,
         "request": resource,
         "podSet": [
-            {"name": c["name"], "count": c["replicas"], "requests": (c.get("replicaRequirements") or {}).get("resourceRequest", {})}
-            for c in components
+            {
+                "name": component["name"],
+                "count": component["replicas"],
+                "requests": (component.get("replicaRequirements") or {}).get("resourceRequest") or {},
+            }
+            for component in components
         ],
-    }  # fmt: skip
+    }
     names = [(c.get("replicaRequirements") or {}).get("priorityClassName") for c in components]
     if any(names):
         spec["priorityClassName"] = next(name for name in names if name)
@@ -186,7 +190,7 @@ def settle_unit(unit: Body, spec: Body, now: float) -> bool:
             unit["spec"][name] = value
             changed = True
     status = unit.setdefault("status", {})
-    until = seconds((status.get("requeueState") or {}).get("requeueAt"))
+    until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
     wanted = BACKING_OFF if until is not None and until > now else ENQUEUED
     if status.get("phase") != wanted:
         status["phase"] = wanted

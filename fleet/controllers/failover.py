@@ -1,4 +1,4 @@
-"""Moving gangs away from where they cannot stay: a job that failed, a member that goes, is lost, or is no longer allowed.
+"""Moving gangs away from where they cannot stay: the job failed, the member goes, is lost, or is not allowed any more.
 
 Unreachable alone does not move anything: a second copy beside a live one that merely cannot be seen is worse than
 waiting. Only a policy with `failover.cluster` accepts that. A gang has one live copy, so every purge mode but Never
@@ -170,7 +170,7 @@ class FailoverLoop:
         now = self._hub.clock.now()
         given = (application.get("decisionConditions") or {}).get("tolerationSeconds")
         tolerance = self._hub.config.unhealthy_s if given is None else float(given)
-        since = seconds(over.get("lastTransitionTime")) or now
+        since = seconds(over.get("lastTransitionTime") or "") or now
         if now < since + tolerance:
             return since + tolerance - now + 0.01
         user = not infrastructure(self._hub.members.pods_of(stored.uid))

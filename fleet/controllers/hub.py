@@ -119,7 +119,7 @@ class Hub:
         return not writes or isinstance(await self.commit(writes), Committed)
 
     async def delete(self, key: Key, *, uid: str | None = None) -> None:
-        """Ask for the object's deletion; finalizers hold it as ever. One that is gone, or another by now, is no error."""
+        """Ask for the object's deletion; finalizers hold it. One that is gone, or another by now, is no error."""
         kind = self.registry.need(key.group, key.resource)
         preconditions: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.controllers.bind import BindLoop
+from fleet.controllers.clusters import ClustersLoop
 from fleet.controllers.decide import DecideLoop
 from fleet.controllers.dispatch import DispatchLoop
 from fleet.controllers.enqueue import EnqueueLoop
@@ -17,15 +18,19 @@ from fleet.controllers.observe import ObserveLoop
 from fleet.controllers.quota import QuotaLoop
 from fleet.controllers.runtime import Loop
 from fleet.controllers.sweep import SweepLoop
+from fleet.members.clusters import ClusterMembers
 from fleet.placement.problem import Solver
 
 
 def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
-    """Every loop, for `runtime.run_all`. All of them write under `hub.epoch`; a loop may be run once."""
+    """Every loop, for `runtime.run_all`; that of joining clusters only where there is something to join. All of them
+    write under `hub.epoch`, and each may be run once."""
     events, index = EventRecorder(hub), BindingIndex(hub)
     evictor = Evictor(hub, events)
     dispatch = DispatchLoop(hub, events, evictor, index)
+    joining: list[Loop] = [ClustersLoop(hub, hub.members)] if isinstance(hub.members, ClusterMembers) else []
     return [
+        *joining,
         QuotaLoop(hub),
         BindLoop(hub, events),
         EnqueueLoop(hub),

@@ -179,12 +179,12 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     if sight is None or sight.copy is None or not members or _attempt(sight.copy) != b.attempt(binding):
         return False
     status = binding.setdefault("status", {})
-    known = next((i for i in status.get("aggregatedStatus") or () if i["clusterName"] == members[0]), {})
+    known: Body = next((i for i in status.get("aggregatedStatus") or () if i["clusterName"] == members[0]), {})
     item = {"applied": True, **known, "clusterName": members[0], "health": str(sight.health)}
     item.pop("status", None)
     if sight.copy.get("status"):
         item["status"] = sight.copy["status"]
-    changed = status.get("aggregatedStatus") != [item]
+    changed = bool(status.get("aggregatedStatus") != [item])
     status["aggregatedStatus"] = [item]
     if sight.over:
         said = condition(binding, b.FINISHED)
@@ -208,7 +208,7 @@ def _settle_unit(unit: Body, sight: Sight, is_whole: bool, now: float) -> bool:
         "running": sum(1 for pod in sight.pods if pod.phase == "Running"),
         "pending": sum(1 for pod in sight.pods if pod.phase == "Pending"),
     }
-    changed = (status.get("phase"), status.get("podState")) != (phase, counts)
+    changed = bool((status.get("phase"), status.get("podState")) != (phase, counts))
     status["phase"], status["podState"] = phase, counts
     if is_whole:
         changed |= set_condition(unit, "PodsReady", True, "GangWhole", "", now)
@@ -253,6 +253,5 @@ def _own_condition(binding: Body) -> Body | None:
 
 
 def _job_condition(type_: str, status: str, reason: str, message: str, at: str) -> Body:
-    return {
-        "type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": at, "lastUpdateTime": at,
-    }  # fmt: skip
+    times = {"lastTransitionTime": at, "lastUpdateTime": at}
+    return {"type": type_, "status": status, "reason": reason, "message": message, **times}

@@ -111,7 +111,7 @@ def image_changed(image: str, entry: Mapping[str, Any]) -> str:
     first, slash, remainder = rest.partition("/")
     has_registry = bool(slash) and ("." in first or ":" in first or first == "localhost")
     registry, path = (first, remainder) if has_registry else ("", rest)
-    repository, colon, tag = path.partition(":")
+    repository, _, tag = path.partition(":")
     parts = {"Registry": registry, "Repository": repository, "Tag": digest or tag}
     name, value = str(entry.get("component")), str(entry.get("value") or "")
     operator = entry.get("operator")

@@ -6,6 +6,8 @@ that cannot be read changes nothing: the queues stay as they were until it can.
 
 from __future__ import annotations
 
+from functools import partial
+
 import structlog
 
 from fleet.controllers.hub import Hub
@@ -90,7 +92,7 @@ class QuotaLoop:
             if path not in have:
                 await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
             else:
-                await self._hub.edit(have[path].key, lambda body, node=node: _set_parent(body, node))
+                await self._hub.edit(have[path].key, partial(_set_parent, node=node))
         for queue in surplus:
             await self._hub.delete(queue.key, uid=queue.uid)
         return None

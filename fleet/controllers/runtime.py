@@ -100,7 +100,7 @@ class WorkQueue:
         self._running.discard(key)
         self._again.discard(key)
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(count - 1, 12)) * random.uniform(0.8, 1.2)  # noqa: S311
+        pause = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(count - 1, 12)) * random.uniform(0.8, 1.2)
         self.add_after(key, pause)
         return pause
 
@@ -196,14 +196,17 @@ class Controller:
                 pause = self.queue.failed(key)
                 unexpected = not isinstance(error, StoreUnavailable)
                 log.warning(
-                    "reconcile failed", controller=self.name, key=str(key), error=repr(error), again_in_s=round(pause, 2),
+                    "reconcile failed",
+                    controller=self.name,
+                    key=str(key),
+                    error=repr(error),
+                    again_in_s=round(pause, 2),
                     exc_info=unexpected,
-                )  # fmt: skip
+                )
             else:
                 self.queue.done(key)
                 if again is not None:
                     self.queue.add_after(key, again)
-
 
 
 async def run_all(loops: Iterable[Loop], stop: asyncio.Event) -> None:

@@ -221,7 +221,7 @@ def now_unit(base: Unit, binding: Body, queue_unit: Body | None, members: Member
         base,
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
-        placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime")),
+        placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
         visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
         backoff_until=None,
         generation=generation,

@@ -62,9 +62,7 @@ class Withdrawal:
                 continue
             if member in keep:
                 await self._remove_older(binding, member)
-            elif not self._hub.members.ready(member):
-                left.add(member)
-            elif not await self._remove(binding, member):
+            elif not self._hub.members.ready(member) or not await self._remove(binding, member):
                 left.add(member)
         return left
 

@@ -242,7 +242,9 @@ class FakeMembers:
                 member.pods[pod.uid] = pod
         self._tell(member.name, "pod", body)
         await asyncio.sleep(0.1)
-        mine = [p for p in member.pods.values() if p.binding == labels[LABEL_BINDING] and p.attempt == int(labels[ATTEMPT])]
+        mine = [
+            p for p in member.pods.values() if p.binding == labels[LABEL_BINDING] and p.attempt == int(labels[ATTEMPT])
+        ]
         if self._current(member, body) is None or not all(pod.node for pod in mine):
             return
         for pod in mine:

@@ -36,7 +36,11 @@ async def watch_invariants(world: World) -> None:
 @pytest.mark.parametrize("seed", range(4))
 async def test_killed_at_random_points_it_converges_and_all_jobs_end(seed: int) -> None:
     chance = random.Random(seed)
-    members = [member("cfa", 2, runtime_s=3.0), member("cfb", 2, runtime_s=3.0, slow_s=0.05), member("cfc", 1, runtime_s=2.0)]
+    members = [
+        member("cfa", 2, runtime_s=3.0),
+        member("cfb", 2, runtime_s=3.0, slow_s=0.05),
+        member("cfc", 1, runtime_s=2.0),
+    ]
     config = ControllerConfig(gang_whole_s=5.0, sweep_s=5.0)
     async with hub(*members, config=config) as world:
         await world.apply(tree(max_jobs=4), policy(queue=True))

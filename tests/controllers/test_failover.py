@@ -50,8 +50,10 @@ async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three
         for number in range(1, 5):
             attempt = number
             await eventually(
-                lambda: world.attempt("one") == attempt  # noqa: B023
-                and world.state("one") == "Running",
+                lambda: (
+                    world.attempt("one") == attempt  # noqa: B023
+                    and world.state("one") == "Running"
+                ),
                 within_s=60,
             )
             world.members.finish("one", "Failed")
@@ -68,8 +70,10 @@ async def test_failures_of_nodes_do_not_count_against_the_job() -> None:
         for number in range(1, 6):
             attempt = number
             await eventually(
-                lambda: world.attempt("one") == attempt  # noqa: B023
-                and world.state("one") == "Running",
+                lambda: (
+                    world.attempt("one") == attempt  # noqa: B023
+                    and world.state("one") == "Running"
+                ),
                 within_s=90,
             )
             world.members.finish("one", "Failed", reason="NodeLost")
@@ -93,7 +97,14 @@ async def test_a_member_that_is_cut_off_keeps_its_job_which_says_so() -> None:
 
 async def test_a_policy_that_opts_in_gets_a_second_copy_and_loses_the_first_when_the_member_is_back() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
-        tolerations = [{"key": "cluster.karmada.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}]
+        tolerations = [
+            {
+                "key": "cluster.karmada.io/unreachable",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": 60,
+            }
+        ]
         placement = {**policy()["spec"]["placement"], "clusterTolerations": tolerations}
         failover = {"cluster": {"purgeMode": "Directly"}}
         await world.apply(policy(failover=failover, placement=placement), pytorchjob("one"))

@@ -1,4 +1,4 @@
-"""Deleting a job at every point of its life leaves nothing behind anywhere; what it needs travels and leaves with it."""
+"""Deleting a job at any point of its life leaves nothing behind; what it needs travels and leaves with it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ async def test_a_member_given_up_by_its_annotation_holds_nothing_back() -> None:
         await world.delete("PyTorchJob", "one")
         await settle(10)
         assert world.binding("one") is not None
-        await world.edit("Cluster", "cfa", lambda c: c["metadata"].update(annotations={"fleet.io/force-removal": "true"}))
+        await world.edit(
+            "Cluster", "cfa", lambda c: c["metadata"].update(annotations={"fleet.io/force-removal": "true"})
+        )
         await eventually(lambda: world.binding("one") is None, within_s=40)
 
 
@@ -121,7 +123,9 @@ async def test_config_that_changes_on_the_hub_changes_in_the_member() -> None:
 async def test_config_that_the_hub_does_not_have_is_a_reason_and_comes_when_it_is_there() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(policy(), with_config("one", "settings"))
-        await eventually(lambda: world.condition(world.binding("one"), "FullyApplied").get("reason") == "DependencyMissing")
+        await eventually(
+            lambda: world.condition(world.binding("one"), "FullyApplied").get("reason") == "DependencyMissing"
+        )
         assert "ConfigMap default/settings" in world.condition(world.binding("one"), "FullyApplied")["message"]
         await world.apply(configmap("settings", depth="3"))
         await eventually(lambda: world.condition(world.binding("one"), "FullyApplied").get("status") == "True")

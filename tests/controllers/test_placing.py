@@ -108,16 +108,22 @@ async def test_a_policy_that_says_overwrite_takes_a_foreign_job_over() -> None:
     async with hub(member("cfa")) as world:
         world.members.put_foreign("cfa", pytorchjob("one", workers=1))
         await world.apply(policy(conflictResolution="Overwrite"), pytorchjob("one"))
-        await eventually(lambda: world.members.copies((world.binding("one") or {"metadata": {"uid": "?"}})["metadata"]["uid"]))
+        await eventually(
+            lambda: world.members.copies((world.binding("one") or {"metadata": {"uid": "?"}})["metadata"]["uid"])
+        )
 
 
 async def test_a_slow_member_costs_the_others_nothing() -> None:
-    async with hub(member("slow", 40, slow_s=5.0), member("fast", 4), config=ControllerConfig(calls_per_member_max=4)) as world:
+    async with hub(
+        member("slow", 40, slow_s=5.0), member("fast", 4), config=ControllerConfig(calls_per_member_max=4)
+    ) as world:
         placement = policy()["spec"]["placement"]
         to_slow = {**placement, "clusterAffinity": {"clusterNames": ["slow"]}}
         to_fast = {**placement, "clusterAffinity": {"clusterNames": ["fast"]}}
         selector = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob"}
-        slow = policy("s", placement=to_slow, resourceSelectors=[{**selector, "labelSelector": {"matchLabels": {"to": "slow"}}}])
+        slow = policy(
+            "s", placement=to_slow, resourceSelectors=[{**selector, "labelSelector": {"matchLabels": {"to": "slow"}}}]
+        )
         fast = policy("f", placement=to_fast, resourceSelectors=[{**selector, "name": "quick"}])
         jobs = [pytorchjob(f"s{n}") for n in range(80)]
         for job in jobs:
@@ -147,6 +153,8 @@ async def test_from_submission_to_bound_a_job_costs_at_most_eight_hub_writes() -
                 writes[about].append((event.revision, body))
             await watch.aclose()
         for name, written in writes.items():
-            bound = next(rev for rev, body in written if body["kind"] == "ResourceBinding" and body["spec"].get("clusters"))
+            bound = next(
+                rev for rev, body in written if body["kind"] == "ResourceBinding" and body["spec"].get("clusters")
+            )
             # the commit that binds: the binding, its unit and the event stand next to each other
             assert sum(revision <= bound + 2 for revision, _ in written) <= 8, name

@@ -12,7 +12,8 @@ from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tr
 
 def everywhere(kind: str, api_version: str = "v1", **spec: Any) -> Body:
     return {
-        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": f"all-{kind.lower()}"},
+        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": f"all-{kind.lower()}"},
         "spec": {"resourceSelectors": [{"apiVersion": api_version, "kind": kind}], "placement": {}, **spec},
     }  # fmt: skip
 
@@ -38,7 +39,9 @@ async def test_the_alias_group_of_policies_is_the_same_policy() -> None:
 
 async def test_a_job_under_a_policy_without_gang_is_not_bound_and_says_why() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(policy(placement={"replicaScheduling": {"replicaSchedulingType": "Divided"}}), pytorchjob("one"))
+        await world.apply(
+            policy(placement={"replicaScheduling": {"replicaSchedulingType": "Divided"}}), pytorchjob("one")
+        )
         (event,) = await eventually(lambda: world.events("one", "ApplyPolicyFailed"))
         assert "customSchedulingType is not Gang" in event["message"]
         assert world.binding("one") is None
@@ -121,7 +124,12 @@ async def test_a_job_that_changes_while_it_runs_changes_in_its_member() -> None:
 
 async def test_objects_without_pods_go_to_every_member_and_to_those_that_join() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
-        config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "1"}}
+        config = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "c", "namespace": "default"},
+            "data": {"a": "1"},
+        }
         await world.apply(everywhere("ConfigMap"), config)
         key = Key("", "configmaps", "default", "c")
         await eventually(lambda: all(world.members.find(name, key) for name in ("cfa", "cfb")))
@@ -146,7 +154,8 @@ async def test_nothing_of_system_namespaces_ever_travels() -> None:
 async def test_overrides_change_what_one_member_gets() -> None:
     async with hub(member("cfa")) as world:
         override = {
-            "apiVersion": f"{POLICY}/v1alpha1", "kind": "OverridePolicy", "metadata": {"name": "o", "namespace": "default"},
+            "apiVersion": f"{POLICY}/v1alpha1", "kind": "OverridePolicy",
+            "metadata": {"name": "o", "namespace": "default"},
             "spec": {"overrideRules": [{
                 "targetCluster": {"clusterNames": ["cfa"]},
                 "overriders": {

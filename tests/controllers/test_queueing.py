@@ -102,7 +102,9 @@ async def test_a_tree_that_is_deleted_stops_nothing_and_lets_nothing_new_start()
 async def test_the_job_itself_says_why_it_waits() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=0), policy(queue=True), pytorchjob("one"))
-        await eventually(lambda: "may run no jobs" in world.condition(world.see("PyTorchJob", "one"), "Queuing").get("message", ""))
+        await eventually(
+            lambda: "may run no jobs" in world.condition(world.see("PyTorchJob", "one"), "Queuing").get("message", "")
+        )
         condition = world.condition(world.see("PyTorchJob", "one"), "Queuing")
         assert (condition["status"], condition["reason"]) == ("True", "Enqueued")
         (event,) = world.events("one", "ScheduleBindingFailed")
@@ -123,7 +125,12 @@ async def test_a_held_unit_waits_until_it_is_released() -> None:
 
 async def test_higher_priority_starts_first_whatever_came_first() -> None:
     async with hub(member("cfa")) as world:
-        urgent = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+        urgent = {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "urgent"},
+            "value": 1000,
+        }
         await world.apply(urgent, tree(max_jobs=1), policy(queue=True), pytorchjob("first"))
         await world.running("first")
         await world.apply(pytorchjob("calm"))
@@ -148,7 +155,9 @@ async def test_a_priority_class_that_changes_changes_those_that_wait() -> None:
 async def test_a_job_edited_while_it_waits_is_read_again() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=0), policy(queue=True), pytorchjob("one", workers=2))
-        await eventually(lambda: (world.unit("one") or {}).get("spec", {}).get("resource", {}).get("nvidia.com/gpu") == "3")
+        await eventually(
+            lambda: (world.unit("one") or {}).get("spec", {}).get("resource", {}).get("nvidia.com/gpu") == "3"
+        )
         await world.apply(pytorchjob("one", workers=4))
         await eventually(lambda: (world.unit("one") or {})["spec"]["resource"]["nvidia.com/gpu"] == "5")
         assert [c["replicas"] for c in (world.binding("one") or {})["spec"]["components"]] == [1, 4]

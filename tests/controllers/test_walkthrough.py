@@ -11,9 +11,7 @@ async def test_a_job_goes_whole_to_one_member_and_the_event_says_so_letter_for_l
         await world.apply(policy(), pytorchjob("pytorch-test"))
         assert await world.running("pytorch-test") == "cfa"
         (event,) = world.events("pytorch-test", "ScheduleBindingSucceed")
-        assert event["message"] == (
-            "Binding has been scheduled successfully. Result: {cfa:0,[{master 1} {worker 2}]}"
-        )
+        assert event["message"] == ("Binding has been scheduled successfully. Result: {cfa:0,[{master 1} {worker 2}]}")
         assert (event["type"], event["source"]) == ("Normal", {"component": "default-scheduler"})
         assert world.members.where("pytorch-test") == ["cfa"]
 

@@ -223,7 +223,9 @@ class World:
 
     async def running(self, job: str) -> str:
         """Wait until the hub shows the job running; returns its member."""
-        await eventually(lambda: self.state(job) == "Running", what=f"{job} runs: {self.state(job)} {self.message(job)}")
+        await eventually(
+            lambda: self.state(job) == "Running", what=f"{job} runs: {self.state(job)} {self.message(job)}"
+        )
         return self.placed(job)
 
     def nothing_left(self) -> bool:
