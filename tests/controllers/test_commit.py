@@ -1,0 +1,82 @@
+"""Committing a plan while the world changes: what changed drops out, the rest goes on, nothing is written twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.controllers.commit import PlanCommitter, result_text
+from fleet.controllers.events import EventRecorder
+from fleet.controllers.snapshot import Picture, SnapshotBuilder
+from fleet.plan import Placement
+from fleet.ports import Fenced
+from fleet.store.memory import MemoryLeadership
+from tests.controllers.fastloop import eventually
+from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
+
+
+async def waiting(world: World, *names: str) -> tuple[Picture, list[Placement], PlanCommitter]:
+    """Jobs that wait for quota, the picture of them, and a plan that would place them all."""
+    await world.apply(tree(max_jobs=0), policy(queue=True), *(pytorchjob(name) for name in names))
+    await eventually(lambda: all(world.message(name) for name in names))
+    await world.kill()
+    picture = SnapshotBuilder(world.store, world.members).build()
+    placements = [Placement(unit, "cfa") for unit in sorted(picture.snapshot.units)]
+    return picture, placements, PlanCommitter(world.hub, EventRecorder(world.hub))
+
+
+async def test_a_unit_that_changed_drops_out_and_the_rest_goes_on() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one", "two", "three")
+        await world.edit("QueueUnit", "two-pytorchjob-rb-qu", lambda unit: unit["spec"].update(active=False))
+        assert await committer.commit(picture, placements) == 2
+        assert (world.placed("one"), world.placed("two"), world.placed("three")) == ("cfa", "", "cfa")
+
+
+async def test_a_tree_that_changed_means_deciding_again() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one", "two")
+        await world.apply(tree(max_jobs=1))
+        before = await world.store.revision()
+        assert await committer.commit(picture, placements) == 0
+        assert await world.store.revision() == before
+
+
+async def test_a_policy_that_changed_takes_its_units_out() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one", "two")
+        await world.apply(policy(queue=True, priority=5))
+        assert await committer.commit(picture, placements) == 0
+
+
+async def test_a_binding_that_is_being_deleted_is_not_placed_and_spoils_nothing() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one", "two")
+        await world.delete("ResourceBinding", "one-pytorchjob")
+        assert await committer.commit(picture, placements) == 1
+        assert (world.placed("one"), world.placed("two")) == ("", "cfa")
+
+
+async def test_a_plan_is_committed_once_only() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one")
+        assert await committer.commit(picture, placements) == 1
+        assert await committer.commit(picture, placements) == 0
+        assert world.attempt("one") == 1
+
+
+async def test_a_leader_whose_time_is_over_changes_nothing() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, _ = await waiting(world, "one")
+        leadership = MemoryLeadership(world.store)
+        world.hub.epoch = await leadership.acquire("controllers", "old")
+        await leadership.release()
+        await MemoryLeadership(world.store).acquire("controllers", "new")
+        before = await world.store.revision()
+        with pytest.raises(Fenced):
+            await PlanCommitter(world.hub, EventRecorder(world.hub)).commit(picture, placements)
+        assert await world.store.revision() == before
+
+
+async def test_the_result_is_printed_as_the_walk_through_prints_it() -> None:
+    binding = {"spec": {"components": [{"name": "master", "replicas": 1}, {"name": "worker", "replicas": 2}]}}
+    assert result_text(binding, "cfa") == "{cfa:0,[{master 1} {worker 2}]}"

@@ -1,0 +1,51 @@
+"""Decisions are recorded whole, so that each can be replayed; events repeat by counting and end by age."""
+
+from __future__ import annotations
+
+from fleet.codec import decode_plan, replay
+from fleet.controllers.events import EventRecorder, EventRetention
+from fleet.controllers.record import KIND, unpack
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import hub, member, policy, pytorchjob
+
+
+async def test_a_decision_that_placed_something_is_recorded_and_replays_to_the_same_plan() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(), pytorchjob("one"))
+        await world.running("one")
+        (row,) = await world.store.read_history(KIND)
+        record = unpack(row)
+        assert row["placed"] == 1
+        assert replay(record).placements == decode_plan(record["plan"]).placements
+
+
+async def test_decisions_that_change_nothing_are_not_recorded() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(), pytorchjob("large", workers=99))
+        await eventually(lambda: world.events("large", "ScheduleBindingFailed"))
+        await settle(30)
+        assert list(await world.store.read_history(KIND)) == []
+
+
+async def test_an_event_that_repeats_raises_the_count_of_the_one_there_is() -> None:
+    async with hub(member("cfa"), start=False) as world:
+        await world.apply(pytorchjob("one"))
+        job = world.see("PyTorchJob", "one") or {}
+        recorder = EventRecorder(world.hub)
+        for _ in range(3):
+            await recorder.record(job, "SyncFailed", "no", warning=True)
+        await recorder.record(job, "SyncFailed", "another", warning=True)
+        assert sorted((e["message"], e["count"]) for e in world.events("one")) == [("another", 1), ("no", 3)]
+
+
+async def test_events_end_an_hour_after_they_were_last_seen() -> None:
+    async with hub(member("cfa"), start=False) as world:
+        await world.apply(pytorchjob("one"))
+        job = world.see("PyTorchJob", "one") or {}
+        recorder, retention = EventRecorder(world.hub), EventRetention(world.hub)
+        await recorder.record(job, "SyncFailed", "old")
+        await settle(3000)
+        await recorder.record(job, "SyncFailed", "young")
+        await settle(700)
+        assert await retention.trim() == 1
+        assert [e["message"] for e in world.events("one")] == ["young"]
