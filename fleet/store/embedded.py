@@ -296,7 +296,8 @@ def _as_account(account: pwd.struct_passwd | None, directory: Path) -> list[str]
         raise EmbeddedFailed("PostgreSQL does not run as root, and setpriv is missing: run fleet as another user")
     prefix = [setpriv, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
     if not all(_open_to_others(place) for place in (directory, _binaries(None))):
-        prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]
+        # The programs ask access(2) about themselves, which looks away from capabilities unless this bit is set.
+        prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup"]
     return [*prefix, "--"]
 
 
