@@ -8,7 +8,7 @@ PT = f"{KUBEFLOW}/pytorchjobs"
 
 
 async def test_a_pytorchjob_runs_and_succeeds_in_the_operators_words(member: Member) -> None:
-    specs = {"Master": replicas(1, run_for="1s"), "Worker": replicas(2, run_for="500ms")}
+    specs = {"Master": replicas(1, run_for="3s"), "Worker": replicas(2, run_for="500ms")}
     await member.post(PT, kubeflow_job("PyTorchJob", "train", specs))
     running = [("Created", "True"), ("Running", "True")]
     await member.until(lambda: member.conditions(f"{PT}/train"), running)
