@@ -20,7 +20,7 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
-from fleet.ports import Body, Event, Key, Stored
+from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
     ANNOTATION_POLICY,
@@ -52,6 +52,7 @@ class BindLoop:
         self._hub = hub
         self._events = events
         self._clusters_mark: object = None
+        self._marks: dict[Key, object] = {}  # of bindings: what this loop has looked at
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
             Source(WORK, "resourcebindings", self._on_binding),
@@ -84,7 +85,15 @@ class BindLoop:
                 yield from self._object_of(stored)
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
-        """A binding that went, or that somebody edited, is made right again."""
+        """A binding that went, or that somebody edited, is made right again; its status is not this loop's matter."""
+        key, meta = event.stored.key, event.stored.body["metadata"]
+        mark = (event.stored.uid, meta.get("generation"), b.annotation(event.stored.body, ANNOTATION_POLICY))
+        if event.type is EventType.DELETED:
+            self._marks.pop(key, None)
+        elif self._marks.get(key) == mark:
+            return ()
+        else:
+            self._marks[key] = mark
         return self._object_of(event.stored)
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:

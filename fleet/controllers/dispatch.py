@@ -27,7 +27,7 @@ from fleet.controllers.withdraw import Withdrawal
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
-from fleet.ports import Body, Event, Key, Stored
+from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import CLUSTER, FINALIZER_BINDING, FULLY_APPLIED, LABEL_HUB, POLICY, SYNC_FAILED, WORK
 
 log = structlog.get_logger(__name__)
@@ -57,6 +57,7 @@ class DispatchLoop:
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
         self._clusters_mark: object = None
+        self._marks: dict[Key, str] = {}  # of jobs: what was looked at
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(CLUSTER, "clusters", self._on_cluster),
@@ -81,7 +82,17 @@ class DispatchLoop:
         return (event.stored.key,)
 
     def _on_object(self, event: Event) -> Iterable[Key]:
-        return self._index.of_object(event.stored.key)
+        """Its status, which observe writes, does not travel."""
+        key, body = event.stored.key, event.stored.body
+        meta = body["metadata"]
+        mark = repr((event.stored.uid, meta.get("generation"), meta.get("labels"), meta.get("annotations")))
+        if event.type is EventType.DELETED:
+            self._marks.pop(key, None)
+        elif "generation" in meta:
+            if self._marks.get(key) == mark:
+                return ()
+            self._marks[key] = mark
+        return self._index.of_object(key)
 
     def _on_dependency(self, event: Event) -> Iterable[Key]:
         return self._dependencies.bindings_of(event.stored.key)

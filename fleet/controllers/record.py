@@ -31,11 +31,19 @@ class DecisionRecorder:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._writing: asyncio.Task[None] | None = None
         self.lost = 0
 
     async def record(self, snapshot: Snapshot, plan: Plan, *, now: float, seed: int) -> None:
+        """Write it beside the next decision: one at a time, so that a slow store slows the decider instead of piling
+        records up."""
         if not self._hub.config.record_decisions:
             return
+        if self._writing is not None:
+            await self._writing
+        self._writing = asyncio.create_task(self._write(snapshot, plan, now, seed), name="decision record")
+
+    async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> None:
         try:
             await self._hub.store.history(KIND, await asyncio.to_thread(pack, snapshot, plan, now, seed))
         except StoreUnavailable as error:
