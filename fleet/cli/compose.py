@@ -216,9 +216,13 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
             await leadership.release()
 
 
-async def simulate(data: DataDir, count: int, stop: asyncio.Event, on_ready: Callable[[str], None]) -> None:
+async def simulate(
+    data: DataDir, count: int, nodes: int, gpus: int, stop: asyncio.Event, on_ready: Callable[[str], None]
+) -> None:
     """The simulated members' process; `on_ready` gets their names, separated by commas."""
     from fleet.simulate.run import member_names, run_simulated
 
     names = member_names(count)
-    await run_simulated(names, directory=data.members, stop=stop, on_ready=lambda _: on_ready(",".join(names)))
+    await run_simulated(
+        names, directory=data.members, nodes=nodes, gpus=gpus, stop=stop, on_ready=lambda _: on_ready(",".join(names))
+    )

@@ -29,3 +29,5 @@ DatabaseOption = Annotated[
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace.")]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+NodesOption = Annotated[int, typer.Option(min=1, max=5000, help="Nodes of each simulated member.")]
+GpusOption = Annotated[int, typer.Option(min=0, max=64, help="GPUs of each of these nodes.")]

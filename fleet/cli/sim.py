@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.options import DataDirOption
+from fleet.cli.options import DataDirOption, GpusOption, NodesOption
 
 
 def sim(
     members: Annotated[int, typer.Option(min=1, max=676, help="How many.")] = 3,
+    nodes: NodesOption = 4,
+    gpus: GpusOption = 8,
     data_dir: DataDirOption = None,
 ) -> None:
     """Run simulated members, each with a kubeconfig.
@@ -27,7 +29,7 @@ def sim(
     create_root(data)
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.simulate(data, members, stop, say_ready)
+        await compose.simulate(data, members, nodes, gpus, stop, say_ready)
 
     compose.configure_logging()
     compose.run(main)

@@ -21,7 +21,7 @@ import typer
 
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
-from fleet.cli.options import DatabaseOption, DataDirOption
+from fleet.cli.options import DatabaseOption, DataDirOption, GpusOption, NodesOption
 from fleet.cli.parent import follow_parent
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Plan:
     host: str
     port: int
     members: int
+    nodes: int
+    gpus: int
     database_url: str | None
 
 
@@ -50,6 +52,8 @@ def up(
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on; port 0 picks a free one.")] = DEFAULT_LISTEN,
     members: Annotated[int, typer.Option(min=0, max=MEMBERS_MAX, help="Simulated members to run and join.")] = 0,
+    nodes: NodesOption = 4,
+    gpus: GpusOption = 8,
     database_url: DatabaseOption = None,
 ) -> None:
     """Run a whole hub on this machine until Ctrl-C.
@@ -58,7 +62,7 @@ def up(
     """
     follow_parent()  # the demo must not leave a hub behind when it is killed
     host, port = parse_listen(listen)
-    plan = Plan(locate(data_dir), host, port, members, database_url or None)
+    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None)
     create_root(plan.data)
     lock = Lock(plan.data)
     try:
@@ -154,6 +158,7 @@ class _Hub:
         ]
         if self._plan.members:
             arguments = ["sim", *where, "--members", str(self._plan.members)]
+            arguments += ["--nodes", str(self._plan.nodes), "--gpus", str(self._plan.gpus)]
             children.append(Child("sim", arguments, data.logs / "sim.log"))
         return children
 
