@@ -18,6 +18,7 @@ from fleet.cli.failure import Failure
 
 ENV_KUBECONFIG = "FLEET_KUBECONFIG"
 PAGE = 500
+PAGES_MAX = 4000
 
 
 class Hub:
@@ -47,13 +48,14 @@ class Hub:
         """All items, page by page."""
         items: list[dict[str, Any]] = []
         query = {"limit": str(PAGE), **parameters}
-        while True:
+        for _ in range(PAGES_MAX):
             body = self.request("GET", f"{path}?{urlencode(query)}").body
             items += body.get("items") or []
             following = (body.get("metadata") or {}).get("continue")
             if not following:
                 return items
             query["continue"] = following
+        raise Failure(f"{path}: more than {PAGE * PAGES_MAX} objects")
 
     def put_object(self, collection: str, body: dict[str, Any]) -> None:
         """Create the object, or merge `body` into the one that is there."""
