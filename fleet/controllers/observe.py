@@ -115,7 +115,7 @@ class ObserveLoop:
         job_key = object_key(self._hub.registry, binding["spec"]["resource"])
         unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
-        if unit is not None and sight is not None:
+        if unit is not None and sight is not None and sight.copy is not None:
             edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, sight, whole(binding, sight), now)))
         if job_key is not None:
             uid = str(binding["spec"]["resource"].get("uid"))

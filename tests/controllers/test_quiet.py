@@ -56,3 +56,21 @@ async def test_the_controllers_started_again_write_nothing_new() -> None:
         world.start()
         await settle(30)
         assert await world.store.revision() == before
+
+
+async def test_controllers_that_start_before_their_members_answer_take_nothing_back() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("runs"))
+        await world.running("runs")
+        await settle(5)
+        await world.kill()
+        world.members.set_down("cfa", True)
+        world.members.by_name["cfa"].frozen = ({}, {})  # a new process has seen nothing of it yet
+        before = await world.store.revision()
+        world.start()
+        await settle(8)
+        assert await world.store.revision() == before
+        assert (world.state("runs"), world.phase("runs"), world.placed("runs")) == ("Running", "Running", "cfa")
+        world.members.set_down("cfa", False)
+        await settle(5)
+        assert (world.state("runs"), world.phase("runs")) == ("Running", "Running")
