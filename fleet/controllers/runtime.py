@@ -57,12 +57,12 @@ class WorkQueue:
         self._running: set[Key] = set()
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
-        self._timers: dict[Key, asyncio.TimerHandle] = {}
+        self._timers: dict[Key, tuple[float, asyncio.TimerHandle]] = {}  # loop time, and what rings then
 
     def add(self, key: Key) -> None:
         timer = self._timers.pop(key, None)
         if timer is not None:
-            timer.cancel()
+            timer[1].cancel()
         if key in self._running:
             self._again.add(key)
         elif key not in self._waiting:
@@ -71,16 +71,18 @@ class WorkQueue:
 
     def add_after(self, key: Key, seconds: float) -> None:
         """Look at the key again in `seconds`; an earlier `add` replaces the timer, a nearer timer stays."""
-        if seconds <= 0:  # no timer: uvloop's answer to a zero delay is a handle without a time
+        if seconds <= 0:
             self.add(key)
             return
         loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
         timer = self._timers.get(key)
         if timer is not None:
-            if timer.when() <= loop.time() + seconds:
+            if timer[0] <= at:
                 return
-            timer.cancel()
-        self._timers[key] = loop.call_later(seconds, self.add, key)
+            timer[1].cancel()
+        # The time is kept beside the handle: what uvloop answers to less than half a millisecond does not know it.
+        self._timers[key] = (at, loop.call_later(seconds, self.add, key))
 
     async def take(self) -> Key:
         key = await self._ready.get()
@@ -108,7 +110,7 @@ class WorkQueue:
         return not (self._waiting or self._running or self._again)
 
     def close(self) -> None:
-        for timer in self._timers.values():
+        for _, timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
