@@ -148,6 +148,7 @@ async def serve_api(
     from api.openapi import OpenApi
     from api.rbac import Rbac
     from api.serve import Server
+    from api.v1.mount import PREFIX, RestFace
     from fleet.admission.seed import seed
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
@@ -157,6 +158,7 @@ async def serve_api(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
             openapi=OpenApi(hub.registry), tokens=tokens,
+            mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry)},
         )  # fmt: skip
         await app.start()
         host, port = listener.getsockname()[:2]

@@ -1,0 +1,61 @@
+"""The FastAPI application behind /fleet/v1. Imported by mount.py when it is first asked for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from starlette.responses import HTMLResponse, Response
+
+from api.http import ASGIApp
+from api.v1 import clusters, decisions, docs, jobs, queues
+from api.v1.context import Hub, answer
+from api.v1.errors import install
+from api.v1.line import Lines
+from api.v1.models import Status
+from api.v1.mount import PREFIX
+from fleet.engine.registry import Registry
+from fleet.ports import Store
+from fleet.store.objects import Objects
+
+TITLE = "Fleet REST API"
+DESCRIPTION = (
+    "Jobs, queues, clusters and decisions of a Fleet hub, for people and programs that are not Kubernetes clients. "
+    "These are views of the objects that the hub's Kubernetes API serves, under the same credentials and roles.\n\n"
+    "Every request carries `Authorization: Bearer TOKEN`. Every refusal is a Status: `code`, `reason`, `message`, and "
+    "in `details.causes` the fields that are wrong. Times are RFC 3339 in UTC; amounts are Kubernetes quantities."
+)
+
+
+def build(objects: Objects, store: Store, registry: Registry) -> ASGIApp:
+    """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
+    hub = Hub(objects, store, registry)
+    lines = Lines(store)
+    app = FastAPI(
+        title=TITLE, description=DESCRIPTION, version="v1", openapi_url=None, docs_url=None, redoc_url=None,
+        redirect_slashes=False, responses={"default": {"model": Status, "description": "Any refusal."}},
+    )  # fmt: skip
+    install(app)
+    for routes in (jobs.router(hub, lines), queues.router(hub, lines), clusters.router(hub), decisions.router(hub)):
+        app.include_router(routes, prefix=PREFIX)
+
+    @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
+    async def openapi(request: Request) -> Response:
+        return answer(_document(app))
+
+    @app.get(f"{PREFIX}/docs", include_in_schema=False)
+    @app.get(PREFIX, include_in_schema=False)
+    async def documentation(request: Request) -> Response:
+        return HTMLResponse(docs.page(_document(app)), headers={"content-security-policy": docs.POLICY})
+
+    return app
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document, made once, with how to say who asks."""
+    fresh = app.openapi_schema is None
+    document = app.openapi()
+    if fresh:
+        document.setdefault("components", {})["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{"bearer": []}]
+    return document

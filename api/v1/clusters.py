@@ -1,0 +1,74 @@
+"""Clusters under /fleet/v1/clusters: the members, their room, and the jobs that are there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api.rbac import Attributes
+from api.v1.context import Hub, answer, need
+from api.v1.models import ClusterList
+from api.v1.quantities import amounts_of, gpus, quantities
+from api.v1.standing import Stands, member_of, state_of
+from fleet.ports import Body
+from fleet.wellknown import CLUSTER, WORK
+
+NOT_LOOKED_AT = "it has not been looked at yet"
+
+
+def router(hub: Hub) -> APIRouter:
+    routes = APIRouter(tags=["clusters"])
+
+    @routes.get("/clusters", response_model=ClusterList, summary="The member clusters")
+    async def list_clusters(request: Request) -> Response:
+        """In order of name. Needs `list` on clusters.cluster.karmada.io."""
+        need(request, Attributes("list", CLUSTER, "clusters"))
+        await hub.store.revision()
+        jobs = jobs_by_member(hub)
+        stored = hub.store.scan(CLUSTER, "clusters")
+        return answer({"items": [cluster(entry.body, jobs.get(entry.key.name, {})) for entry in stored]})
+
+    return routes
+
+
+def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
+    """Number of jobs by member and state; those that have finished there among them."""
+    found: dict[str, Counter[str]] = {}
+    for stored in hub.store.scan(WORK, "resourcebindings"):
+        binding = stored.body
+        member, resource = member_of(binding), (binding.get("spec") or {}).get("resource") or {}
+        if member is None or not binding["spec"].get("gang"):
+            continue
+        kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
+        if kind is not None:
+            state = state_of(Stands(kind, {"metadata": binding["metadata"]}, binding))
+            found.setdefault(member, Counter())[str(state)] += 1
+    return found
+
+
+def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
+    """The Cluster as models.Cluster describes it."""
+    spec, status, metadata = body.get("spec") or {}, body.get("status") or {}, body["metadata"]
+    ready: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+    is_ready = ready.get("status") == "True"
+    nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
+    allocatable, allocated = amounts_of(resources.get("allocatable")), amounts_of(resources.get("allocated"))
+    free = {name: max(0, amount - allocated.get(name, 0)) for name, amount in allocatable.items()}
+    return {
+        "name": metadata["name"],
+        "ready": is_ready,
+        "message": "" if is_ready else str(ready.get("message") or ready.get("reason") or NOT_LOOKED_AT),
+        "version": status.get("kubernetesVersion"),
+        "endpoint": spec.get("apiEndpoint"),
+        "labels": dict(metadata.get("labels") or {}),
+        "nodes": {"total": int(nodes.get("totalNum") or 0), "ready": int(nodes.get("readyNum") or 0)},
+        "allocatable": quantities(allocatable),
+        "allocated": quantities(allocated),
+        "free": quantities(free),
+        "free_gpus": gpus(free),
+        "jobs": dict(sorted(jobs.items())),
+    }

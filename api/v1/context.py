@@ -1,0 +1,67 @@
+"""What every route needs: the parts of the hub, who asks, whether they may, and how an answer is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.http import Request as HubRequest
+from api.http import warning_headers
+from api.rbac import Attributes, Authorizer
+from fleet.engine.registry import Registry
+from fleet.engine.status import Cause, StatusError
+from fleet.ports import Store
+from fleet.store.objects import Objects, User
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """The parts of the hub that routes read and write."""
+
+    objects: Objects
+    store: Store
+    registry: Registry
+
+
+def user_of(request: Request) -> User:
+    user: User = request.scope["fleet.user"]
+    return user
+
+
+def allowed(request: Request, wanted: Attributes) -> bool:
+    authorizer: Authorizer = request.scope["fleet.authorizer"]
+    return authorizer.allowed(user_of(request), wanted)
+
+
+def need(request: Request, wanted: Attributes) -> None:
+    """StatusError 403, as the Kubernetes face words it, when the user may not."""
+    if not allowed(request, wanted):
+        raise wanted.refusal(user_of(request))
+
+
+def hub_request(request: Request) -> HubRequest:
+    """The same request as the rest of the API reads it: bodies in JSON and YAML, with their bounds."""
+    inner = HubRequest(request.scope, request.receive)
+    inner.user = user_of(request)
+    return inner
+
+
+def answer(
+    body: Any, status: int = 200, *, warnings: tuple[str, ...] = (), headers: dict[str, str] | None = None
+) -> Response:
+    """`body` as JSON. The routes make plain data and pass models by: ten thousand jobs are then a matter of
+    milliseconds; that they are what the models promise is tested."""
+    response = Response(orjson.dumps(body), status, {"cache-control": "no-cache, private", **(headers or {})}, JSON)
+    response.raw_headers.extend(warning_headers(warnings))
+    return response
+
+
+def wrong(field: str, message: str, reason: str = "FieldValueInvalid") -> StatusError:
+    """422 for one field or parameter."""
+    return StatusError(422, "Invalid", f"{field}: {message}", causes=[Cause(field, message, reason)])

@@ -1,0 +1,237 @@
+"""Jobs under /fleet/v1/jobs: list, look at, submit, delete.
+
+A list is a view of this moment, not of a revision: position and state are worked out as it is made. Pages therefore go
+on after the last job shown, so that a job which is there all the time is shown exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from bisect import bisect_right
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from api.rbac import Attributes
+from api.v1.context import Hub, answer, hub_request, need, user_of, wrong
+from api.v1.line import Lines, queue_paths
+from api.v1.manifest import read_manifest
+from api.v1.models import JobDetail, JobList, Model, State
+from api.v1.standing import Stands, detail, member_of, row, state_of
+from api.v1.targets import job_kind, job_kinds
+from fleet.engine.kind import Kind
+from fleet.engine.status import not_found
+from fleet.ports import Body, Key, Stored
+from fleet.store.objects import Options
+from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
+
+LIMIT, LIMIT_MAX = 500, 10_000
+BREATH = 200  # jobs looked at before others get a turn
+DryRun = Literal["", "true", "false", "All"]
+Place = tuple[str, str, str]  # namespace, name, kind
+
+
+class JobFilter(Model):
+    """Which jobs, and how many of them."""
+
+    namespace: str | None = Field(None, min_length=1, max_length=63, description="Only of this namespace.")
+    kind: list[str] = Field([], max_length=20, description="Only of these kinds, e.g. PyTorchJob. May be repeated.")
+    state: list[State] = Field([], max_length=20, description="Only in these states. May be repeated.")
+    queue: str | None = Field(None, min_length=1, max_length=1000, description="Only in this queue or one below it.")
+    member: str | None = Field(None, min_length=1, max_length=253, description="Only in this member.")
+    limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
+    continue_: str = Field("", alias="continue", max_length=2000, description="As the page before said.")
+
+
+class Writing(Model):
+    """How to write."""
+
+    dryRun: DryRun = Field("", description="true: all checks, and nothing is stored.")
+
+    @property
+    def dry(self) -> bool:
+        return self.dryRun in ("true", "All")
+
+
+class Submitting(Writing):
+    namespace: str | None = Field(None, min_length=1, max_length=63, description="When the manifest names none.")
+    fieldValidation: Literal["Strict", "Warn", "Ignore"] = Field("Strict", description="Of fields that do not exist.")
+
+
+class Deleting(Writing):
+    propagationPolicy: Literal["Background", "Foreground", "Orphan"] = Field("Background")
+
+
+Namespace = Annotated[str, Path(description="Namespace of the job.")]
+KindName = Annotated[str, Path(description="PyTorchJob, pytorchjobs, …")]
+Name = Annotated[str, Path(description="Name of the job.")]
+_MANIFEST = {
+    "requestBody": {
+        "required": True,
+        "description": "A manifest as kubectl takes it: one object, in JSON or YAML.",
+        "content": {
+            media: {"schema": {"type": "object", "required": ["apiVersion", "kind", "metadata", "spec"]}}
+            for media in ("application/json", "application/yaml")
+        },
+    }
+}
+
+
+def router(hub: Hub, lines: Lines) -> APIRouter:
+    routes = APIRouter(tags=["jobs"])
+    jobs = Jobs(hub, lines)
+
+    @routes.get("/jobs", response_model=JobList, summary="List jobs")
+    async def list_jobs(request: Request, query: Annotated[JobFilter, Query()]) -> Response:
+        """In order of namespace, name and kind. Needs `list` on each kind asked for (without `kind`: on every job kind)
+        in the namespace, or everywhere."""
+        return await jobs.list(request, query)
+
+    @routes.get("/jobs/{namespace}/{kind}/{name}", response_model=JobDetail, summary="Look at a job")
+    async def get_job(request: Request, namespace: Namespace, kind: KindName, name: Name) -> Response:
+        """Needs `get` on it."""
+        return await jobs.get(request, namespace, kind, name)
+
+    @routes.post("/jobs", response_model=JobDetail, status_code=201, summary="Submit a job", openapi_extra=_MANIFEST)
+    async def submit_job(request: Request, query: Annotated[Submitting, Query()]) -> Response:
+        """Creates the object, with all the checks of the Kubernetes API. Needs `create` on its kind in its namespace,
+        which is `default` when neither the manifest nor the parameter names one."""
+        return await jobs.submit(request, query)
+
+    @routes.delete("/jobs/{namespace}/{kind}/{name}", response_model=JobDetail, summary="Delete a job")
+    async def delete_job(
+        request: Request, namespace: Namespace, kind: KindName, name: Name, query: Annotated[Deleting, Query()]
+    ) -> Response:
+        """Answers with the job as it was, in state Deleted, or Deleting while something still holds it. What it has in
+        a member goes too. Needs `delete` on it."""
+        return await jobs.delete(request, namespace, kind, name, query)
+
+    return routes
+
+
+class Jobs:
+    """The routes, apart from their declarations."""
+
+    def __init__(self, hub: Hub, lines: Lines) -> None:
+        self._hub = hub
+        self._lines = lines
+
+    async def list(self, request: Request, query: JobFilter) -> Response:
+        registry, store = self._hub.registry, self._hub.store
+        kinds = [job_kind(registry, name, "kind") for name in query.kind] or job_kinds(registry)
+        for kind in kinds:
+            need(request, Attributes("list", kind.group, kind.resource, namespace=query.namespace or ""))
+        after = decode_continue(query.continue_) if query.continue_ else None
+        revision = await store.revision()  # from here on this process has seen all that was acknowledged before
+        found: list[tuple[Place, Kind, Stored]] = []
+        for kind in {kind.group_resource: kind for kind in kinds}.values():
+            stored_jobs = store.scan(kind.group, kind.resource, namespace=query.namespace)
+            found += [((s.key.namespace, s.key.name, kind.kind), kind, s) for s in stored_jobs]
+        found.sort(key=lambda entry: entry[0])
+        start = bisect_right(found, after, key=lambda entry: entry[0]) if after is not None else 0
+        line = self._lines.at(revision)
+        paths = queue_paths(store)
+        items: list[dict[str, Any]] = []
+        last, index = None, start
+        while index < len(found) and len(items) < query.limit:
+            place, kind, stored = found[index]
+            index += 1
+            if index % BREATH == 0:
+                await asyncio.sleep(0)
+            job = self._stands(kind, stored.body, stored.uid, paths)
+            if self._chosen(job, query):
+                items.append(row(job, line.position.get(_uid(job.unit))))
+                last = place
+        more = index < len(found)
+        filtered = bool(query.state or query.queue or query.member)
+        return answer(
+            {
+                "items": items,
+                "continue": encode_continue(last) if more and last is not None else None,
+                "remaining": None if filtered else len(found) - index,
+            }
+        )
+
+    def _chosen(self, job: Stands, query: JobFilter) -> bool:
+        if query.member is not None and member_of(job.binding) != query.member:
+            return False
+        if query.queue is not None and not f"{job.queue or ''}/".startswith(query.queue.rstrip("/") + "/"):
+            return False
+        return not query.state or state_of(job) in query.state
+
+    def _stands(self, kind: Kind, body: Body, uid: str, paths: dict[str, str]) -> Stands:
+        """The job with its binding and unit, as far as they are of this very object and not of one before it."""
+        peek, metadata = self._hub.store.peek, body["metadata"]
+        namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
+        binding = peek(Key(WORK, "resourcebindings", namespace, name))
+        if binding is None or (binding.body["metadata"].get("labels") or {}).get(LABEL_JOB_UID, uid) != uid:
+            return Stands(kind, body)
+        unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
+        if unit is None:
+            return Stands(kind, body, binding.body)
+        queue = str((unit.body.get("spec") or {}).get("queue") or "")
+        return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
+
+    async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:
+        revision = await self._hub.store.revision()
+        job = self._stands(kind, body, uid, queue_paths(self._hub.store))
+        waits = job.unit is not None and member_of(job.binding) is None
+        return detail(job, self._lines.at(revision).position.get(_uid(job.unit)) if waits else None)
+
+    async def get(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
+        kind = job_kind(self._hub.registry, kind_name, "kind")
+        need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
+        stored = await self._hub.store.get(Key(kind.group, kind.resource, namespace, name))
+        if stored is None:
+            raise not_found(kind.group, kind.resource, name)
+        return answer(await self._detail(kind, stored.body, stored.uid))
+
+    async def submit(self, request: Request, query: Submitting) -> Response:
+        inner = hub_request(request)
+        manifest = await read_manifest(inner, self._hub.registry, query.namespace, query.fieldValidation)
+        kind, namespace = manifest.kind, manifest.namespace
+        need(request, Attributes("create", kind.group, kind.resource, namespace=namespace))
+        options = Options(user_of(request), inner.agent, query.dry, query.fieldValidation)
+        written = await self._hub.objects.create(kind, namespace, manifest.body, options)
+        metadata = written.body["metadata"]
+        where = f"/fleet/v1/jobs/{namespace}/{kind.kind}/{metadata['name']}"
+        return answer(
+            await self._detail(kind, written.body, metadata.get("uid", "")),
+            201,
+            warnings=(*manifest.warnings, *written.warnings),
+            headers={} if query.dry else {"location": where},
+        )
+
+    async def delete(self, request: Request, namespace: str, kind_name: str, name: str, query: Deleting) -> Response:
+        kind = job_kind(self._hub.registry, kind_name, "kind")
+        need(request, Attributes("delete", kind.group, kind.resource, namespace=namespace, name=name))
+        options = Options(user_of(request), hub_request(request).agent, query.dry)
+        how = {"propagationPolicy": query.propagationPolicy}
+        written = await self._hub.objects.delete(kind, namespace, name, options, how)
+        shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
+        shown |= {"state": str(State.DELETED if written.deleted else State.DELETING), "position": None, "reason": None}
+        return answer(shown, warnings=written.warnings)
+
+
+def _uid(unit: Body | None) -> str:
+    return str(unit["metadata"].get("uid", "")) if unit is not None else ""
+
+
+def encode_continue(place: Place) -> str:
+    return urlsafe_b64encode(orjson.dumps(place)).decode().rstrip("=")
+
+
+def decode_continue(text: str) -> Place:
+    """The place of the last job that was shown. StatusError 422 for what we did not give out."""
+    try:
+        namespace, name, kind = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if all(isinstance(part, str) for part in (namespace, name, kind)):
+            return namespace, name, kind
+    except (ValueError, Base64Error, TypeError):
+        pass
+    raise wrong("continue", "is not what a page said")

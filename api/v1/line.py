@@ -1,0 +1,93 @@
+"""The lines before the queues: who waits where, in the order in which the decider considers them.
+
+Positions are stored nowhere, since one job that starts would change thousands. They are worked out when somebody asks,
+and cost little: what a unit is sorted by is kept while neither it nor its binding changes, and a whole line while
+nothing at all has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from api.v1.standing import priority_of, waiting_since, waits
+from fleet.ports import Key, Store, Stored
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
+
+Rank = tuple[int, float, str, str]  # -priority, time of enqueueing, namespace/name of the job, uid of its binding
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A unit in line, and the binding that it is of."""
+
+    rank: Rank
+    unit: Stored
+    binding: Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Who waits in each Queue, by its name, first to go first; and at which place, from 1, by the unit's uid."""
+
+    waiting: Mapping[str, Sequence[Waiting]] = field(default_factory=dict)
+    position: Mapping[str, int] = field(default_factory=dict)
+
+
+class Lines:
+    """Makes lines of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept: dict[str, tuple[int, int, Waiting]] = {}
+        self._line: tuple[int, Line] = (-1, Line())
+
+    def at(self, revision: int) -> Line:
+        """As this process sees it; `revision` is the store's, and the answer may be newer than it."""
+        if self._line[0] != revision:
+            self._line = (revision, self._make())
+        return self._line[1]
+
+    def _make(self) -> Line:
+        kept: dict[str, tuple[int, int, Waiting]] = {}
+        queues: dict[str, list[Waiting]] = {}
+        for unit in self._store.scan(QUEUE, "queueunits"):
+            if not waits(unit.body):
+                continue
+            binding = self._store.peek(binding_key(unit.key))
+            if binding is None:
+                continue
+            known = self._kept.get(unit.uid)
+            if known is None or known[:2] != (unit.revision, binding.revision):
+                known = (unit.revision, binding.revision, Waiting(_rank(binding), unit, binding))
+            kept[unit.uid] = known
+            queues.setdefault(str((unit.body.get("spec") or {}).get("queue") or ""), []).append(known[2])
+        self._kept = kept
+        position: dict[str, int] = {}
+        for name, waiting in queues.items():
+            waiting.sort(key=lambda entry: entry.rank)
+            if name:
+                position.update((entry.unit.uid, place) for place, entry in enumerate(waiting, 1))
+        return Line(queues, position)
+
+
+def binding_key(unit: Key) -> Key:
+    """Of the binding that a unit is made from."""
+    return Key(WORK, "resourcebindings", unit.namespace, unit.name.removesuffix(UNIT_SUFFIX))
+
+
+def _rank(binding: Stored) -> Rank:
+    body = binding.body
+    resource = body["spec"]["resource"]
+    name = f"{resource.get('namespace', '')}/{resource['name']}"
+    return -priority_of(body), waiting_since(body), name, binding.uid
+
+
+def queue_paths(store: Store) -> dict[str, str]:
+    """Full path of the quota node by name of its Queue."""
+    found: dict[str, str] = {}
+    for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE):
+        path = (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+        if path:
+            found[stored.key.name] = str(path)
+    return found

@@ -1,0 +1,258 @@
+"""What /fleet/v1 answers, field by field: the source of its OpenAPI document."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Amounts = dict[str, str]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+
+class State(StrEnum):
+    """How a job stands, from submission to its end."""
+
+    UNCLAIMED = "Unclaimed"  # no policy has taken it: nothing will happen to it
+    QUEUED = "Queued"
+    HELD = "Held"  # a person holds it in its queue
+    BACK_OFF = "BackOff"  # waits a while after a failed attempt
+    WAITING = "Waiting"  # waits for room, without a queue
+    PLACED = "Placed"  # has its member, which has said nothing of it yet
+    CREATED = "Created"  # is in its member, not all its pods run yet
+    RUNNING = "Running"
+    SUSPENDED = "Suspended"
+    EVICTING = "Evicting"  # leaves its member, to wait again
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+    DELETED = "Deleted"  # only in the answer to a DELETE
+
+
+class Reason(Model):
+    """Why a job is not further."""
+
+    code: str = Field(description="Stable name, for programs: QuotaExhausted, MaxJobsReached, NoMemberFits, …")
+    text: str = Field(description="The same as one sentence, for people.")
+    numbers: dict[str, str | int] = Field(description="What the text counts; amounts are in base units.")
+
+
+class Job(Model):
+    """A training job, and where it stands. Times are RFC 3339 in UTC."""
+
+    namespace: str
+    kind: str = Field(description="PyTorchJob, TFJob, MPIJob or Job.")
+    name: str
+    state: State
+    queue: str | None = Field(description="Full path of its quota leaf, such as root/team-a; null outside quota.")
+    position: int | None = Field(
+        description="Its place among those that wait in the same queue, from 1, in the order in which they are"
+        " considered: priority, then time of enqueueing, then name. Null unless it waits in a queue."
+    )
+    priority: int | None = Field(description="Higher goes first. Null before a policy has taken the job.")
+    member: str | None = Field(description="The cluster that it is in, or is leaving.")
+    attempt: int = Field(description="How often it has been placed.")
+    reason: Reason | None = Field(description="The one reason why it waits, or what is wrong where it is.")
+    gpus: int = Field(description="GPUs of all its pods together.")
+    pods: int
+    created: str | None
+    enqueued: str | None = Field(description="Kept when it is queued again.")
+    placed: str | None = Field(description="When the current attempt was given its member.")
+    started: str | None = Field(description="As its member says.")
+    finished: str | None = Field(description="As its member says.")
+
+
+class Component(Model):
+    """One replica type of a gang."""
+
+    name: str
+    replicas: int
+    requests: Amounts = Field(description="Of one replica.")
+
+
+class Condition(Model):
+    """A condition of the job's binding."""
+
+    model_config = ConfigDict(extra="allow")
+    type: str
+    status: str
+
+
+class Attempt(Model):
+    """An attempt that failed."""
+
+    member: str
+    at: str | None
+    reason: str
+
+
+class JobDetail(Job):
+    """A job with everything that the hub knows of it."""
+
+    uid: str
+    policy: str | None = Field(description='"PropagationPolicy ns/name" or "ClusterPropagationPolicy name".')
+    requests: Amounts = Field(description="Of all its pods together.")
+    components: list[Component]
+    conditions: list[Condition]
+    failures: list[Attempt] = Field(description="Newest last.")
+    object: str = Field(description="Path of the object itself in the Kubernetes API.")
+
+
+class JobList(Model):
+    """A page of jobs in order of namespace, name and kind."""
+
+    items: list[Job]
+    continue_: str | None = Field(
+        alias="continue", description="Pass it as `continue` to get the next page; null on the last."
+    )
+    remaining: int | None = Field(description="Jobs after this page, when no filter makes that costly to count.")
+
+
+class Head(Model):
+    """A job that is first to go in its queue."""
+
+    namespace: str
+    kind: str
+    name: str
+    position: int
+    priority: int
+    enqueued: str | None
+    reason: Reason | None
+
+
+class Queue(Model):
+    """A node of the quota tree. Jobs wait in leaves; inner nodes show the sums of what is below."""
+
+    path: str = Field(description="Names from the root, such as root/team-a.")
+    name: str | None = Field(description="Name of its Queue object.")
+    parent: str | None
+    children: list[str]
+    namespaces: list[str] = Field(description="Namespaces whose jobs wait here.")
+    policy: str = Field(description="Priority, Block or Intelligent.")
+    min: Amounts = Field(description="Guaranteed; what is missing is 0.")
+    max: Amounts = Field(description="Allowed; what is missing is unlimited.")
+    used: Amounts = Field(description="Asked for by the jobs that are placed.")
+    waiting: int
+    running: int = Field(description="Jobs that are placed and not finished; what max-jobs counts.")
+    heads: list[Head] = Field(description="Of a leaf: the first of those that wait, as far as the user may list them.")
+
+
+class QueueList(Model):
+    items: list[Queue] = Field(description="Parents before their children.")
+
+
+class Nodes(Model):
+    total: int
+    ready: int
+
+
+class Cluster(Model):
+    """A member cluster."""
+
+    name: str
+    ready: bool
+    message: str = Field(description="Why it is not ready, or empty.")
+    version: str | None
+    endpoint: str | None
+    labels: dict[str, str]
+    nodes: Nodes
+    allocatable: Amounts = Field(description="Of all its ready nodes.")
+    allocated: Amounts = Field(description="Asked for by pods that have a node.")
+    free: Amounts
+    free_gpus: int
+    jobs: dict[str, int] = Field(description="Jobs there, counted by state; /fleet/v1/jobs?member=NAME lists them.")
+
+
+class ClusterList(Model):
+    items: list[Cluster]
+
+
+class Decision(Model):
+    """One decision of the solver, in short."""
+
+    id: int
+    at: str = Field(description="When it was made.")
+    placed: int = Field(description="Jobs that it started.")
+    waiting: int = Field(description="Jobs that it left waiting, each with a reason.")
+    shipped: str = Field(description='Whose plan it was: "cp-sat" or "greedy".')
+
+
+class DecisionList(Model):
+    items: list[Decision] = Field(description="Newest first.")
+    continue_: str | None = Field(
+        alias="continue", description="Pass it as `continue` to get older ones; null on the last page."
+    )
+
+
+class Stage(Model):
+    """A stage of the solver; `bound` is proven: no plan can be better than that."""
+
+    name: str
+    value: int
+    bound: int
+    status: str
+    ms: float
+
+
+class Certificate(Model):
+    """How good the plan is, and who made it."""
+
+    shipped: str
+    why: str = Field(description="Why it is the greedy plan, when it is.")
+    stages: list[Stage]
+
+
+class Placed(Model):
+    unit: str = Field(description="Uid of the job's binding.")
+    job: str = Field(description="namespace/name")
+    member: str
+
+
+class Unplaced(Model):
+    unit: str
+    job: str
+    reason: Reason
+
+
+class DecisionDetail(Decision):
+    """A decision with its certificate. The whole record, to replay with `fleet decide`, is at …/record."""
+
+    seed: int
+    units: int = Field(description="Units that it looked at, the placed ones included.")
+    members: int
+    ms: float = Field(description="Time that the solver took, over all stages.")
+    certificate: Certificate
+    placements: list[Placed] = Field(description="In the order in which they were committed.")
+    reasons: list[Unplaced]
+
+
+class StatusCause(Model):
+    reason: str
+    message: str
+    field: str
+
+
+class StatusDetails(Model):
+    model_config = ConfigDict(extra="allow")
+    name: str | None = None
+    group: str | None = None
+    kind: str | None = None
+    causes: list[StatusCause] = []
+    retryAfterSeconds: int | None = None
+
+
+class Status(Model):
+    """A refusal: the Status object of Kubernetes."""
+
+    kind: Literal["Status"]
+    apiVersion: Literal["v1"]
+    metadata: dict[str, Any]
+    status: Literal["Failure"]
+    message: str
+    reason: str = Field(description="BadRequest, Unauthorized, Forbidden, NotFound, AlreadyExists, Invalid, …")
+    details: StatusDetails | None = Field(None, description="`causes` names each field that is wrong.")
+    code: int = Field(description="The HTTP status.")

@@ -1,0 +1,47 @@
+"""Where /fleet/v1 hangs in the hub's API: FastAPI is loaded when somebody first asks for it, and not before.
+
+Importing FastAPI and building its models takes longer than the whole hub may take to start, and most hubs are asked by
+Kubernetes clients only. The first request pays for it, in a thread, so that no watch waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+
+import structlog
+
+from api.http import ASGIApp, Receive, Scope, Send
+from fleet.engine.registry import Registry
+from fleet.ports import Store
+from fleet.store.objects import Objects
+
+PREFIX = "/fleet/v1"
+log = structlog.get_logger(__name__)
+
+
+class RestFace:
+    """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope."""
+
+    def __init__(self, objects: Objects, store: Store, registry: Registry) -> None:
+        self._parts = (objects, store, registry)
+        self._app: ASGIApp | None = None
+        self._building = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self._app or await self._build()
+        try:
+            await app(scope, receive, send)
+        except Exception:
+            # The application has answered 500 by then; raising on would only make the server answer twice.
+            log.exception("request failed", method=scope["method"], path=scope["path"][:200])
+
+    async def _build(self) -> ASGIApp:
+        async with self._building:
+            if self._app is None:
+                self._app = await asyncio.to_thread(self._make)
+            return self._app
+
+    def _make(self) -> ASGIApp:
+        app: ASGIApp = import_module("api.v1.application").build(*self._parts)
+        return app

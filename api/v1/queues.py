@@ -1,0 +1,156 @@
+"""Queues under /fleet/v1/queues: the quota tree with what is used, who waits, and who is first.
+
+Usage is derived from the units, as the decider derives it: a job is charged from being placed until it is finished. The
+hub's API does not follow the members' pods, so the last seconds of a finished job's pods are not seen here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api.rbac import Attributes
+from api.v1.context import Hub, allowed, answer, need
+from api.v1.line import Lines, Waiting, binding_key, queue_paths
+from api.v1.models import QueueList
+from api.v1.quantities import add, amounts_of, quantities
+from api.v1.standing import Stands, charged, enqueued_at, priority_of, reason_of, state_of
+from api.v1.targets import job_kind
+from fleet.engine.status import StatusError
+from fleet.ports import Store
+from fleet.quota.parse import BadTree, parse_tree
+from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
+
+HEADS = 3
+
+
+@dataclass(slots=True)
+class _Use:
+    """What one node of the tree and all below it has."""
+
+    used: dict[str, int] = field(default_factory=dict)
+    waiting: int = 0
+    running: int = 0
+
+
+def router(hub: Hub, lines: Lines) -> APIRouter:
+    routes = APIRouter(tags=["queues"])
+
+    @routes.get("/queues", response_model=QueueList, summary="The quota tree")
+    async def list_queues(request: Request) -> Response:
+        """Every node with its limits, what is used of them, and who waits. Empty without an ElasticQuotaTree. Needs
+        `list` on queues.scheduling.x-k8s.io in kube-queue and on elasticquotatrees.scheduling.sigs.k8s.io in
+        kube-system; the heads that show are those of which the user may list the kind in their namespace."""
+        need(request, Attributes("list", QUEUE, "queues", namespace=QUEUE_NAMESPACE))
+        need(request, Attributes("list", QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE))
+        revision = await hub.store.revision()
+        tree = read_tree(hub.store)
+        return answer({"items": _nodes(hub, lines, tree, revision, request) if tree is not None else []})
+
+    return routes
+
+
+def read_tree(store: Store) -> QuotaTree | None:
+    """The quota tree with each node's policy as its Queue says; None without one (the API refuses bad ones)."""
+    trees = [
+        stored
+        for stored in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE)
+        if "deletionTimestamp" not in stored.body["metadata"]
+    ]
+    if not trees:
+        return None
+    oldest = min(trees, key=lambda tree: (tree.body["metadata"].get("creationTimestamp", ""), tree.key.name))
+    paths = queue_paths(store)
+    policies = {
+        paths[stored.key.name]: str((stored.body.get("spec") or {}).get("queuePolicy") or "Priority")
+        for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
+        if stored.key.name in paths
+    }
+    try:
+        return parse_tree(oldest.body["spec"], policies)
+    except BadTree:
+        return None
+
+
+def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request) -> list[dict[str, Any]]:
+    paths = queue_paths(hub.store)
+    names = {path: name for name, path in paths.items()}
+    line = lines.at(revision)
+    uses = {path: _Use() for path in tree.nodes}
+    for unit in hub.store.scan(QUEUE, "queueunits"):
+        binding = hub.store.peek(binding_key(unit.key))
+        leaf = paths.get(str((unit.body.get("spec") or {}).get("queue") or ""), "")
+        if binding is None or not charged(binding.body):
+            continue
+        asked = amounts_of((unit.body.get("spec") or {}).get("resource"))
+        for path in tree.ancestors(leaf):
+            add(uses[path].used, asked)
+            uses[path].running += 1
+    for queue, waiting in line.waiting.items():
+        for path in tree.ancestors(paths.get(queue, "")):
+            uses[path].waiting += len(waiting)
+    found = []
+    for path in _parents_first(tree):
+        node, use = tree.nodes[path], uses[path]
+        used = {name: use.used.get(name, 0) for name in (*node.max, *node.min)} | use.used
+        if MAX_JOBS in used:
+            used[MAX_JOBS] = use.running
+        found.append(
+            {
+                "path": path,
+                "name": names.get(path),
+                "parent": node.parent,
+                "children": list(node.children),
+                "namespaces": list(node.namespaces),
+                "policy": node.policy,
+                "min": quantities(node.min),
+                "max": quantities(node.max),
+                "used": quantities(used),
+                "waiting": use.waiting,
+                "running": use.running,
+                "heads": _heads(hub, line.waiting.get(names.get(path, ""), ()), path, request),
+            }
+        )
+    return found
+
+
+def _parents_first(tree: QuotaTree) -> Iterable[str]:
+    pending = [tree.root]
+    while pending:
+        path = pending.pop()
+        yield path
+        pending.extend(reversed(tree.nodes[path].children))
+
+
+def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) -> list[dict[str, Any]]:
+    """The first few that the user may see."""
+    found: list[dict[str, Any]] = []
+    for position, entry in enumerate(waiting, 1):
+        if position > HEADS:
+            break
+        binding = entry.binding.body
+        resource = binding["spec"]["resource"]
+        try:
+            kind = job_kind(hub.registry, str(resource.get("kind", "")), "kind")
+        except StatusError:
+            continue  # its kind is not served any more
+        if not allowed(request, Attributes("list", kind.group, kind.resource, namespace=entry.unit.key.namespace)):
+            continue
+        metadata = {"namespace": entry.unit.key.namespace, "name": str(resource["name"])}
+        job = Stands(kind, {"metadata": metadata}, binding, entry.unit.body, path)
+        found.append(
+            {
+                **metadata,
+                "kind": kind.kind,
+                "position": position,
+                "priority": priority_of(binding),
+                "enqueued": enqueued_at(binding),
+                "reason": reason_of(job, state_of(job)),
+            }
+        )
+    return found

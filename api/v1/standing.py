@@ -1,0 +1,282 @@
+"""How a job stands, read off what is stored of it: the job, its ResourceBinding and its QueueUnit.
+
+Pure functions over bodies. Nothing of this is stored anywhere: docs/reference/objects.md says who writes what is read
+here, and every conclusion is drawn anew when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from api.v1.models import State
+from api.v1.quantities import amounts_of, gpus, quantities, whole
+from fleet.engine.kind import Kind
+from fleet.engine.times import rfc3339, seconds
+from fleet.kinds import interpreter
+from fleet.kinds.lookup import interpreter_for
+from fleet.model.amounts import BadQuantity
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_ENQUEUED,
+    ANNOTATION_POLICY,
+    ANNOTATION_RETRIES,
+    ATTEMPT,
+    FULLY_APPLIED,
+    SCHEDULED,
+)
+
+REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
+NO_POLICY = "NoPolicy"
+WAITING_PHASES = ("", "Enqueued", "TimeoutBackoff")
+_OF_MEMBER = {
+    interpreter.State.CREATED: State.CREATED,
+    interpreter.State.RUNNING: State.RUNNING,
+    interpreter.State.SUCCEEDED: State.SUCCEEDED,
+    interpreter.State.FAILED: State.FAILED,
+    interpreter.State.SUSPENDED: State.SUSPENDED,
+    interpreter.State.UNKNOWN: State.PLACED,
+}
+_FINISHED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
+_OF_PHASE = {"Succeed": State.SUCCEEDED, "Failed": State.FAILED, "TimeoutBackoff": State.BACK_OFF}
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """A job with what belongs to it; `binding` None: no policy has taken it. `queue`: full path of its leaf."""
+
+    kind: Kind
+    body: Body
+    binding: Body | None = None
+    unit: Body | None = None
+    queue: str | None = None
+
+
+def waits(unit: Body) -> bool:
+    """Whether a unit stands in line: waiting, and not held by a person."""
+    phase = (unit.get("status") or {}).get("phase") or ""
+    return phase in WAITING_PHASES and (unit.get("spec") or {}).get("active") is not False
+
+
+def member_of(binding: Body | None) -> str | None:
+    """The member that it is in or is leaving."""
+    spec = (binding or {}).get("spec") or {}
+    for entry in spec.get("gracefulEvictionTasks") or ():
+        return str(entry["fromCluster"])
+    for entry in spec.get("clusters") or ():
+        return str(entry["name"])
+    return None
+
+
+def priority_of(binding: Body) -> int:
+    return int((binding["spec"].get("schedulePriority") or {}).get("priority") or 0)
+
+
+def enqueued_at(binding: Body) -> str | None:
+    """When it was first enqueued: kept over re-queueing."""
+    found = annotation(binding, ANNOTATION_ENQUEUED) or binding["metadata"].get("creationTimestamp")
+    return str(found) if found else None
+
+
+def charged(binding: Body) -> bool:
+    """Whether it uses quota: placed and not finished, or on its way out."""
+    spec = binding.get("spec") or {}
+    if spec.get("gracefulEvictionTasks"):
+        return True
+    return bool(spec.get("clusters")) and _finished(binding) is None
+
+
+def annotation(body: Body, name: str) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(name) or "")
+
+
+def state_of(job: Stands) -> State:
+    """One word."""
+    if "deletionTimestamp" in job.body["metadata"]:
+        return State.DELETING
+    if job.binding is None:
+        return State.UNCLAIMED
+    spec = job.binding.get("spec") or {}
+    if spec.get("gracefulEvictionTasks"):
+        return State.EVICTING
+    finished = _finished(job.binding)
+    if finished is not None:
+        return finished
+    if spec.get("clusters"):
+        return _OF_MEMBER[_in_member(job)[0]]
+    if job.unit is None:
+        return State.QUEUED if (spec.get("suspension") or {}).get("scheduling") else State.WAITING
+    if (job.unit.get("spec") or {}).get("active") is False:
+        return State.HELD
+    return _OF_PHASE.get((job.unit.get("status") or {}).get("phase") or "", State.QUEUED)
+
+
+def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
+    """Why it waits, or what is wrong where it is; None when there is nothing to say."""
+    if state is State.UNCLAIMED:
+        text = "no policy has taken it: no PropagationPolicy or ClusterPropagationPolicy selects it, or none has yet"
+        return _reason(NO_POLICY, text)
+    if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
+        return None
+    if state is State.FAILED:
+        message = _in_member(job).message
+        return _reason("JobFailed", message) if message else None
+    for task in (job.binding.get("spec") or {}).get("gracefulEvictionTasks") or ():
+        return _reason(str(task.get("reason") or "Evicted"), str(task.get("message") or ""))
+    if member_of(job.binding) is not None:
+        return _unless_true(job.binding, REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
+    status = (job.unit or {}).get("status") or {}
+    reason = status.get("reason") or {}
+    if reason.get("code"):
+        return _reason(str(reason["code"]), str(status.get("message") or ""), reason.get("numbers"))
+    return _unless_true(job.binding, SCHEDULED)
+
+
+def row(job: Stands, position: int | None) -> dict[str, Any]:
+    """The job as models.Job describes it."""
+    metadata, binding = job.body["metadata"], job.binding
+    state = state_of(job)
+    member = member_of(binding)
+    status = (binding or {}).get("status") or {}
+    theirs = _member_status(binding)
+    asked, pods = _asked(job)
+    return {
+        "namespace": metadata.get("namespace", ""),
+        "kind": job.kind.kind,
+        "name": metadata["name"],
+        "state": str(state),
+        "queue": job.queue,
+        "position": position,
+        "priority": priority_of(binding) if binding is not None else None,
+        "member": member,
+        "attempt": _attempt(binding),
+        "reason": reason_of(job, state),
+        "gpus": gpus(asked),
+        "pods": pods,
+        "created": metadata.get("creationTimestamp"),
+        "enqueued": enqueued_at(binding) if binding is not None and job.unit is not None else None,
+        "placed": status.get("lastScheduledTime") if member is not None else None,
+        "started": theirs.get("startTime"),
+        "finished": theirs.get("completionTime"),
+    }
+
+
+def detail(job: Stands, position: int | None) -> dict[str, Any]:
+    """The job as models.JobDetail describes it."""
+    metadata, binding = job.body["metadata"], job.binding
+    group_path = f"/apis/{job.kind.api_version}" if job.kind.group else f"/api/{job.kind.version}"
+    return {
+        **row(job, position),
+        "uid": metadata.get("uid", ""),
+        "policy": (annotation(binding, ANNOTATION_POLICY) or None) if binding is not None else None,
+        "requests": quantities(_asked(job)[0]),
+        "components": _components(job),
+        "conditions": list(((binding or {}).get("status") or {}).get("conditions") or ()),
+        "failures": _failures(binding),
+        "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
+    }
+
+
+def _reason(code: str, text: str, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"code": code, "text": text, "numbers": dict(numbers or {})}
+
+
+def _condition(binding: Body, type_: str) -> Mapping[str, Any] | None:
+    for entry in (binding.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == type_:
+            found: Mapping[str, Any] = entry
+            return found
+    return None
+
+
+def _unless_true(binding: Body, type_: str) -> dict[str, Any] | None:
+    """A condition that does not hold, as a reason."""
+    found = _condition(binding, type_)
+    if found is None or found.get("status") == "True":
+        return None
+    return _reason(str(found.get("reason") or type_), str(found.get("message") or ""))
+
+
+def _finished(binding: Body) -> State | None:
+    found = _condition(binding, FINISHED)
+    if found is None or found.get("status") != "True":
+        return None
+    return _FINISHED.get(str(found.get("reason")))
+
+
+def _member_status(binding: Body | None) -> Body:
+    for copy in ((binding or {}).get("status") or {}).get("aggregatedStatus") or ():
+        found: Body = copy.get("status") or {}
+        return found
+    return {}
+
+
+def _in_member(job: Stands) -> interpreter.Standing:
+    reader = interpreter_for(job.kind)
+    if reader is None:
+        return interpreter.Standing(interpreter.State.UNKNOWN)
+    return reader.state(_member_status(job.binding))
+
+
+def _attempt(binding: Body | None) -> int:
+    text = annotation(binding, ATTEMPT) if binding is not None else ""
+    return int(text) if text.isdigit() else 0
+
+
+def _components(job: Stands) -> list[dict[str, Any]]:
+    if job.binding is not None:
+        return [
+            {
+                "name": str(component.get("name", "")),
+                "replicas": int(component.get("replicas") or 0),
+                "requests": quantities(amounts_of((component.get("replicaRequirements") or {}).get("resourceRequest"))),
+            }
+            for component in job.binding["spec"].get("components") or ()
+        ]
+    reader = interpreter_for(job.kind)
+    try:
+        components = reader.components(job.body) if reader is not None else ()
+    except BadQuantity:
+        return []
+    return [
+        {
+            "name": component.name,
+            "replicas": component.replicas,
+            "requests": quantities({name: n for name, n in component.requests.items_ if name != "pods"}),
+        }
+        for component in components
+    ]
+
+
+def _asked(job: Stands) -> tuple[dict[str, int], int]:
+    """What all its pods ask for together, and how many they are."""
+    if job.binding is not None:
+        return whole(job.binding["spec"].get("components") or ())
+    return whole(
+        {**component, "replicaRequirements": {"resourceRequest": component["requests"]}}
+        for component in _components(job)
+    )
+
+
+def _failures(binding: Body | None) -> list[dict[str, Any]]:
+    """From the annotation; what a person made unreadable counts as none."""
+    text = annotation(binding, ANNOTATION_RETRIES) if binding is not None else ""
+    try:
+        return [
+            {
+                "member": str(entry.get("member", "")),
+                "at": rfc3339(float(entry["at"])) if entry.get("at") else None,
+                "reason": str(entry.get("reason", "")),
+            }
+            for entry in (orjson.loads(text) if text else ())
+        ]
+    except (ValueError, AttributeError, TypeError, OverflowError, OSError):
+        return []
+
+
+def waiting_since(binding: Body) -> float:
+    """`enqueued_at` in epoch seconds."""
+    return seconds(enqueued_at(binding) or "") or 0.0

@@ -1,0 +1,28 @@
+"""Which kind somebody means who says "PyTorchJob", "pytorchjobs" or "pytorchjobs.kubeflow.org"."""
+
+from __future__ import annotations
+
+from api.v1.context import wrong
+from fleet.engine.kind import Kind
+from fleet.engine.registry import Registry
+from fleet.kinds.lookup import INTERPRETERS
+
+
+def job_kinds(registry: Registry) -> list[Kind]:
+    """Every kind of job that the hub serves now."""
+    found = (registry.kind(group, kind) for group, kind in INTERPRETERS)
+    return [kind for kind in found if kind is not None]
+
+
+def job_kind(registry: Registry, name: str, field: str) -> Kind:
+    """By kind, plural or singular, with or without its group, in any case. StatusError 422 names `field`."""
+    wanted, _, group = name.lower().partition(".")
+    for kind in job_kinds(registry):
+        if wanted in (kind.kind.lower(), kind.resource, kind.singular) and group in ("", kind.group):
+            return kind
+    raise wrong(field, unsupported(registry, name), "FieldValueNotSupported")
+
+
+def unsupported(registry: Registry, value: str) -> str:
+    supported = ", ".join(f'"{kind.kind}"' for kind in job_kinds(registry))
+    return f'Unsupported value: "{value[:63]}": supported values: {supported}'
