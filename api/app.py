@@ -45,7 +45,8 @@ from api.writes import Writes
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, unauthorized, unavailable
 from fleet.ports import Clock, Expired, Fenced, FutureRevision, Store, StoreUnavailable
-from fleet.store.objects import Objects, User
+from fleet.store.objects import Objects
+from fleet.store.writing import User
 from fleet.wellknown import CLUSTER
 
 VERSION = "v1.36.3-fleet.0"

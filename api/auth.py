@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from fleet.ports import Clock, Key, Store
-from fleet.store.objects import User
+from fleet.store.writing import User
 
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"

@@ -13,7 +13,8 @@ from api.auth import MASTERS
 from api.rbac import GROUP, Attributes, PolicyRule, Rbac
 from fleet.engine.status import Cause, forbidden, not_found
 from fleet.ports import Body
-from fleet.store.objects import Objects, Review, Rule
+from fleet.store.objects import Objects
+from fleet.store.writing import Review, Rule
 
 MAX_SHOWN = 10
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from fleet.engine.status import StatusError, bad_request
-from fleet.store.objects import User
+from fleet.store.writing import User
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

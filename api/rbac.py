@@ -18,7 +18,7 @@ import structlog
 from api.auth import AUTHENTICATED, MASTERS
 from fleet.engine.status import StatusError, forbidden
 from fleet.ports import Expired, FutureRevision, Store, StoreUnavailable
-from fleet.store.objects import User
+from fleet.store.writing import User
 
 GROUP = "rbac.authorization.k8s.io"
 KINDS = ("roles", "clusterroles", "rolebindings", "clusterrolebindings")

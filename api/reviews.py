@@ -13,7 +13,7 @@ from api.rbac import Attributes, Authorizer
 from api.routing import Route
 from fleet.engine.status import Cause, bad_request, invalid
 from fleet.ports import Body
-from fleet.store.objects import User
+from fleet.store.writing import User
 
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"

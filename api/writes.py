@@ -21,7 +21,8 @@ from api.tables import metadata_only
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.ports import Body, Clock, Key, Store, Stored
-from fleet.store.objects import Objects, Options, Written
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, Written
 
 MAX_MANAGER_CHARS = 128
 MAX_COLLECTION = 100_000

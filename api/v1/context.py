@@ -15,7 +15,8 @@ from api.rbac import Attributes, Authorizer
 from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError
 from fleet.ports import Store
-from fleet.store.objects import Objects, User
+from fleet.store.objects import Objects
+from fleet.store.writing import User
 
 JSON = "application/json"
 

@@ -27,7 +27,7 @@ from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.status import not_found
 from fleet.ports import Body, Key, Stored
-from fleet.store.objects import Options
+from fleet.store.writing import Options
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
 
 LIMIT, LIMIT_MAX = 500, 10_000

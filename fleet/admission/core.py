@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from fleet.admission.rule import Checks, duplicate, immutable, invalid, of_new
 from fleet.engine.status import Cause, StatusError
 from fleet.ports import Body
-from fleet.store.objects import Objects, Review
+from fleet.store.objects import Objects
+from fleet.store.writing import Review
 from fleet.wellknown import SYSTEM_NAMESPACES
 
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")

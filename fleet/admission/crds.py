@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fleet.admission.rule import Checks, immutable, of_new
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
-from fleet.store.objects import Objects, Review
+from fleet.store.objects import Objects
+from fleet.store.writing import Review
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 INTERNAL_GROUPS = (CLUSTER, POLICY, QUEUE, QUOTA, WORK)

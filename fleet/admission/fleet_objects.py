@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from fleet.admission.rule import Checks, dig, invalid, of_new, only_mutable, unsupported
 from fleet.engine.status import Cause
 from fleet.ports import Body
-from fleet.store.objects import Review
+from fleet.store.writing import Review
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -11,7 +11,8 @@ from fleet.admission.rule import Checks, invalid, of_new
 from fleet.engine.status import Cause, conflict
 from fleet.ports import Body
 from fleet.quota.parse import leaf_fields, validate_tree
-from fleet.store.objects import Objects, Review
+from fleet.store.objects import Objects
+from fleet.store.writing import Review
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
 
 _OVER = ("Succeed", "Failed")

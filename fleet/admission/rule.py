@@ -7,7 +7,8 @@ from typing import Any
 
 from fleet.engine.status import Cause
 from fleet.ports import Body
-from fleet.store.objects import Objects, Review, Rule
+from fleet.store.objects import Objects
+from fleet.store.writing import Review, Rule
 
 Check = Callable[[Review], Sequence[Cause]]
 Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]

@@ -16,7 +16,8 @@ from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.ports import Body
-from fleet.store.objects import Objects, Options, User
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, User
 from fleet.wellknown import FIELD_MANAGER, SYSTEM_NAMESPACES
 
 NAMESPACES = ("default", *SYSTEM_NAMESPACES)

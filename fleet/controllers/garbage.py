@@ -17,7 +17,8 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.ports import Body, Event, EventType, Key
-from fleet.store.objects import Objects, Options
+from fleet.store.objects import Objects
+from fleet.store.writing import Options
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -17,7 +17,8 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.members import Members
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
-from fleet.store.objects import Objects, Options, User
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, User
 from fleet.wellknown import FIELD_MANAGER
 
 CONTROLLER = User(name="system:fleet:controllers", groups=("system:masters",))

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.status import StatusError
 from fleet.ports import Body, Event, EventType, Key
-from fleet.store.objects import Objects, Options
+from fleet.store.objects import Objects
+from fleet.store.writing import Options
 
 AGAIN_S = 0.5  # while finalizers hold what is in it
 KUBERNETES = "kubernetes"

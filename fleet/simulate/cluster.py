@@ -36,7 +36,8 @@ from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
 from fleet.store.crds import follow_crds
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects, User
+from fleet.store.objects import Objects
+from fleet.store.writing import User
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)

@@ -6,9 +6,8 @@ garbage collector and the simulated members all write through it, so a rule stan
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import orjson
 
@@ -44,62 +43,10 @@ from fleet.ports import (
     Selector,
     Store,
 )
+from fleet.store.writing import Options, Review, Rule, Written
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
 GENERATE_ATTEMPTS_MAX = 8  # of a generated name that is taken; then 409 AlreadyExists
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who asks, as authentication found it."""
-
-    name: str
-    groups: tuple[str, ...] = ()
-    uid: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How a write is asked for: the query parameters that all writing verbs share."""
-
-    user: User
-    manager: str  # field manager: the fieldManager parameter or the User-Agent's prefix
-    dry_run: bool = False
-    field_validation: str = "Strict"  # Strict | Warn | Ignore
-    force: bool = False  # apply only
-    epoch: int | None = None  # leadership epoch to check in the commit
-
-
-@dataclass(frozen=True, slots=True)
-class Written:
-    """The outcome of a write. `warnings` are texts for `Warning: 299` headers (fieldValidation=Warn, deprecations)."""
-
-    body: Body
-    created: bool = False
-    deleted: bool = False
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    """What an admission rule looks at."""
-
-    operation: str  # CREATE | UPDATE | DELETE
-    kind: Kind
-    subresource: str
-    namespace: str
-    name: str
-    new: Body | None
-    old: Body | None
-    user: User
-    dry_run: bool
-
-
-class Rule(Protocol):
-    """Validation beyond the schema for one kind. Returns the causes of a 422, or raises StatusError for anything else
-    (403, 409, 400). May default fields of `review.new` in place before it answers."""
-
-    async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...
 
 
 class Objects:
@@ -468,6 +415,3 @@ def _holds(body: Body, generation: int | None, uid: str | None) -> bool:
 def _accepted(kind: Kind) -> str:
     types = [patches.JSON, patches.MERGE, *([patches.STRATEGIC] if kind.builtin else []), patches.APPLY]
     return ", ".join(types)
-
-
-Handler = Callable[[Body], Awaitable[None]]

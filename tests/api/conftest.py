@@ -35,8 +35,9 @@ from fleet.admission import rules
 from fleet.engine.registry import Registry
 from fleet.ports import Store
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects, Options, User
+from fleet.store.objects import Objects
 from fleet.store.postgres import PostgresStore
+from fleet.store.writing import Options, User
 
 ADMIN = User("admin", ("system:masters",))
 KUBECTL_FOLDER = Path("/usr/lib/google-cloud-sdk/bin")

@@ -15,7 +15,7 @@ from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.ports import Body
-from fleet.store.objects import User
+from fleet.store.writing import User
 from tests.controllers.fakes import FakeMember
 from tests.controllers.world import World
 from tests.controllers.world import hub as controlled

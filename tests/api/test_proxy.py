@@ -17,7 +17,8 @@ from api.rbac import AllowAll
 from api.serve import Server
 from fleet.engine.registry import Registry
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects, Options, User
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, User
 from tests.api.conftest import ADMIN, KUBECTL, Hub, RandomIds, SystemClock
 from tests.api.streams import config_map, watching
 from tests.api.test_auth import binding, cluster_role

@@ -42,7 +42,8 @@ async def _serve(pipe: Connection, folder: Path, postgres: bool) -> None:
     from api.rbac import Rbac
     from api.serve import Server
     from fleet.engine.registry import Registry
-    from fleet.store.objects import Objects, Options, User
+    from fleet.store.objects import Objects
+    from fleet.store.writing import Options, User
     from tests.api.conftest import ADMIN, RandomIds, SystemClock, self_signed
 
     clock = SystemClock()

@@ -9,7 +9,8 @@ import pytest
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects, Options, User
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, User
 
 SUFFIXES = "bcdfghjklmnpqrstvwxz2456789"
 

@@ -1,0 +1,67 @@
+"""What a write through `Objects` is asked with and answers with, and what an admission rule looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from fleet.engine.kind import Kind
+from fleet.engine.status import Cause
+from fleet.ports import Body
+
+if TYPE_CHECKING:
+    from fleet.store.objects import Objects
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks, as authentication found it."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a write is asked for: the query parameters that all writing verbs share."""
+
+    user: User
+    manager: str  # field manager: the fieldManager parameter or the User-Agent's prefix
+    dry_run: bool = False
+    field_validation: str = "Strict"  # Strict | Warn | Ignore
+    force: bool = False  # apply only
+    epoch: int | None = None  # leadership epoch to check in the commit
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The outcome of a write. `warnings` are texts for `Warning: 299` headers (fieldValidation=Warn, deprecations)."""
+
+    body: Body
+    created: bool = False
+    deleted: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What an admission rule looks at."""
+
+    operation: str  # CREATE | UPDATE | DELETE
+    kind: Kind
+    subresource: str
+    namespace: str
+    name: str
+    new: Body | None
+    old: Body | None
+    user: User
+    dry_run: bool
+
+
+class Rule(Protocol):
+    """Validation beyond the schema for one kind. Returns the causes of a 422, or raises StatusError for anything else
+    (403, 409, 400). May default fields of `review.new` in place before it answers."""
+
+    async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...
