@@ -297,7 +297,9 @@ class Store(Protocol):
         """Append a row outside the object log (decision records, finished work); bounded by retention."""
         ...
 
-    async def read_history(self, kind: str, *, limit: int = 100, before: int | None = None) -> Sequence[Mapping[str, Any]]:
+    async def read_history(
+        self, kind: str, *, limit: int = 100, before: int | None = None
+    ) -> Sequence[Mapping[str, Any]]:
         """Newest first; each row has "id" and "at" (epoch seconds) beside what was recorded."""
         ...
 

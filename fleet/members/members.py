@@ -1,4 +1,4 @@
-"""The members as the controllers see them: one facade over all clusters, fed by their watches, acting through their APIs.
+"""The members as the controllers see them: one facade over all, fed by their watches, acting through their APIs.
 
 Reading never waits: it answers from what the watches have shown. Acting returns an `Outcome`, a value: a member that
 refuses, is slow or is gone is an expected thing, and costs the other members nothing.
