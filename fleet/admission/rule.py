@@ -21,8 +21,16 @@ class Checks:
         self._checks = checks
         self._ask = ask
 
+    @property
+    def pure(self) -> Check | None:
+        """The whole rule as a function of the review, when it is one."""
+        return self._check if self._ask is None else None
+
+    def _check(self, review: Review) -> Sequence[Cause]:
+        return [cause for check in self._checks for cause in check(review)]
+
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
-        causes = [cause for check in self._checks for cause in check(review)]
+        causes = self._check(review)
         if causes or self._ask is None:
             return causes
         return await self._ask(review, objects)

@@ -43,6 +43,7 @@ from fleet.ports import (
     Selector,
     Store,
 )
+from fleet.store.rewrite import Rewrite
 from fleet.store.writing import Options, Review, Rule, Written
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
@@ -99,7 +100,7 @@ class Objects:
             prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
             new = prepared.body
             name = new["metadata"]["name"]
-            await self._admit(kind, "CREATE", "", namespace, name, new, None, options)
+            await self._admit_new(kind, namespace, new, options)
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name)) is not None:
                     raise already_exists(kind.group, kind.resource, name)
@@ -168,7 +169,7 @@ class Objects:
                 kind, namespace, _private(config), author, now=self.clock.now(), uid=self.ids.uid(),
                 field_validation=options.field_validation,
             )  # fmt: skip
-            await self._admit(kind, "CREATE", "", namespace, name, prepared.body, None, options)
+            await self._admit_new(kind, namespace, prepared.body, options)
             if options.dry_run:
                 return Written(prepared.body, created=True, warnings=prepared.warnings)
             outcome = await self.store.commit(
@@ -193,26 +194,11 @@ class Objects:
         self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
     ) -> Written:
         """`deleted` when it is gone; otherwise the body says that it is going, and what holds it."""
-        key = _key(kind, namespace, name)
-        admitted = False
-        for _ in range(ATTEMPTS_MAX):
-            stored = await self.store.get(key)
-            if stored is None:
-                raise not_found(kind.group, kind.resource, name)
-            prepared = prepare_delete(
-                kind, stored.body, delete_options, now=self.clock.now(), graceful=self._graceful_pods
-            )
-            if not admitted:
-                await self._admit(kind, "DELETE", "", namespace, name, None, stored.body, options)
-                admitted = True
-            if options.dry_run or (prepared.body is stored.body and not prepared.finished):
-                return Written(prepared.body, deleted=prepared.finished)
-            expect = Expect(revision=stored.revision)
-            write = Delete(key, expect) if prepared.finished else Put(key, prepared.body, expect)
-            outcome = await self.store.commit([write], epoch=options.epoch)
-            if isinstance(outcome, Committed):
-                return Written(outcome.stored[0].body, deleted=prepared.finished)
-        raise conflict(kind.group, kind.resource, name)
+
+        def make(old: Body) -> Prepared:
+            return prepare_delete(kind, old, delete_options, now=self.clock.now(), graceful=self._graceful_pods)
+
+        return await self._rewrite(kind, namespace, name, make, options, "", "DELETE")
 
     async def delete_collection(
         self, kind: Kind, namespace: str | None, options: Options, *,
@@ -318,47 +304,35 @@ class Objects:
         )  # fmt: skip
 
     async def _rewrite(
-        self,
-        kind: Kind,
-        namespace: str,
-        name: str,
-        make: Callable[[Body], Prepared],
-        options: Options,
-        subresource: str,
-    ) -> Written:
-        """Read, make the new body, ask the rules, write; again when somebody else wrote meanwhile (a stale
-        resourceVersion in the request makes `make` refuse the second time)."""
-        key = _key(kind, namespace, name)
-        for _ in range(ATTEMPTS_MAX):
-            stored = await self.store.get(key)
-            if stored is None:
-                raise not_found(kind.group, kind.resource, name)
-            prepared = make(stored.body)
-            new = prepared.body
-            if new is stored.body:
-                return Written(new, warnings=prepared.warnings)
-            await self._admit(kind, "UPDATE", subresource, namespace, name, new, stored.body, options)
-            if options.dry_run:
-                return Written(new, deleted=prepared.finished, warnings=prepared.warnings)
-            expect = Expect(revision=stored.revision)
-            write = Delete(key, expect) if prepared.finished else Put(key, new, expect)
-            outcome = await self.store.commit([write], epoch=options.epoch)
-            if isinstance(outcome, Committed):
-                body = new if prepared.finished else outcome.stored[0].body
-                return Written(body, deleted=prepared.finished, warnings=prepared.warnings)
-        raise conflict(kind.group, kind.resource, name)
+        self, kind: Kind, namespace: str, name: str, make: Callable[[Body], Prepared], options: Options,
+        subresource: str, operation: str = "UPDATE",
+    ) -> Written:  # fmt: skip
+        def review(prepared: Prepared, old: Body) -> Review:
+            new = None if operation == "DELETE" else prepared.body
+            return Review(operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run)
 
-    async def _admit(
-        self, kind: Kind, operation: str, subresource: str, namespace: str, name: str, new: Body | None,
-        old: Body | None, options: Options,
-    ) -> None:  # fmt: skip
+        async def admit(prepared: Prepared, old: Body) -> None:
+            if rule is not None:
+                _refuse(kind, name, await rule(review(prepared, old), self))
+
+        def check(prepared: Prepared, old: Body) -> None:
+            if pure is not None:
+                _refuse(kind, name, pure(review(prepared, old)))
+
         rule = self.rules.get((kind.group, kind.resource))
-        if rule is None:
-            return
-        review = Review(operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run)
-        causes = await rule(review, self)
-        if causes:
-            raise invalid(kind.group, kind.kind, name, causes)
+        pure = getattr(rule, "pure", None)  # as in writing.PureRule
+        rewrite = Rewrite(
+            kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
+            options.epoch, options.dry_run,
+        )  # fmt: skip
+        return await rewrite.run(self.store, self.clock)
+
+    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> None:
+        rule = self.rules.get((kind.group, kind.resource))
+        if rule is not None:
+            name = new["metadata"]["name"]
+            review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run)
+            _refuse(kind, name, await rule(review, self))
 
     async def _need_namespace(self, kind: Kind, namespace: str, body: Body) -> None:
         if not kind.namespaced:
@@ -392,6 +366,11 @@ class LastFinalizer(StatusError):
 
 def _key(kind: Kind, namespace: str, name: str) -> Key:
     return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
+
+
+def _refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
+    if causes:
+        raise invalid(kind.group, kind.kind, name, causes)
 
 
 def _name_in(body: Any) -> str:

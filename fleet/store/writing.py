@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,3 +65,11 @@ class Rule(Protocol):
     (403, 409, 400). May default fields of `review.new` in place before it answers."""
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...
+
+
+class PureRule(Rule, Protocol):
+    """A rule that looks at the review alone: `pure` answers it without waiting, under the writer's lock too. A rule
+    that has to look at other objects has no such attribute, or None."""
+
+    @property
+    def pure(self) -> Callable[[Review], Sequence[Cause]] | None: ...

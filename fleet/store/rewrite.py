@@ -1,0 +1,110 @@
+"""One change of a stored object as a client asks for it, however many others write that object at the same time.
+
+The first try is optimistic: read, make the new body, ask the admission rule, write if nobody else did meanwhile. A
+client that named no revision must not see the fights of others, so what loses is made again under the writer's lock,
+where nothing can come in between. A rule that looks at other objects cannot be asked there, since it would wait while
+holding everybody up: such kinds are tried again after small random pauses, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from fleet.engine.kind import Kind
+from fleet.engine.status import conflict, not_found
+from fleet.engine.write import Prepared
+from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Store, Write
+from fleet.store.writing import Written
+
+PATIENCE_S = 2.0  # of a write whose rule looks at other objects; then 409 Conflict
+PAUSE_S = (0.001, 0.02)  # between its tries
+TURNS_MAX = 5  # between "is to be removed" and "is to be written", when others keep changing which it is
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """`make` says what becomes of the stored body (pure; asked once for each try). `admit` asks the admission rule
+    about (prepared, old) and raises what it refuses; `check` does the same without waiting, None when the rule cannot.
+    """
+
+    kind: Kind
+    key: Key
+    make: Callable[[Body], Prepared]
+    admit: Callable[[Prepared, Body], Awaitable[None]]
+    check: Callable[[Prepared, Body], None] | None
+    epoch: int | None = None
+    dry_run: bool = False
+
+    async def run(self, store: Store, clock: Clock) -> Written:
+        """StatusError 404 when there is no object, 409 when others would not let go of it, or what `make` and the rule
+        refuse."""
+        deadline = clock.monotonic() + PATIENCE_S
+        while True:
+            stored = await store.get(self.key)
+            if stored is None:
+                raise self._missing()
+            prepared = self.make(stored.body)
+            if prepared.body is stored.body and not prepared.finished:
+                return Written(prepared.body, warnings=prepared.warnings)
+            await self.admit(prepared, stored.body)
+            if self.dry_run:
+                return Written(prepared.body, deleted=prepared.finished, warnings=prepared.warnings)
+            expect = Expect(revision=stored.revision)
+            write = Delete(self.key, expect) if prepared.finished else Put(self.key, prepared.body, expect)
+            outcome = await store.commit([write], epoch=self.epoch)
+            if isinstance(outcome, Committed):
+                return _written(prepared, stored.body, outcome)
+            if self.check is not None:
+                return await self._locked(store, self.check)
+            if clock.monotonic() >= deadline:
+                raise conflict(self.kind.group, self.kind.resource, self.key.name)
+            await clock.sleep(random.uniform(*PAUSE_S))
+
+    async def _locked(self, store: Store, check: Callable[[Prepared, Body], None]) -> Written:
+        """Made, checked and written under the writer's lock. Removing is another kind of write than changing, and which
+        of the two it comes to is known there only: whichever guess is wrong writes nothing, and the other is made."""
+        last: list[tuple[Prepared, Body]] = []
+
+        def made(body: Body) -> Prepared:
+            prepared = self.make(body)
+            if prepared.body is not body or prepared.finished:
+                check(prepared, body)
+            last[:] = [(prepared, body)]
+            return prepared
+
+        def change(body: Body) -> Body | None:
+            prepared = made(body)
+            if prepared.finished:
+                raise _OtherwiseError
+            return None if prepared.body is body else prepared.body
+
+        def guard(body: Body) -> None:
+            if not made(body).finished:
+                raise _OtherwiseError
+
+        ways: list[list[Write]] = [[Change(self.key, change)], [Change(self.key, guard), Delete(self.key)]]
+        for turn in range(TURNS_MAX):
+            try:
+                outcome = await store.commit(ways[turn % 2], epoch=self.epoch)
+            except _OtherwiseError:
+                continue
+            if not isinstance(outcome, Committed):
+                raise self._missing()
+            prepared, old = last[0]
+            return _written(prepared, old, outcome)
+        raise conflict(self.kind.group, self.kind.resource, self.key.name)
+
+    def _missing(self) -> Exception:
+        return not_found(self.kind.group, self.kind.resource, self.key.name)
+
+
+class _OtherwiseError(Exception):
+    """The object is to be removed where a change was tried, or the other way round."""
+
+
+def _written(prepared: Prepared, old: Body, outcome: Committed) -> Written:
+    """An update that lets an object go answers with what it wrote last; a deletion with the object as it went."""
+    body = prepared.body if prepared.finished and prepared.body is not old else outcome.stored[-1].body
+    return Written(body, deleted=prepared.finished, warnings=prepared.warnings)

@@ -1,0 +1,122 @@
+"""Many clients write one object at once: whoever said nothing about a revision is served, and nobody's change is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from fleet.engine.status import StatusError
+from tests.api.conftest import Hub
+
+MERGE, APPLY, JSON = "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"
+CLIENTS = 50
+
+
+@pytest.fixture
+def hub(any_hub: Hub) -> Hub:
+    return any_hub
+
+
+async def make(hub: Hub, group: str, resource: str, body: dict[str, Any]) -> Any:
+    kind = hub.registry.need(group, resource)
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, **body}
+    await hub.objects.create(kind, "default" if kind.namespaced else "", body, hub.options())
+    return kind
+
+
+async def test_fifty_patches_of_one_object_at_once_all_succeed(hub: Hub) -> None:
+    kind = await make(hub, "", "configmaps", {"metadata": {"name": "busy"}, "data": {}})
+    patches = [
+        hub.objects.patch(kind, "default", "busy", {"data": {f"k{n}": str(n)}}, MERGE, hub.options())
+        for n in range(CLIENTS)
+    ]
+    written = await asyncio.gather(*patches)
+    assert len({one.body["metadata"]["resourceVersion"] for one in written}) == CLIENTS
+    stored = await hub.objects.get(kind, "default", "busy")
+    assert stored["data"] == {f"k{n}": str(n) for n in range(CLIENTS)}
+
+
+async def test_fifty_patches_of_an_object_whose_rule_looks_at_others_all_succeed(hub: Hub) -> None:
+    kind = await make(hub, "scheduling.k8s.io", "priorityclasses", {"metadata": {"name": "high"}, "value": 7})
+    patches = [
+        hub.objects.patch(kind, "", "high", {"metadata": {"labels": {f"k{n}": "x"}}}, MERGE, hub.options())
+        for n in range(CLIENTS)
+    ]
+    await asyncio.gather(*patches)
+    stored = await hub.objects.get(kind, "", "high")
+    assert len(stored["metadata"]["labels"]) == CLIENTS
+
+
+async def test_applies_by_many_managers_at_once_all_succeed(hub: Hub) -> None:
+    kind = hub.registry.need("", "configmaps")
+
+    async def apply(number: int) -> None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}, "data": {f"k{number}": "x"}}
+        options = type(hub.options())(hub.options().user, f"manager-{number}")
+        await hub.objects.patch(kind, "default", "shared", body, APPLY, options)
+
+    await asyncio.gather(*(apply(number) for number in range(CLIENTS)))
+    stored = await hub.objects.get(kind, "default", "shared")
+    assert len(stored["data"]) == CLIENTS
+    assert len(stored["metadata"]["managedFields"]) == CLIENTS
+
+
+async def test_a_rule_is_asked_about_what_is_written_and_not_about_what_was_tried_first(hub: Hub) -> None:
+    """Each patch is valid by itself; after `immutable: true` those that change the data are not."""
+    kind = await make(hub, "", "configmaps", {"metadata": {"name": "frozen"}, "data": {"a": "0"}})
+
+    async def patch(number: int) -> int:
+        body = {"immutable": True} if number == CLIENTS // 2 else {"data": {"a": str(number + 1)}}
+        try:
+            await hub.objects.patch(kind, "default", "frozen", body, MERGE, hub.options())
+        except StatusError as error:
+            return error.code
+        return 200
+
+    codes = await asyncio.gather(*(patch(number) for number in range(CLIENTS)))
+    assert set(codes) <= {200, 422}
+    stored = await hub.objects.get(kind, "default", "frozen")
+    assert stored["immutable"] is True
+    with pytest.raises(StatusError):
+        await hub.objects.patch(kind, "default", "frozen", {"data": {"a": "late"}}, MERGE, hub.options())
+    succeeded = [number for number, code in enumerate(codes) if code == 200 and number != CLIENTS // 2]
+    assert stored["data"]["a"] in {"0", *(str(number + 1) for number in succeeded)}
+
+
+async def test_of_many_updates_that_name_a_revision_one_wins(hub: Hub) -> None:
+    kind = await make(hub, "", "configmaps", {"metadata": {"name": "one"}, "data": {}})
+    stored = await hub.objects.get(kind, "default", "one")
+
+    async def update(number: int) -> int:
+        try:
+            await hub.objects.update(kind, "default", "one", {**stored, "data": {"by": str(number)}}, hub.options())
+        except StatusError as error:
+            return error.code
+        return 200
+
+    codes = await asyncio.gather(*(update(number) for number in range(10)))
+    assert sorted(codes) == [200, *[409] * 9]
+
+
+async def test_a_delete_among_many_writers_takes_the_object(hub: Hub) -> None:
+    kind = await make(hub, "", "configmaps", {"metadata": {"name": "going", "finalizers": ["x.io/a"]}, "data": {}})
+
+    async def write(number: int) -> None:
+        await hub.objects.patch(kind, "default", "going", {"data": {f"k{number}": "x"}}, MERGE, hub.options())
+
+    writers = [write(number) for number in range(CLIENTS)]
+    await asyncio.gather(*writers[:25], hub.objects.delete(kind, "default", "going", hub.options()), *writers[25:])
+    stored = await hub.objects.get(kind, "default", "going")
+    assert stored["metadata"]["deletionTimestamp"]
+    assert len(stored["data"]) == CLIENTS
+    free = {"metadata": {"finalizers": None}}
+    touches = [
+        hub.objects.patch(kind, "default", "going", patch, MERGE, hub.options())
+        for patch in ({"data": {"k0": "y"}}, {"data": {"k1": "y"}}, free, {"data": {"k2": "y"}})
+    ]
+    answers = await asyncio.gather(*touches, return_exceptions=True)
+    assert await hub.objects.find(kind, "default", "going") is None
+    assert not isinstance(answers[2], BaseException) and answers[2].deleted
+    assert all(not isinstance(a, BaseException) or (isinstance(a, StatusError) and a.code == 404) for a in answers)
