@@ -59,7 +59,8 @@ def join(hub: Hub, member: Member) -> None:
     }  # fmt: skip
     hub.put_object(SECRETS, secret)
     try:
-        hub.put_object(CLUSTERS, _cluster(member, access, identity))
+        # spec.id is for good, so what is another cluster at every start gets none
+        hub.put_object(CLUSTERS, _cluster(member, access, "" if member.may_change else identity))
     except Failure:
         if not stored:
             hub.request("DELETE", f"{SECRETS}/member-{member.name}", missing=True)

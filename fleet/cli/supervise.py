@@ -38,7 +38,8 @@ class Child:
     environment: Mapping[str, str] = field(default_factory=dict)
     inherit: Sequence[int] = ()
     process: asyncio.subprocess.Process | None = None
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: asyncio.Event = field(default_factory=asyncio.Event)  # once and for all
+    news: asyncio.Event = field(default_factory=asyncio.Event)  # set each time it says so; whoever reads it clears it
     detail: str = ""  # what it said beside "ready"
 
 
@@ -142,6 +143,7 @@ def _note_ready(child: Child, reader: int) -> None:
         return
     child.detail = said.decode(errors="replace").removeprefix("ready").strip()
     child.ready.set()
+    child.news.set()
 
 
 def _how(code: int) -> str:

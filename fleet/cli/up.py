@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:6440"
 READY_LIMIT_S = 90.0  # crash recovery of the database included
 MEMBERS_LIMIT_S = 30.0
+REJOIN_S = 2.0  # after an attempt that failed
 MEMBERS_MAX = 676
 BACKLOG = 1024
 
@@ -132,6 +133,7 @@ class _Hub:
         self._plan = plan
         self._listener = listener
         self._postgres: EmbeddedPostgres | None = None
+        self._rejoining: asyncio.Task[None] | None = None
         port = listener.getsockname()[1]
         shown = "127.0.0.1" if plan.host in ("0.0.0.0", "::") else plan.host
         self._server = f"https://[{shown}]:{port}" if ":" in shown else f"https://{shown}:{port}"
@@ -176,7 +178,10 @@ class _Hub:
         await asyncio.to_thread(_check_ready, data)
         if members:
             progress(f"joining {members} simulated members")
-            await asyncio.to_thread(_join_members, data, self._children[-1].detail.split(","))
+            simulated = self._children[-1]
+            simulated.news.clear()
+            await asyncio.to_thread(_join_members, data, simulated.detail.split(","))
+            self._rejoining = asyncio.create_task(_rejoin(data, simulated), name="rejoin")
         took = time.monotonic() - began
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 
@@ -192,6 +197,8 @@ class _Hub:
             raise Failure(" ".join(str(error).split())[:500]) from error
 
     async def stop(self) -> None:
+        if self._rejoining is not None:
+            self._rejoining.cancel()
         await self.supervisor.stop()
         if self._postgres is not None:
             await self._postgres.stop()
@@ -208,12 +215,28 @@ def _check_ready(data: DataDir) -> None:
     connect(data.kubeconfig).request("GET", "/readyz")
 
 
-def _join_members(data: DataDir, names: list[str]) -> None:
-    """Join the simulated members, all of them before waiting for any, and wait until they are ready."""
+async def _rejoin(data: DataDir, simulated: Child) -> None:
+    """Simulated members that died come back as new clusters at new addresses: join them again, each time."""
+    while True:
+        await simulated.news.wait()
+        simulated.news.clear()
+        try:
+            await asyncio.to_thread(_join_members, data, simulated.detail.split(","), only_known=True)
+        except Failure as error:
+            progress(f"simulated members could not be joined again: {error}")
+            await asyncio.sleep(REJOIN_S)
+            simulated.news.set()
+
+
+def _join_members(data: DataDir, names: list[str], *, only_known: bool = False) -> None:
+    """Join the simulated members, all of them before waiting for any, and wait until they are ready. `only_known`:
+    leave out those that have been removed from the hub."""
     from fleet.cli.hub import connect
-    from fleet.cli.joining import Member, join, wait_ready
+    from fleet.cli.joining import CLUSTERS, Member, join, wait_ready
 
     hub = connect(data.kubeconfig)
+    if only_known:
+        names = [name for name in names if hub.find(f"{CLUSTERS}/{name}") is not None]
     for name in names:
         join(hub, Member(name, data.members / f"{name}.kubeconfig", provider="simulated", may_change=True))
     wait_ready(hub, names, MEMBERS_LIMIT_S)

@@ -152,6 +152,8 @@ class DispatchLoop:
         source = self._hub.store.peek(key) if key is not None else None
         if key is None or source is None or source.uid != stored.body["spec"]["resource"].get("uid"):
             return None  # its object is gone, and it will be
+        if b.finished(stored.body) and not self._there(stored.body, wanted):
+            return self._again(stored.key) if left else None  # over, and cleaned away in its member: not to run again
         outcomes: dict[str, Outcome] = {}
         missing: list[str] = []
         for member in wanted:
@@ -219,6 +221,9 @@ class DispatchLoop:
             return Outcome(Did.REFUSED, str(error)), missing
         finally:
             self._leave(member)
+
+    def _there(self, binding: Body, wanted: Sequence[str]) -> bool:
+        return any(member in wanted for member, _ in self._hub.members.copies(binding["metadata"]["uid"]))
 
     def _cluster(self, member: str) -> Candidate:
         body = self._hub.peek(CLUSTER, "clusters", "", member)

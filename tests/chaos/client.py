@@ -39,6 +39,7 @@ class Client:
     """JSON over TLS with the admin's kubeconfig. Methods raise Refused, or httpx.HTTPError when nobody answered."""
 
     def __init__(self, kubeconfig: Path, *, timeout_s: float = 15.0) -> None:
+        self.kubeconfig = kubeconfig
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
