@@ -10,7 +10,7 @@ import structlog
 
 from fleet.members.connection import Connection
 from fleet.members.index import ByBinding
-from fleet.members.kubeconfig import client_from_kubeconfig
+from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.member import Limits, OneMember, State, Traits
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.model.member import Member
@@ -42,9 +42,9 @@ class ClusterMembers:
         async with self._changing:
             if self._credentials.get(name) == credentials:
                 return
-            client = await asyncio.to_thread(client_from_kubeconfig, kubeconfig)
+            access = await asyncio.to_thread(read_kubeconfig, kubeconfig)
             await self._drop(name)
-            connection = Connection(client, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
+            connection = Connection(access, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
             member = OneMember(name, hub_id, connection, self._pods, self._copies, self._tell, self._limits)
             self._members[name] = member
             self._credentials[name] = credentials

@@ -1,4 +1,4 @@
-"""A member's kubeconfig, checked and turned into an HTTP client.
+"""A member's kubeconfig, checked and turned into what an HTTP client needs.
 
 The hub gets kubeconfigs from people, so what one may ask of the hub is narrow: everything inline, nothing that names
 a file on the hub's machine or runs a program there. Each refusal names the field. The `kubernetes` package reads what
@@ -12,6 +12,8 @@ import binascii
 import ssl
 import tempfile
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,18 @@ class BadKubeconfig(ValueError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(f"kubeconfig: {field}: {message}" if field else f"kubeconfig: {message}")
         self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach a member: `server` is its URL without a slash at the end, `headers` hold the credentials that are
+    not in `tls`. `tls_name`: the name on the server's certificate where that is not the URL's host."""
+
+    server: str
+    headers: Mapping[str, str]
+    tls: ssl.SSLContext
+    tls_name: str | None = None
+    proxy: str | None = None
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -79,6 +93,9 @@ def _check(cluster_at: str, cluster: dict[str, Any], user_at: str, user: dict[st
         httpx.URL(server)
     except httpx.InvalidURL as error:
         raise BadKubeconfig(f"{cluster_at}.server", str(error)) from error
+    proxy = cluster.get("proxy-url")
+    if proxy and not (isinstance(proxy, str) and proxy.startswith(("http://", "https://"))):
+        raise BadKubeconfig(f"{cluster_at}.proxy-url", "must be an http:// or https:// URL")
     for where, part, names in (
         (cluster_at, cluster, ("certificate-authority",)),
         (user_at, user, ("client-certificate", "client-key", "tokenFile")),
@@ -144,8 +161,8 @@ def _tls(loaded: Any, cluster_at: str, user_at: str) -> ssl.SSLContext:
     return context
 
 
-def client_from_kubeconfig(text: str) -> httpx.AsyncClient:
-    """A client whose base URL is the member's API server, with its credentials and certificate checks set.
+def read_kubeconfig(text: str) -> Access:
+    """The member's API server with its credentials and certificate checks.
 
     Raises BadKubeconfig. Blocks for the import of the `kubernetes` package the first time: call it in a thread.
     Nothing of the credentials is left on disk.
@@ -178,9 +195,16 @@ def client_from_kubeconfig(text: str) -> httpx.AsyncClient:
     elif user.get("username"):
         pair = f"{user['username']}:{user.get('password') or ''}".encode()
         headers["authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+    return Access(
+        str(loaded.host).rstrip("/"), headers, context, cluster.get("tls-server-name") or None,
+        cluster.get("proxy-url") or None,
+    )  # fmt: skip
+
+
+def client_from_kubeconfig(text: str) -> httpx.AsyncClient:
+    """A client whose base URL is the member's API server, for what passes requests on. As `read_kubeconfig`."""
+    access = read_kubeconfig(text)
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60.0)
-    proxy = cluster.get("proxy-url") or None
-    options: dict[str, Any] = {"verify": context, "limits": limits, "proxy": proxy, "trust_env": False}
-    name = cluster.get("tls-server-name")
-    transport = _NamedServer(name, **options) if name else httpx.AsyncHTTPTransport(**options)
-    return httpx.AsyncClient(base_url=loaded.host, headers=headers, transport=transport, trust_env=False)
+    options: dict[str, Any] = {"verify": access.tls, "limits": limits, "proxy": access.proxy, "trust_env": False}
+    transport = _NamedServer(access.tls_name, **options) if access.tls_name else httpx.AsyncHTTPTransport(**options)
+    return httpx.AsyncClient(base_url=access.server, headers=dict(access.headers), transport=transport, trust_env=False)
