@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.5
+# Net new objects before the collector looks at the young ones, and how many such looks before it goes a generation up.
+# The default of 700 was measured to cost a fifth of the CPU: nearly all objects here are parsed JSON, which lives long
+# and has no cycles, so looking early finds nothing.
+COLLECT_AFTER = (50_000, 20, 50)
 
 
 @dataclass
@@ -46,6 +51,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     from fleet.cli.parent import follow_parent
 
     follow_parent()
+    gc.set_threshold(*COLLECT_AFTER)
 
     async def supervised() -> None:
         stop = asyncio.Event()
