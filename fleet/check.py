@@ -9,7 +9,7 @@ passes is good; a plan that is refused may, rarely, have been good too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
+from fleet.quota.guarantee import Guarantees, capacity, guarantees
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.snapshot import Snapshot
 
@@ -32,6 +33,8 @@ class Rule(StrEnum):
     NOT_READY = "MemberNotReady"
     POLICY = "PolicyForbids"
     MAX = "AboveMax"
+    MIN = "AboveMin"
+    LENT = "NotLent"
     BLOCK_ORDER = "OutOfOrder"
     ROOM = "DoesNotFit"
     REASON_MISSING = "NoReason"
@@ -118,11 +121,15 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
     if tree is None:
         return
     used: dict[tuple[str, str], int] = {}
+    firm: dict[tuple[str, str], int] = {}
+    promises = guarantees(tree, capacity(snapshot.members, snapshot.units.values()))
     for unit in snapshot.units.values():
         if unit.leaf is not None and unit.phase is not Phase.WAITING:
             for node in _line(tree, unit.leaf):
                 for name, amount in _amounts(unit).items():
                     used[node, name] = used.get((node, name), 0) + amount
+                    if not unit.preemptible:
+                        firm[node, name] = firm.get((node, name), 0) + amount
     for key in placed:
         unit = snapshot.units[key]
         if unit.leaf is None or unit.phase is not Phase.WAITING:
@@ -134,9 +141,61 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
                 yield Violation(Rule.MAX, key, f"{unit.name} raises {name} of {node} above {limit}")
                 break
         else:
+            broken = _promises_broken(tree, promises, used, firm, unit, amounts, line)
+            if broken is not None:
+                yield broken
+                continue
             for node in line:
                 for name, amount in amounts.items():
                     used[node, name] = used.get((node, name), 0) + amount
+                    if not unit.preemptible:
+                        firm[node, name] = firm.get((node, name), 0) + amount
+
+
+def _promises_broken(
+    tree: QuotaTree,
+    promises: Guarantees,
+    used: Mapping[tuple[str, str], int],
+    firm: Mapping[tuple[str, str], int],
+    unit: Unit,
+    amounts: Mapping[str, int],
+    line: Sequence[str],
+) -> Violation | None:
+    """Work that may not be preempted stays within min at every node; nobody uses what another does not lend."""
+    if not unit.preemptible:
+        for node in line:
+            for name in sorted(promises.resources & set(amounts)):
+                limit = promises.min[node].get(name, 0)
+                if amounts[name] and firm.get((node, name), 0) + amounts[name] > limit:
+                    text = f"{unit.name} may not be preempted and raises {name} of {node} above min {limit}"
+                    return Violation(Rule.MIN, unit.id, text)
+    if promises.kept:
+        for node in line:
+            for name, limit in tree.nodes[node].max.items():
+                before = _taken(tree, promises, used, node, name, ())
+                after = _taken(tree, promises, used, node, name, line, amounts.get(name, 0))
+                if after > max(before, limit):
+                    text = f"{unit.name} uses {name} that others below {node} do not lend"
+                    return Violation(Rule.LENT, unit.id, text)
+    return None
+
+
+def _taken(
+    tree: QuotaTree,
+    promises: Guarantees,
+    used: Mapping[tuple[str, str], int],
+    node: str,
+    name: str,
+    line: Sequence[str],
+    more: int = 0,
+) -> int:
+    """What is used or kept below a node, with `more` charged along `line`."""
+    children = tree.nodes[node].children
+    own = used.get((node, name), 0) - sum(used.get((child, name), 0) for child in children)
+    if node == (line[0] if line else None):
+        own += more
+    inner = own + sum(_taken(tree, promises, used, child, name, line, more) for child in children)
+    return max(promises.kept.get(node, {}).get(name, 0), inner)
 
 
 def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> Iterable[Violation]:

@@ -20,6 +20,7 @@ from fleet.placement.problem import Solver
 from fleet.placement.room import MemberRoom, Space, committed, rooms
 from fleet.placement.why import Explainer, defect, early
 from fleet.plan import Certificate, Placement, Plan, Stage
+from fleet.quota.guarantee import capacity, guarantees
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 
@@ -61,21 +62,22 @@ class _Decision:
         waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
         self.holding = [u for u in snapshot.units.values() if u.phase is not Phase.WAITING]
         self.reasons: dict[str, Reason] = {}
-        gangs: dict[tuple[Component, ...], _Gang] = {}  # many units are alike: what follows from components is kept
+        gangs: dict[tuple[tuple[Component, ...], bool], _Gang] = {}  # many units are alike: what follows is kept
         able: list[tuple[Unit, _Gang]] = []
         for unit in waiting:
-            gang = gangs.get(unit.components)
+            alike = (unit.components, unit.preemptible)
+            gang = gangs.get(alike)
             if gang is None:
-                gang = gangs[unit.components] = _Gang(defect(unit.components), request_of(unit))
+                gang = gangs[alike] = _Gang(defect(unit.components), request_of(unit))
             reason = early(unit, gang.defect, tree, now)
             if reason is None:
                 able.append((unit, gang))
             else:
                 self.reasons[unit.id] = reason
-        sound = [components for components, gang in gangs.items() if gang.defect is None]
-        self.space = Space([*sound, *(unit.components for unit in self.holding)])
-        for components in sound:
-            gangs[components].shape = self.space.number(components)
+        sound = [alike for alike, gang in gangs.items() if gang.defect is None]
+        self.space = Space([*(components for components, _ in sound), *(unit.components for unit in self.holding)])
+        for alike in sound:
+            gangs[alike].shape = self.space.number(alike[0])
         policies = Policies(snapshot.members)
         strict = {path for path, node in tree.nodes.items() if node.policy == "Block"} if tree is not None else set()
         self.candidates = [
@@ -86,7 +88,10 @@ class _Decision:
         ]
         self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
         self.rooms: Mapping[str, MemberRoom] = rooms(self.free, self.coming, self.space)
-        self.usage = Usage.of(tree, self.holding) if tree is not None else None
+        self.usage: Usage | None = None
+        if tree is not None:
+            self.promises = guarantees(tree, capacity(snapshot.members, self.holding))
+            self.usage = Usage.of(tree, self.holding, self.promises)
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""

@@ -16,6 +16,7 @@ from enum import StrEnum
 class Code(StrEnum):
     QUOTA_EXHAUSTED = "QuotaExhausted"
     MAX_JOBS = "MaxJobsReached"
+    MIN_EXHAUSTED = "GuaranteeExhausted"
     NO_LEAF = "NoQueue"
     BEHIND_IN_QUEUE = "BehindInQueue"
     NO_MEMBER_FITS = "NoMemberFits"
@@ -64,6 +65,12 @@ TABLE: Mapping[Code, Entry] = {
         "{node} already runs {used} of at most {max} jobs; starts when one finishes",
         ("node", "used", "max"),
     ),
+    Code.MIN_EXHAUSTED: Entry(
+        Severity.INFO,
+        "min of {node} is used up: it may not be preempted, and asks for {resource} {request} beside {used} of {max};"
+        " short by {short}. It waits for such jobs of that quota to finish.",
+        _QUOTA,
+    ),
     Code.NO_LEAF: Entry(
         Severity.ERROR, "{leaf} is no leaf of the quota tree: ask an administrator to add it, or use another", ("leaf",)
     ),
@@ -106,6 +113,14 @@ _NEVER_IN_QUOTA = (
     "it is larger than quota {node} allows at all: {resource} requested {request}, max {max}."
     " It needs a smaller gang or a higher max."
 )
+_NEVER_IN_MIN = (
+    "it may not be preempted, and is larger than min of {node}: {resource} requested {request}, min {max}."
+    " It needs a higher min, or to be preemptible."
+)
+_UNLENT = (
+    "quota {node} is exhausted: {resource} requested {request}, used {used}, of which {kept} is not lent, max {max};"
+    " short by {short}."
+)
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
 _ALONE_IN_GAP = {
@@ -113,7 +128,7 @@ _ALONE_IN_GAP = {
     Code.TOO_LARGE: "the pod is larger than any member that may take it, even an empty one;"
     " closest is {member}: short by {short} {what}",
 }
-_AMOUNTS = ("request", "used", "max", "short", "have")
+_AMOUNTS = ("request", "used", "max", "short", "have", "kept")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -173,6 +188,10 @@ class Reason:
                 return _NO_JOBS_AT_ALL
             if self.code is Code.QUOTA_EXHAUSTED and isinstance(request, int) and request > limit:
                 return _NEVER_IN_QUOTA
+        if self.code is Code.MIN_EXHAUSTED and isinstance(request, int) and isinstance(limit, int) and request > limit:
+            return _NEVER_IN_MIN
+        if self.code is Code.QUOTA_EXHAUSTED and self.numbers.get("kept"):
+            return _UNLENT
         if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":
             return _NO_TREE
         if self.code in _ALONE_IN_GAP and self.numbers.get("pods") == 1:

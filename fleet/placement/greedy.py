@@ -85,16 +85,17 @@ def place(ground: Ground, candidates: Sequence[Candidate], barred: Container[str
     """Serve `candidates`, which are in order. Changes `ground`. `barred`: units that may not start in this plan."""
     done = Pass()
     no_room: set[tuple[int, int]] = set()
-    no_quota: set[tuple[str, int]] = set()
+    no_quota: set[tuple[str, int, bool]] = set()
     for candidate in candidates:
         unit = candidate.unit
         leaf = unit.leaf
         if leaf is not None and leaf in done.stopped:
             continue
         kind = (candidate.shape, candidate.eligibility.number)
-        if unit.id not in barred and kind not in no_room and (leaf is None or (leaf, candidate.shape) not in no_quota):
+        charge = (leaf or "", candidate.shape, unit.preemptible)
+        if unit.id not in barred and kind not in no_room and charge not in no_quota:
             if not ground.admits(candidate):
-                no_quota.add((leaf or "", candidate.shape))
+                no_quota.add(charge)
             else:
                 best = ground.best(candidate.shape, candidate.eligibility)
                 if best is not None:

@@ -71,7 +71,7 @@ def build(
     bands = sorted({candidate.unit.priority for candidate in candidates}, reverse=True)[:MOST_BANDS]
     band_of = {priority: number for number, priority in enumerate(bands)}
     caps = _KindCaps(ground)
-    members: dict[tuple[str | None, int, int, int, int, int], list[Candidate]] = {}
+    members: dict[tuple[str | None, int, int, int, int, int, bool], list[Candidate]] = {}
     runs: dict[str, tuple[int, object]] = {}
     for candidate in candidates:
         band = band_of.get(candidate.unit.priority)
@@ -80,12 +80,12 @@ def build(
         leaf, age = candidate.unit.leaf, age_bucket(candidate, now)
         run = 0
         if candidate.block and leaf is not None:  # equal neighbours in the queue are one link of its chain
-            link = (band, age, candidate.shape, candidate.eligibility.number)
+            link = (band, age, candidate.shape, candidate.eligibility.number, candidate.unit.preemptible)
             run, last = runs.get(leaf, (0, None))
             if last != link:
                 run += 1
                 runs[leaf] = (run, link)
-        key = (leaf, band, age, candidate.shape, candidate.eligibility.number, run)
+        key = (leaf, band, age, candidate.shape, candidate.eligibility.number, run, candidate.unit.preemptible)
         members.setdefault(key, []).append(candidate)
     classes: list[GangClass] = []
     behind: list[tuple[Candidate, ...]] = []
@@ -93,7 +93,7 @@ def build(
     wanted: dict[Kind, int] = {}
     eligibilities: dict[int, Eligibility] = {}
     for key, group in members.items():
-        leaf, band, age, shape, eligibility, run = key
+        leaf, band, age, shape, eligibility, run, _ = key
         cap = min(len(group), caps.room(shape, group[0].eligibility), caps.quota(group[0]))
         if cap <= 0 and not run:
             continue

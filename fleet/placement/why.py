@@ -16,6 +16,7 @@ from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Candidate, Ground, Pass
 from fleet.placement.room import MemberRoom, Part, Shape, Space
 from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.usage import FIRM, Refusal
 
 _MOST_REPLICAS = 1_000_000
 _MOST_AMOUNT = 1 << 62
@@ -64,7 +65,7 @@ class Explainer:
         self._ground = ground
         self._space = space
         self._devices = space.devices
-        self._quota: dict[tuple[str, int], Reason | None] = {}
+        self._quota: dict[tuple[str, int, bool], Reason | None] = {}
         self._never: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
         self._empty: dict[str, MemberRoom | None] = {}
@@ -105,16 +106,10 @@ class Explainer:
         leaf = candidate.unit.leaf
         if leaf is None or self._ground.usage is None:
             return None
-        key = (leaf, candidate.shape)
+        key = (leaf, candidate.shape, candidate.unit.preemptible)
         if key not in self._quota:
             refusal = self._ground.usage.refusal(leaf, candidate.request)
-            self._quota[key] = None if refusal is None else Reason(
-                Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED,
-                {
-                    "node": refusal.node, "resource": refusal.resource, "request": refusal.request,
-                    "used": refusal.used, "max": refusal.max, "short": refusal.short,
-                },
-            )  # fmt: skip
+            self._quota[key] = None if refusal is None else quota_reason(refusal)
         return self._quota[key]
 
     def _never_fits(self, candidate: Candidate) -> Reason | None:
@@ -169,6 +164,18 @@ class Explainer:
         units = {"cpu": "CPU"}
         sizes = ", ".join(f"{human(amount, name)} {units.get(name, name)}" for name, amount in amounts)
         return f"slot{'s' if count != 1 else ''} of {sizes or 'one pod'}"
+
+
+def quota_reason(refusal: Refusal) -> Reason:
+    """What a limit of the tree that refuses looks like to people."""
+    code = (
+        Code.MIN_EXHAUSTED if refusal.firm else Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED
+    )
+    numbers: dict[str, str | int] = {
+        "node": refusal.node, "resource": refusal.resource.removeprefix(FIRM), "request": refusal.request,
+        "used": refusal.used, "max": refusal.max, "short": refusal.short,
+    }  # fmt: skip
+    return Reason(code, numbers | ({"kept": refusal.kept} if refusal.kept else {}))
 
 
 def _devices_of(part: Part, devices: int) -> Part:

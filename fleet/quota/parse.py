@@ -7,12 +7,14 @@ is what there is. Σ children's min ≤ their parent's: guarantees must be kept 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from fleet.model.amounts import BadQuantity
 from fleet.model.quantity_text import quantity
+from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.tree import QuotaNode, QuotaTree
 
 NODES_MAX = 10_000
@@ -79,9 +81,14 @@ def _quota_node(node: _Node, policy: str) -> QuotaNode:
         max=node.max,
         namespaces=tuple(node.text.get("namespaces") or ()),
         children=tuple(child.path for child in node.children),
-        attributes={str(k): str(v) for k, v in (node.text.get("attributes") or {}).items()},
+        attributes=_attributes(node),
         policy=policy,
     )
+
+
+def _attributes(node: _Node) -> dict[str, str]:
+    given = node.text.get("attributes") or {}
+    return {str(k): json.dumps(v) if isinstance(v, dict) else str(v) for k, v in given.items()}
 
 
 def _walk(root: _Node) -> Iterator[_Node]:
@@ -121,6 +128,7 @@ def _read(spec: Mapping[str, Any] | None) -> tuple[_Node | None, list[Flaw]]:
         flaws.append(Flaw("spec.root.min", message))
     for node in nodes:
         _check_amounts(node, flaws)
+        _check_attributes(node, flaws)
     return root, flaws
 
 
@@ -187,6 +195,16 @@ def _check_namespaces(nodes: list[_Node], flaws: list[Flaw]) -> None:
                 flaws.append(Flaw(place, message, "FieldValueDuplicate"))
             else:
                 seen[namespace] = node.path
+
+
+def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
+    if not isinstance(node.text.get("attributes") or {}, dict):
+        flaws.append(Flaw(f"{node.place}.attributes", "Invalid value: must be a map", "FieldValueTypeInvalid"))
+        return
+    try:
+        lend_limit(_attributes(node))
+    except BadQuantity as error:
+        flaws.append(Flaw(f"{node.place}.attributes[{LEND_LIMIT}]", f"Invalid value: {error}"))
 
 
 def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:

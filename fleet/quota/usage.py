@@ -4,16 +4,23 @@ A gang is charged at its leaf and at every ancestor, in every resource it asks f
 used + request > max; a resource that a node's max does not name is unlimited there, and a node that is already above
 its max (the max was lowered while work runs) refuses only what would raise the same resource further. Integers are
 exact: no amount is ever scaled, rounded or compared with a 32-bit number.
+
+Work that may not be preempted is charged a second time, against `min`: nobody could take back what it borrowed. What a
+node does not lend counts as used by it wherever its usage meets others'.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Phase, Unit
+from fleet.quota.guarantee import Guarantees
 from fleet.quota.tree import MAX_JOBS, QuotaTree
+
+FIRM = "firm:"  # before a resource: what work that may not be preempted uses of it, bound by min
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,12 @@ class Refusal:
     request: int
     used: int
     max: int
+    kept: int = 0  # of `used`, what others do not lend
+
+    @property
+    def firm(self) -> bool:
+        """Whether it is `min` that refuses, since the work may not be preempted."""
+        return self.resource.startswith(FIRM)
 
     @property
     def short(self) -> int:
@@ -34,6 +47,8 @@ class Refusal:
 def request_of(unit: Unit) -> Amounts:
     """What a unit is charged at each node: its total, and one job. Amounts below zero (bad input) count as zero."""
     charged = {name: amount for name, amount in unit.total.items_ if amount > 0}
+    if not unit.preemptible:
+        charged |= {FIRM + name: amount for name, amount in charged.items()}
     charged[MAX_JOBS] = 1
     return Amounts.of(charged)
 
@@ -49,23 +64,30 @@ def charged_path(tree: QuotaTree, leaf: str) -> tuple[str, ...]:
 class Usage:
     """Amounts used per node of one tree. Mutable; `copy()` is cheap enough for one try."""
 
-    def __init__(self, tree: QuotaTree) -> None:
+    def __init__(self, tree: QuotaTree, promises: Guarantees | None = None) -> None:
+        """`promises`: what min binds and what is not lent; None: only max counts."""
         self._tree = tree
         self._used: dict[str, dict[str, int]] = {path: {} for path in tree.nodes}
         self._limits = {path: dict(node.max) for path, node in tree.nodes.items()}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._kept: Mapping[str, Mapping[str, int]] = promises.kept if promises is not None else {}
+        self._keeping = {above for path in self._kept for above in tree.ancestors(path)}
+        if promises is not None:
+            for path in tree.nodes:
+                bounds = promises.min.get(path, {})
+                self._limits[path] |= {FIRM + name: bounds.get(name, 0) for name in promises.resources}
 
     @staticmethod
-    def of(tree: QuotaTree, units: Iterable[Unit]) -> Usage:
+    def of(tree: QuotaTree, units: Iterable[Unit], promises: Guarantees | None = None) -> Usage:
         """What the placed and evicting units among `units` use; units outside quota are charged nowhere."""
-        usage = Usage(tree)
+        usage = Usage(tree, promises)
         for unit in units:
             if unit.leaf is not None and unit.phase is not Phase.WAITING:
                 usage.charge(unit.leaf, request_of(unit))
         return usage
 
     def copy(self) -> Usage:
-        other = Usage(self._tree)
+        other = copy(self)
         other._used = {path: dict(used) for path, used in self._used.items()}
         return other
 
@@ -99,4 +121,32 @@ class Usage:
                 limit = limits.get(resource)
                 if limit is not None and used.get(resource, 0) + amount > limit:
                     return Refusal(node, resource, amount, used.get(resource, 0), limit)
+        return self._unlent(leaf, request) if self._kept else None
+
+    def _unlent(self, leaf: str, request: Amounts) -> Refusal | None:
+        """As `refusal`, where what nodes do not lend counts as used by them."""
+        for resource, amount in request.items_:
+            below, before, after = "", 0, 0
+            for node in self.path(leaf):
+                beside = sum(self._taken(c, resource) for c in self._tree.nodes[node].children if c != below)
+                children = sum(self.used(c, resource) for c in self._tree.nodes[node].children)
+                beside += self.used(node, resource) - children  # what work of leaves that are gone uses
+                kept = self._kept.get(node, {}).get(resource, 0)
+                first = amount if not below else 0
+                before, after = max(kept, before + beside), max(kept, after + beside + first)
+                limit = self._limits[node].get(resource)
+                if limit is not None and after > limit and after > before:
+                    return Refusal(
+                        node, resource, amount, after - amount, limit, after - amount - self.used(node, resource)
+                    )
+                below = node
         return None
+
+    def _taken(self, node: str, resource: str) -> int:
+        """What others must count as used there."""
+        if node not in self._keeping:
+            return self.used(node, resource)
+        children = self._tree.nodes[node].children
+        strays = self.used(node, resource) - sum(self.used(child, resource) for child in children)
+        inner = strays + sum(self._taken(child, resource) for child in children)
+        return max(self._kept.get(node, {}).get(resource, 0), inner)

@@ -13,6 +13,7 @@ from fleet.decide import decide
 from fleet.model.reason import Code, Reason
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Placement, Plan
+from fleet.quota.guarantee import LEND_LIMIT
 from fleet.snapshot import Snapshot
 from tests.core.builders import ANYWHERE, GPU, NOW, NodeClaim, Taint, amounts, member, snapshot, tree, unit
 
@@ -38,7 +39,18 @@ WORLD = snapshot(
     member("y").nodes(2),
     member("away").nodes(2).not_ready(),
     member("tainted").nodes(2).having(taints=(Taint("k"),)),
-    tree(ml={}, small={"max": {GPU: 4}}, one={"jobs": 1}, strict={"policy": "Block"}),
+    unit("firm").queue("root/small").having(preemptible=False),
+    unit("borrower").gpus(3).queue("root/shared/borrows"),
+    tree(
+        ml={},
+        small={"max": {GPU: 4}},
+        one={"jobs": 1},
+        strict={"policy": "Block"},
+        promised={"min": {GPU: 2}},
+        shared={"max": {GPU: 4}},
+        shared__borrows={},
+        shared__keeps={"min": {GPU: 3}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 1}'}},
+    ),
 )
 SOUND = decide(WORLD, now=NOW, seed=1, solver=None)
 
@@ -62,6 +74,8 @@ CORRUPTIONS = {
     Rule.NOT_READY: having(("good", "away")),
     Rule.POLICY: having(("bound", "x")),
     Rule.MAX: having(("greedy", "x")),
+    Rule.MIN: having(("firm", "x")),
+    Rule.LENT: having(("borrower", "x")),
     Rule.BLOCK_ORDER: having(("second", "x")),
     Rule.ROOM: having(("wide", "x")),
     Rule.REASON_MISSING: replace(having(("good", "x")), reasons={}),

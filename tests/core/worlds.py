@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
@@ -18,7 +19,12 @@ def trees(draw: st.DrawFn) -> QuotaTree:
     limit = st.one_of(st.just({}), st.fixed_dictionaries({GPU: st.integers(0, 24)}), st.just({"memory": 40 << 30}))
     policy = st.sampled_from(("Priority", "Priority", "Block"))
     jobs = st.one_of(st.just({}), st.fixed_dictionaries({"jobs": st.integers(0, 4)}))
-    leaves = {name: {"max": draw(limit), "policy": draw(policy), **draw(jobs)} for name in ("a", "b", "org__c")}
+    promise = st.sampled_from(({}, {}, {GPU: 4}, {GPU: 12, "cpu": 40_000}))
+    lending = st.sampled_from(({}, {}, {"attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 2}'}}))
+    leaves = {
+        name: {"max": draw(limit), "policy": draw(policy), "min": draw(promise), **draw(jobs), **draw(lending)}
+        for name in ("a", "b", "org__c")
+    }
     return tree(org={"max": draw(limit)}, **leaves)
 
 
@@ -31,6 +37,7 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
             memory=draw(st.sampled_from((0, 16))), claim=draw(st.sampled_from(CLAIMS)),
         )  # fmt: skip
     made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
+    made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
     kind = draw(st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy")))
     match kind:
         case "runs":

@@ -1,0 +1,153 @@
+"""Fair share: what each node of the tree may count on when all want more than there is.
+
+From the root down: each child first gets what it asks for within its min, then the rest is filled like water: every
+child rises at the same level of its dominant share (the largest part of the whole that it has of any one resource,
+beyond its min) divided by its weight, until it has what it asks for or a resource that it needs is used up (weighted
+max-min; DRF). Demand is what all work of a leaf asks for, running or not, capped by max at every node on the way up,
+so evicting work never changes a share. Filling is exact, in fractions; only the result is rounded, to whole base
+units that add up to what was filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from fleet.quota.guarantee import Guarantees
+from fleet.quota.tree import QuotaTree
+
+SHARED_WEIGHTS = ("quota.scheduling.koordinator.sh/shared-weight", "shared-weight")
+_LARGEST_WEIGHT = 10**9
+Amount = Mapping[str, Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """One of those who share: `demand` in all, `base` of it due before anything is divided, `weight` above zero."""
+
+    demand: Mapping[str, int]
+    base: Mapping[str, int]
+    weight: Fraction = Fraction(1)
+
+
+def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> list[dict[str, Fraction]]:
+    """What each claimant gets of `total`, in order. Bases that together exceed the total shrink in proportion."""
+    got: list[dict[str, Fraction]] = []
+    left = {name: Fraction(amount) for name, amount in total.items()}
+    for name in left:
+        due = sum(min(c.base.get(name, 0), c.demand.get(name, 0)) for c in claimants)
+        scale = min(Fraction(1), left[name] / due) if due > 0 else Fraction(1)
+        for index, claimant in enumerate(claimants):
+            if index == len(got):
+                got.append({})
+            got[index][name] = scale * min(claimant.base.get(name, 0), claimant.demand.get(name, 0))
+    if not left:
+        return [{} for _ in claimants]
+    for name in left:
+        left[name] -= sum((mine[name] for mine in got), Fraction(0))
+    whole = dict(left)
+    extra = [
+        {name: claimant.demand.get(name, 0) - mine[name] for name in left if claimant.demand.get(name, 0) > mine[name]}
+        for claimant, mine in zip(claimants, got, strict=True)
+    ]
+    # `full[i]`: the level at which claimant i has all it asks for; it rises evenly up to there.
+    full = {
+        index: max(amount / whole[name] for name, amount in more.items()) / claimants[index].weight
+        for index, more in enumerate(extra)
+        if more and all(whole[name] > 0 for name in more)
+    }
+    waiting = sorted(full, key=lambda index: (full[index], index))
+    rate = {name: sum((extra[i][name] / full[i] for i in full if name in extra[i]), Fraction(0)) for name in left}
+    level = Fraction(0)
+    active = set(full)
+    reached: dict[int, Fraction] = {}
+    for index in waiting:
+        while index in active:
+            dry = min((level + left[name] / rate[name] for name in left if rate[name] > 0), default=full[index])
+            at = min(dry, full[index])
+            for name in left:
+                left[name] -= rate[name] * (at - level)
+            level = at
+            gone = {index} if at == full[index] else set()
+            spent = {name for name in left if left[name] == 0 and rate[name] > 0}
+            if spent:
+                gone |= {other for other in active if not spent.isdisjoint(extra[other])}
+            for other in gone:
+                active.discard(other)
+                reached[other] = min(level, full[other])
+                for name, amount in extra[other].items():
+                    rate[name] -= amount / full[other]
+    for index, high in reached.items():
+        for name, amount in extra[index].items():
+            got[index][name] += amount * high / full[index]
+    return got
+
+
+def rounded(parts: Sequence[Fraction]) -> list[int]:
+    """Whole numbers that add up to the parts' sum, rounded down, each within one of its part: the largest rests are
+    rounded up, the earlier of equal ones first."""
+    whole = [part.numerator // part.denominator for part in parts]
+    exact = sum(parts, Fraction(0))
+    spare = exact.numerator // exact.denominator - sum(whole)
+    for index in sorted(range(len(parts)), key=lambda i: (whole[i] - parts[i], i))[:spare]:
+        whole[index] += 1
+    return whole
+
+
+def weight_of(attributes: Mapping[str, str], limit: Mapping[str, int], total: Mapping[str, int]) -> Fraction:
+    """A node's weight among its siblings: the attribute, a whole number above zero; else its max, as the largest part
+    of the total that it allows; else 1."""
+    for name in SHARED_WEIGHTS:
+        text = attributes.get(name, "")
+        if text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _LARGEST_WEIGHT:
+            return Fraction(int(text))
+    parts = [Fraction(amount, total[name]) for name, amount in limit.items() if amount > 0 and total.get(name, 0) > 0]
+    return max(parts, default=Fraction(1))
+
+
+def shares(
+    tree: QuotaTree, promises: Guarantees, total: Mapping[str, int], demand: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """The fair share of every node, by path, of every resource in `total`. `demand`: of leaves, in base units."""
+    order = _top_down(tree)
+    wanted: dict[str, dict[str, int]] = {}
+    for path in reversed(order):
+        node = tree.nodes[path]
+        asked = {name: max(0, demand.get(path, {}).get(name, 0)) for name in total}
+        for child in node.children:
+            for name, amount in wanted.get(child, {}).items():
+                asked[name] += amount
+        kept = promises.kept.get(path, {})
+        wanted[path] = {
+            name: max(kept.get(name, 0), min(amount, max(0, node.max.get(name, amount))))
+            for name, amount in asked.items()
+        }
+    found = {tree.root: {name: min(amount, total[name]) for name, amount in wanted.get(tree.root, {}).items()}}
+    for path in order:
+        children = [child for child in tree.nodes[path].children if child in wanted]
+        mine = found[path]
+        claimants = [
+            Claimant(
+                wanted[child],
+                promises.min.get(child, {}),
+                weight_of(tree.nodes[child].attributes, tree.nodes[child].max, total),
+            )
+            for child in children
+        ]
+        filled = fill(mine, claimants)
+        found.update((child, {}) for child in children)
+        for name in mine:
+            for child, amount in zip(children, rounded([part[name] for part in filled]), strict=True):
+                found[child][name] = amount
+    return found
+
+
+def _top_down(tree: QuotaTree) -> list[str]:
+    order: list[str] = []
+    pending = [tree.root] if tree.root in tree.nodes else []
+    while pending:
+        path = pending.pop()
+        order.append(path)
+        pending.extend(tree.nodes[path].children)
+    return order

@@ -1,0 +1,136 @@
+"""What `min` promises: to whom, how much of it is left when members are lost, and what of it is never lent.
+
+A promise to a child is a promise of its parents, so a node promises at least what its children add up to. When the
+fleet has less than the root promises, every promise of that resource shrinks in the same proportion, rounded down:
+nobody is promised what is not there, and no node more than its parent has. A resource that no `min` of the tree names
+is promised to nobody and bound by nobody's `min`; one that some `min` names is zero where it is missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from fleet.model.amounts import BadQuantity
+from fleet.model.member import Member
+from fleet.model.quantity_text import quantity
+from fleet.model.unit import Phase, Unit
+from fleet.quota.tree import MAX_JOBS, QuotaTree
+
+LEND_LIMIT = "alibabacloud.com/lendlimit"
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantees:
+    """Per node: `min` as it holds now, and `kept` of it that nobody else may use even while it lies idle. `short` has
+    (left, promised) for each resource of which less is left than the tree promises."""
+
+    min: Mapping[str, Mapping[str, int]]
+    kept: Mapping[str, Mapping[str, int]]
+    short: Mapping[str, tuple[int, int]]
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The resources that some `min` of the tree names."""
+        return frozenset(name for amounts in self.min.values() for name in amounts)
+
+
+def lend_limit(attributes: Mapping[str, str]) -> dict[str, int]:
+    """How much of its `min` a node lends at most, by resource, in base units; what it does not name is lent whole.
+    The attribute is a JSON object of quantities. Raises BadQuantity."""
+    text = attributes.get(LEND_LIMIT)
+    if text is None:
+        return {}
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise BadQuantity('must be a JSON object of quantities such as {"nvidia.com/gpu": 4}')
+    limits = {str(name): quantity(value, str(name)) for name, value in given.items()}
+    if any(amount < 0 for amount in limits.values()):
+        raise BadQuantity("must not be negative")
+    return limits
+
+
+def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, int]:
+    """What the fleet has: the allocatable of all nodes of ready members (where an inventory does not say, what is free
+    and what our pods show), and what is charged in the others, since that keeps its place."""
+    total: dict[str, int] = {}
+    free: dict[str, dict[str, int]] = {}
+    silent: set[str] = set()
+    for member in members.values():
+        if not member.ready:
+            continue
+        mine = free.setdefault(member.name, {})
+        for pool in member.pools:
+            if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
+                silent.add(member.name)
+            for vector, nodes in pool.free:
+                names = {name for name, _ in (*vector.items_, *pool.allocatable.items_)}
+                for name in names:
+                    mine[name] = mine.get(name, 0) + max(0, vector[name], pool.allocatable[name]) * max(0, nodes)
+    for unit in units:
+        if unit.phase is Phase.WAITING or unit.member is None:
+            continue
+        away = unit.member not in free
+        seen = dict(unit.visible)
+        mine = total if away else free[unit.member]
+        if not away and unit.member not in silent:
+            continue
+        for component in unit.components:
+            pods = component.replicas if away else min(component.replicas, max(0, seen.get(component.name, 0)))
+            for name, amount in component.requests.items_:
+                mine[name] = mine.get(name, 0) + max(0, amount) * max(0, pods)
+    for mine in free.values():
+        for name, amount in mine.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def guarantees(tree: QuotaTree, total: Mapping[str, int]) -> Guarantees:
+    """The promises of a tree in a fleet that has `total`."""
+    promised: dict[str, dict[str, int]] = {}
+    for path in _bottom_up(tree):
+        node = tree.nodes[path]
+        mine = {name: amount for name, amount in node.min.items() if name != MAX_JOBS and amount >= 0}
+        below: dict[str, int] = {}
+        for child in node.children:
+            for name, amount in promised.get(child, {}).items():
+                below[name] = below.get(name, 0) + amount
+        promised[path] = {name: max(mine.get(name, 0), below.get(name, 0)) for name in sorted({*mine, *below})}
+    root = promised.get(tree.root, {})
+    short = {name: (total.get(name, 0), amount) for name, amount in root.items() if amount > total.get(name, 0)}
+    held = {
+        path: {name: _left(amount, name, short) for name, amount in given.items()} for path, given in promised.items()
+    }
+    kept: dict[str, dict[str, int]] = {}
+    for path, node in tree.nodes.items():
+        try:
+            limits = lend_limit(node.attributes)
+        except BadQuantity:
+            continue  # refused where trees are admitted; an older one lends everything
+        mine = {name: held.get(path, {}).get(name, 0) - limit for name, limit in limits.items()}
+        if any(amount > 0 for amount in mine.values()):
+            kept[path] = {name: amount for name, amount in mine.items() if amount > 0}
+    return Guarantees(held, kept, short)
+
+
+def _left(amount: int, name: str, short: Mapping[str, tuple[int, int]]) -> int:
+    if name not in short:
+        return amount
+    left, promised = short[name]
+    return amount * left // promised
+
+
+def _bottom_up(tree: QuotaTree) -> list[str]:
+    order, pending = [], [tree.root] if tree.root in tree.nodes else []
+    seen: set[str] = set()
+    while pending:
+        path = pending.pop()
+        if path not in seen and path in tree.nodes:
+            seen.add(path)
+            order.append(path)
+            pending.extend(tree.nodes[path].children)
+    return order[::-1]
