@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, answer, need
+from api.v1.context import Hub, answer, need, unhurried
 from api.v1.models import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
-from api.v1.standing import Stands, member_of, state_of
+from api.v1.standing import Stands, member_of, spec_of, state_of
 from fleet.ports import Body
 from fleet.wellknown import CLUSTER, WORK
 
@@ -28,20 +28,20 @@ def router(hub: Hub) -> APIRouter:
         """In order of name. Needs `list` on clusters.cluster.karmada.io."""
         need(request, Attributes("list", CLUSTER, "clusters"))
         await hub.store.revision()
-        jobs = jobs_by_member(hub)
+        jobs = await jobs_by_member(hub)
         stored = hub.store.scan(CLUSTER, "clusters")
         return answer({"items": [cluster(entry.body, jobs.get(entry.key.name, {})) for entry in stored]})
 
     return routes
 
 
-def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
+async def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
     """Number of jobs by member and state; those that have finished there among them."""
     found: dict[str, Counter[str]] = {}
-    for stored in hub.store.scan(WORK, "resourcebindings"):
+    async for stored in unhurried(hub.store.scan(WORK, "resourcebindings")):
         binding = stored.body
-        member, resource = member_of(binding), (binding.get("spec") or {}).get("resource") or {}
-        if member is None or not binding["spec"].get("gang"):
+        member, resource = member_of(binding), spec_of(binding).get("resource") or {}
+        if member is None or not spec_of(binding).get("gang"):
             continue
         kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
         if kind is not None:

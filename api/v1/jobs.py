@@ -6,7 +6,6 @@ on after the last job shown, so that a job which is there all the time is shown 
 
 from __future__ import annotations
 
-import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_right
@@ -18,11 +17,11 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, answer, hub_request, need, user_of, wrong
+from api.v1.context import Hub, answer, hub_request, need, unhurried, user_of, wrong
 from api.v1.line import Lines, queue_paths
 from api.v1.manifest import read_manifest
 from api.v1.models import JobDetail, JobList, Model, State
-from api.v1.standing import Stands, detail, member_of, row, state_of
+from api.v1.standing import Stands, detail, member_of, row, state_of, waits
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.status import not_found
@@ -31,7 +30,6 @@ from fleet.store.writing import Options
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
 
 LIMIT, LIMIT_MAX = 500, 10_000
-BREATH = 200  # jobs looked at before others get a turn
 DryRun = Literal["", "true", "false", "All"]
 Place = tuple[str, str, str]  # namespace, name, kind
 
@@ -134,26 +132,25 @@ class Jobs:
             found += [((s.key.namespace, s.key.name, kind.kind), kind, s) for s in stored_jobs]
         found.sort(key=lambda entry: entry[0])
         start = bisect_right(found, after, key=lambda entry: entry[0]) if after is not None else 0
-        line = self._lines.at(revision)
+        line = await self._lines.at(revision)
         paths = queue_paths(store)
         items: list[dict[str, Any]] = []
-        last, index = None, start
-        while index < len(found) and len(items) < query.limit:
-            place, kind, stored = found[index]
-            index += 1
-            if index % BREATH == 0:
-                await asyncio.sleep(0)
+        looked_at, last = start, None
+        async for place, kind, stored in unhurried(found[start:]):
+            looked_at += 1
             job = self._stands(kind, stored.body, stored.uid, paths)
             if self._chosen(job, query):
                 items.append(row(job, line.position.get(_uid(job.unit))))
                 last = place
-        more = index < len(found)
+                if len(items) == query.limit:
+                    break
+        remaining = len(found) - looked_at
         filtered = bool(query.state or query.queue or query.member)
         return answer(
             {
                 "items": items,
-                "continue": encode_continue(last) if more and last is not None else None,
-                "remaining": None if filtered else len(found) - index,
+                "continue": encode_continue(last) if remaining and last is not None else None,
+                "remaining": None if filtered else remaining,
             }
         )
 
@@ -180,8 +177,9 @@ class Jobs:
     async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:
         revision = await self._hub.store.revision()
         job = self._stands(kind, body, uid, queue_paths(self._hub.store))
-        waits = job.unit is not None and member_of(job.binding) is None
-        return detail(job, self._lines.at(revision).position.get(_uid(job.unit)) if waits else None)
+        if job.unit is None or not waits(job.unit):
+            return detail(job, None)
+        return detail(job, (await self._lines.at(revision)).position.get(_uid(job.unit)))
 
     async def get(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
         kind = job_kind(self._hub.registry, kind_name, "kind")

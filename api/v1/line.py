@@ -7,10 +7,12 @@ nothing at all has.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from api.v1.standing import priority_of, waiting_since, waits
+from api.v1.context import unhurried
+from api.v1.standing import priority_of, spec_of, waiting_since, waits
 from fleet.ports import Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
@@ -41,17 +43,19 @@ class Lines:
         self._store = store
         self._kept: dict[str, tuple[int, int, Waiting]] = {}
         self._line: tuple[int, Line] = (-1, Line())
+        self._making = asyncio.Lock()
 
-    def at(self, revision: int) -> Line:
+    async def at(self, revision: int) -> Line:
         """As this process sees it; `revision` is the store's, and the answer may be newer than it."""
-        if self._line[0] != revision:
-            self._line = (revision, self._make())
-        return self._line[1]
+        async with self._making:
+            if self._line[0] != revision:
+                self._line = (revision, await self._make())
+            return self._line[1]
 
-    def _make(self) -> Line:
+    async def _make(self) -> Line:
         kept: dict[str, tuple[int, int, Waiting]] = {}
         queues: dict[str, list[Waiting]] = {}
-        for unit in self._store.scan(QUEUE, "queueunits"):
+        async for unit in unhurried(self._store.scan(QUEUE, "queueunits")):
             if not waits(unit.body):
                 continue
             binding = self._store.peek(binding_key(unit.key))
@@ -78,8 +82,8 @@ def binding_key(unit: Key) -> Key:
 
 def _rank(binding: Stored) -> Rank:
     body = binding.body
-    resource = body["spec"]["resource"]
-    name = f"{resource.get('namespace', '')}/{resource['name']}"
+    resource = spec_of(body).get("resource") or {}
+    name = f"{resource.get('namespace', '')}/{resource.get('name', '')}"
     return -priority_of(body), waiting_since(body), name, binding.uid
 
 

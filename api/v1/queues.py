@@ -14,11 +14,11 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, allowed, answer, need
+from api.v1.context import Hub, allowed, answer, need, unhurried
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.models import QueueList
 from api.v1.quantities import add, amounts_of, quantities
-from api.v1.standing import Stands, charged, enqueued_at, priority_of, reason_of, state_of
+from api.v1.standing import Stands, charged, enqueued_at, priority_of, reason_of, spec_of, state_of
 from api.v1.targets import job_kind
 from fleet.engine.status import StatusError
 from fleet.ports import Store
@@ -50,7 +50,7 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
         need(request, Attributes("list", QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE))
         revision = await hub.store.revision()
         tree = read_tree(hub.store)
-        return answer({"items": _nodes(hub, lines, tree, revision, request) if tree is not None else []})
+        return answer({"items": await _nodes(hub, lines, tree, revision, request) if tree is not None else []})
 
     return routes
 
@@ -77,12 +77,12 @@ def read_tree(store: Store) -> QuotaTree | None:
         return None
 
 
-def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request) -> list[dict[str, Any]]:
+async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request) -> list[dict[str, Any]]:
     paths = queue_paths(hub.store)
     names = {path: name for name, path in paths.items()}
-    line = lines.at(revision)
+    line = await lines.at(revision)
     uses = {path: _Use() for path in tree.nodes}
-    for unit in hub.store.scan(QUEUE, "queueunits"):
+    async for unit in unhurried(hub.store.scan(QUEUE, "queueunits")):
         binding = hub.store.peek(binding_key(unit.key))
         leaf = paths.get(str((unit.body.get("spec") or {}).get("queue") or ""), "")
         if binding is None or not charged(binding.body):
@@ -134,14 +134,14 @@ def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) ->
         if position > HEADS:
             break
         binding = entry.binding.body
-        resource = binding["spec"]["resource"]
+        resource = spec_of(binding).get("resource") or {}
         try:
             kind = job_kind(hub.registry, str(resource.get("kind", "")), "kind")
         except StatusError:
             continue  # its kind is not served any more
         if not allowed(request, Attributes("list", kind.group, kind.resource, namespace=entry.unit.key.namespace)):
             continue
-        metadata = {"namespace": entry.unit.key.namespace, "name": str(resource["name"])}
+        metadata = {"namespace": entry.unit.key.namespace, "name": str(resource.get("name", ""))}
         job = Stands(kind, {"metadata": metadata}, binding, entry.unit.body, path)
         found.append(
             {

@@ -31,6 +31,7 @@ from fleet.wellknown import (
 
 REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
 NO_POLICY = "NoPolicy"
+IN_LINE = (State.QUEUED, State.BACK_OFF)
 WAITING_PHASES = ("", "Enqueued", "TimeoutBackoff")
 _OF_MEMBER = {
     interpreter.State.CREATED: State.CREATED,
@@ -55,6 +56,12 @@ class Stands:
     queue: str | None = None
 
 
+def spec_of(binding: Body | None) -> Body:
+    """Its spec; {} for none, and for a binding that somebody wrote by hand without one."""
+    found: Body = (binding or {}).get("spec") or {}
+    return found
+
+
 def waits(unit: Body) -> bool:
     """Whether a unit stands in line: waiting, and not held by a person."""
     phase = (unit.get("status") or {}).get("phase") or ""
@@ -63,7 +70,7 @@ def waits(unit: Body) -> bool:
 
 def member_of(binding: Body | None) -> str | None:
     """The member that it is in or is leaving."""
-    spec = (binding or {}).get("spec") or {}
+    spec = spec_of(binding)
     for entry in spec.get("gracefulEvictionTasks") or ():
         return str(entry["fromCluster"])
     for entry in spec.get("clusters") or ():
@@ -72,7 +79,7 @@ def member_of(binding: Body | None) -> str | None:
 
 
 def priority_of(binding: Body) -> int:
-    return int((binding["spec"].get("schedulePriority") or {}).get("priority") or 0)
+    return int((spec_of(binding).get("schedulePriority") or {}).get("priority") or 0)
 
 
 def enqueued_at(binding: Body) -> str | None:
@@ -83,7 +90,7 @@ def enqueued_at(binding: Body) -> str | None:
 
 def charged(binding: Body) -> bool:
     """Whether it uses quota: placed and not finished, or on its way out."""
-    spec = binding.get("spec") or {}
+    spec = spec_of(binding)
     if spec.get("gracefulEvictionTasks"):
         return True
     return bool(spec.get("clusters")) and _finished(binding) is None
@@ -99,7 +106,7 @@ def state_of(job: Stands) -> State:
         return State.DELETING
     if job.binding is None:
         return State.UNCLAIMED
-    spec = job.binding.get("spec") or {}
+    spec = spec_of(job.binding)
     if spec.get("gracefulEvictionTasks"):
         return State.EVICTING
     finished = _finished(job.binding)
@@ -124,7 +131,7 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     if state is State.FAILED:
         message = _in_member(job).message
         return _reason("JobFailed", message) if message else None
-    for task in (job.binding.get("spec") or {}).get("gracefulEvictionTasks") or ():
+    for task in spec_of(job.binding).get("gracefulEvictionTasks") or ():
         return _reason(str(task.get("reason") or "Evicted"), str(task.get("message") or ""))
     if member_of(job.binding) is not None:
         return _unless_true(job.binding, REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
@@ -136,7 +143,7 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
 
 
 def row(job: Stands, position: int | None) -> dict[str, Any]:
-    """The job as models.Job describes it."""
+    """The job as models.Job describes it; `position` counts only while it is in line."""
     metadata, binding = job.body["metadata"], job.binding
     state = state_of(job)
     member = member_of(binding)
@@ -149,7 +156,7 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
         "name": metadata["name"],
         "state": str(state),
         "queue": job.queue,
-        "position": position,
+        "position": position if state in IN_LINE else None,
         "priority": priority_of(binding) if binding is not None else None,
         "member": member,
         "attempt": _attempt(binding),
@@ -234,7 +241,7 @@ def _components(job: Stands) -> list[dict[str, Any]]:
                 "replicas": int(component.get("replicas") or 0),
                 "requests": quantities(amounts_of((component.get("replicaRequirements") or {}).get("resourceRequest"))),
             }
-            for component in job.binding["spec"].get("components") or ()
+            for component in spec_of(job.binding).get("components") or ()
         ]
     reader = interpreter_for(job.kind)
     try:
@@ -254,7 +261,7 @@ def _components(job: Stands) -> list[dict[str, Any]]:
 def _asked(job: Stands) -> tuple[dict[str, int], int]:
     """What all its pods ask for together, and how many they are."""
     if job.binding is not None:
-        return whole(job.binding["spec"].get("components") or ())
+        return whole(spec_of(job.binding).get("components") or ())
     return whole(
         {**component, "replicaRequirements": {"resourceRequest": component["requests"]}}
         for component in _components(job)

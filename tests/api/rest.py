@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,10 +15,21 @@ from api.auth import StaticTokens
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
-from fleet.ports import Body
-from fleet.store.writing import User
+from fleet.engine.times import rfc3339
+from fleet.ports import Body, Key, Put, Write
+from fleet.store.writing import Options, User
+from fleet.wellknown import (
+    ANNOTATION_QUOTA_FULLNAME,
+    KUBEFLOW,
+    LABEL_JOB_UID,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    WORK,
+    binding_name,
+    unit_name,
+)
 from tests.controllers.fakes import FakeMember
-from tests.controllers.world import World
+from tests.controllers.world import World, pytorchjob
 from tests.controllers.world import hub as controlled
 
 TOKENS = {
@@ -26,6 +38,7 @@ TOKENS = {
     "bob-token": User("bob"),
 }
 ROLES = "rbac.authorization.k8s.io"
+ADMIN = Options(TOKENS["admin-token"], "test")
 
 
 @dataclass
@@ -59,6 +72,16 @@ class Rest:
     async def job(self, name: str, kind: str = "PyTorchJob", namespace: str = "default") -> Any:
         return await self.get(f"/jobs/{namespace}/{kind}/{name}")
 
+    async def until(self, name: str, condition: Callable[[Any], bool], within_s: float = 20.0) -> Any:
+        """The job as soon as it is so; fails after `within_s`."""
+        deadline = self.world.clock.monotonic() + within_s
+        while True:
+            job = await self.job(name)
+            if condition(job):
+                return job
+            assert self.world.clock.monotonic() < deadline, f"not within {within_s} s: {job}"
+            await asyncio.sleep(0.02)
+
     async def jobs(self, **params: Any) -> list[str]:
         """Names of the jobs of a list."""
         return [job["name"] for job in (await self.get("/jobs", **params))["items"]]
@@ -67,7 +90,7 @@ class Rest:
         """One rule for a user: in a namespace, or everywhere."""
         kind = "Role" if namespace else "ClusterRole"
         metadata = {"name": f"{user}-{len(self.world.all(kind))}", **({"namespace": namespace} if namespace else {})}
-        await self.world.apply(
+        bodies: tuple[Body, ...] = (
             {"apiVersion": f"{ROLES}/v1", "kind": kind, "metadata": metadata, "rules": [rule]},
             {
                 "apiVersion": f"{ROLES}/v1", "kind": f"{kind}Binding", "metadata": metadata,
@@ -75,6 +98,10 @@ class Rest:
                 "roleRef": {"apiGroup": ROLES, "kind": kind, "name": metadata["name"]},
             },
         )  # fmt: skip
+        for body in bodies:
+            found = self.world.registry.kind_of(body["apiVersion"], body["kind"])
+            assert found is not None
+            await self.world.objects.create(found, namespace, body, ADMIN)
         self.app.authorizer.invalidate()
 
 
@@ -101,3 +128,42 @@ async def rest(*members: FakeMember, start: bool = True, objects: Sequence[Body]
             for client in face._clients:
                 await client.aclose()
             await app.stop()
+
+
+async def fill(hub: Rest, count: int) -> None:
+    """`count` waiting PyTorchJobs as bind and enqueue leave them, in one queue, written past the controllers. The
+    later a job's number, the higher its priority."""
+    store, now = hub.world.store, hub.world.clock.now()
+    queue = Key(QUEUE, "queues", QUEUE_NAMESPACE, "root-big")
+    writes: list[Write] = [
+        Put(queue, {"metadata": {"name": "root-big", "annotations": {ANNOTATION_QUOTA_FULLNAME: "root/big"}}})
+    ]
+    for number in range(count):
+        job = pytorchjob(f"job-{number:05}")
+        meta = {"namespace": "default", "creationTimestamp": rfc3339(now)}
+        name = binding_name("PyTorchJob", job["metadata"]["name"])
+        job["metadata"] |= {"uid": f"j{number}", **meta}
+        resource = {"apiVersion": job["apiVersion"], "kind": "PyTorchJob", "namespace": "default"}
+        requests = {"resourceRequest": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "1"}}
+        components = [
+            {"name": component, "replicas": replicas, "replicaRequirements": requests}
+            for component, replicas in (("master", 1), ("worker", 2))
+        ]
+        binding = {
+            "metadata": {"name": name, "uid": f"b{number}", "labels": {LABEL_JOB_UID: f"j{number}"}, **meta},
+            "spec": {
+                "gang": True, "resource": {**resource, "name": job["metadata"]["name"]}, "components": components,
+                "suspension": {"scheduling": True}, "schedulePriority": {"priority": number},
+            },
+        }  # fmt: skip
+        unit = {
+            "metadata": {"name": unit_name(name), "uid": f"u{number}", **meta},
+            "spec": {"queue": "root-big", "priority": number},
+            "status": {"phase": "Enqueued", "message": "m", "reason": {"code": "MaxJobsReached", "numbers": {}}},
+        }
+        writes += [
+            Put(Key(KUBEFLOW, "pytorchjobs", "default", job["metadata"]["name"]), job),
+            Put(Key(WORK, "resourcebindings", "default", name), binding),
+            Put(Key(QUEUE, "queueunits", "default", unit_name(name)), unit),
+        ]
+    await store.commit(writes)

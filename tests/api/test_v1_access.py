@@ -1,0 +1,113 @@
+"""Who may see and do what under /fleet/v1: the same roles as on the Kubernetes face, and the same refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.v1.mount import PREFIX
+from tests.api.rest import Rest, fill, rest
+from tests.controllers.world import cluster, pytorchjob, tree
+
+JOB = "/jobs/default/PyTorchJob/job-00000"
+JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"]}
+EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch"], "resources": ["pytorchjobs", "tfjobs", "mpijobs", "jobs"]}
+DECISIONS = {"nonResourceURLs": ["/fleet/v1/decisions", "/fleet/v1/decisions/*"]}
+
+
+async def ask(hub: Rest, method: str, path: str, token: str = "alice-token") -> Any:
+    """The answer, with a job in the body of a POST."""
+    json = pytorchjob("new") if method == "POST" else None
+    return await hub.client(token).request(method, f"{PREFIX}{path}", json=json)
+
+
+# (method, path, what must be granted in namespace "default"; a rule without one is granted everywhere)
+ROUTES: list[tuple[str, str, list[tuple[str, Any]], str]] = [
+    ("GET", "/jobs?namespace=default&kind=PyTorchJob", [("default", {**JOBS, "verbs": ["list"]})], "pytorchjobs"),
+    ("GET", "/jobs?namespace=default", [("default", {**EVERY_JOB, "verbs": ["list"]})], "pytorchjobs"),
+    ("GET", "/jobs?kind=PyTorchJob", [("", {**JOBS, "verbs": ["list"]})], "at the cluster scope"),
+    ("GET", JOB, [("default", {**JOBS, "verbs": ["get"], "resourceNames": ["job-00000"]})], "cannot get"),
+    ("POST", "/jobs", [("default", {**JOBS, "verbs": ["create"]})], "cannot create"),
+    ("DELETE", JOB, [("default", {**JOBS, "verbs": ["delete"]})], "cannot delete"),
+    ("GET", "/clusters", [("", {"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list"]})],
+     "clusters.cluster.karmada.io"),
+    ("GET", "/queues", [
+        ("kube-queue", {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["list"]}),
+        ("kube-system",
+         {"apiGroups": ["scheduling.sigs.k8s.io"], "resources": ["elasticquotatrees"], "verbs": ["list"]}),
+    ], "queues.scheduling.x-k8s.io"),
+    ("GET", "/decisions", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions"'),
+    ("GET", "/decisions/1", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions/1"'),
+    ("GET", "/decisions/1/record", [("", {**DECISIONS, "verbs": ["get"]})], "/fleet/v1/decisions/1/record"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "path", "grants", "says"), ROUTES, ids=[f"{r[0]} {r[1]}" for r in ROUTES])
+async def test_a_route_is_closed_without_its_role_and_open_with_it(
+    method: str, path: str, grants: list[tuple[str, Any]], says: str
+) -> None:
+    async with rest(start=False) as hub:
+        await fill(hub, 1)
+        before = await hub.world.store.revision()
+        denied = await ask(hub, method, path)
+        body = denied.json()
+        assert (denied.status_code, body["kind"], body["reason"]) == (403, "Status", "Forbidden"), denied.text
+        assert 'User "alice"' in body["message"] and says in body["message"], body["message"]
+        assert await hub.world.store.revision() == before
+        for namespace, rule in grants:
+            await hub.grant("alice", rule, namespace)
+        given = await ask(hub, method, path)
+        assert given.status_code in (200, 201) or ("decisions" in path and given.status_code == 404), given.text
+        assert (await ask(hub, method, path, "bob-token")).status_code == 403
+
+
+@pytest.mark.parametrize("path", ["/jobs", JOB, "/queues", "/clusters", "/decisions", "/openapi.json", "/docs", ""])
+async def test_nobody_gets_an_answer_without_credentials(path: str) -> None:
+    async with rest(start=False) as hub:
+        for token in ("", "wrong"):
+            status = (await hub.client(token).get(f"{PREFIX}{path}")).json()
+            assert (status["kind"], status["code"], status["reason"]) == ("Status", 401, "Unauthorized")
+
+
+async def test_a_right_in_one_namespace_is_none_in_another() -> None:
+    async with rest(start=False) as hub:
+        await hub.grant("alice", {**JOBS, "verbs": ["create", "list", "get", "delete"]}, "default")
+        other = await hub.client("alice-token").post(f"{PREFIX}/jobs", json=pytorchjob("one", namespace="team-b"))
+        assert other.status_code == 403 and 'in the namespace "team-b"' in other.json()["message"]
+        own = await hub.client("alice-token").post(f"{PREFIX}/jobs", json=pytorchjob("one"))
+        assert own.status_code == 201, own.text
+        listed = await hub.client("alice-token").get(f"{PREFIX}/jobs", params={"kind": "PyTorchJob"})
+        assert listed.status_code == 403
+        status = await hub.refused("GET", "/jobs/team-b/PyTorchJob/one", token="alice-token")
+        assert status["code"] == 403
+
+
+async def test_a_list_of_every_kind_is_refused_rather_than_shown_in_part() -> None:
+    async with rest(start=False) as hub:
+        await hub.grant("alice", {**JOBS, "verbs": ["list"]})
+        status = await hub.refused("GET", "/jobs", token="alice-token")
+        assert status["code"] == 403 and status["details"]["kind"] == "tfjobs", status
+
+
+async def test_the_heads_of_a_queue_show_only_jobs_that_the_user_may_list() -> None:
+    rules = [
+        ("kube-queue", {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["queues"], "verbs": ["list"]}),
+        ("kube-system",
+         {"apiGroups": ["scheduling.sigs.k8s.io"], "resources": ["elasticquotatrees"], "verbs": ["list"]}),
+    ]  # fmt: skip
+    async with rest(start=False, objects=[tree(name="big")]) as hub:
+        await fill(hub, 2)
+        for namespace, rule in rules:
+            await hub.grant("alice", rule, namespace)
+        leaf = (await hub.get("/queues", "alice-token"))["items"][1]
+        assert (leaf["path"], leaf["waiting"], leaf["heads"]) == ("root/big", 2, [])
+        await hub.grant("alice", {**JOBS, "verbs": ["list"]}, "default")
+        leaf = (await hub.get("/queues", "alice-token"))["items"][1]
+        assert [head["name"] for head in leaf["heads"]] == ["job-00001", "job-00000"]
+
+
+async def test_an_administrator_sees_as_somebody_else_sees() -> None:
+    async with rest(start=False, objects=[cluster("cfa")]) as hub:
+        answer = await hub.client().get(f"{PREFIX}/clusters", headers={"impersonate-user": "alice"})
+        assert answer.status_code == 403 and 'User "alice"' in answer.json()["message"]
