@@ -20,6 +20,7 @@ from fleet.wellknown import ANNOTATION_ENQUEUED, ANNOTATION_QUEUEING, ANNOTATION
 
 FINISHED = "Finished"  # condition: True with reason Succeeded or Failed once the member says that the job is over
 REACHABLE = "MemberReachable"  # condition: only while it is False
+WITHDRAWN = "Withdrawn"  # condition: only while it is False: what leaves a member has not left it in time
 FAILURES_KEPT = 20
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 300.0
@@ -49,8 +50,11 @@ def queued(binding: Body) -> bool:
     return bool((binding.get("spec", {}).get("suspension") or {}).get("scheduling"))
 
 
-def dispatching_suspended(binding: Body) -> bool:
-    return bool((binding.get("spec", {}).get("suspension") or {}).get("dispatching"))
+def dispatching_suspended(binding: Body, member: str) -> bool:
+    """Whether its policy wants nothing sent to this member now; what is there already stays as it is."""
+    suspension = binding.get("spec", {}).get("suspension") or {}
+    named = (suspension.get("dispatchingOnClusters") or {}).get("clusterNames") or ()
+    return bool(suspension.get("dispatching")) or member in named
 
 
 def wants_queue(binding: Body) -> bool:

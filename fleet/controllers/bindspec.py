@@ -15,10 +15,13 @@ from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
+    ANNOTATION_FORCE_DELETE,
+    ANNOTATION_HOLD,
     ANNOTATION_JOB_GENERATION,
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
     ANNOTATION_QUEUEING,
+    ANNOTATION_SUSPENDED,
     ATTEMPT,
     FINALIZER_BINDING,
     LABEL_JOB_UID,
@@ -50,6 +53,7 @@ class Wanted:
     components: tuple[dict[str, Any], ...] = ()
     priority: int = 0
     members: tuple[str, ...] = ()
+    suspended: bool = False  # its user suspended it: it is not to start
 
     @property
     def queue(self) -> bool:
@@ -110,6 +114,15 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
         annotations[ANNOTATION_QUEUEING] = "true"
     else:
         annotations.pop(ANNOTATION_QUEUEING, None)
+    for name, text in (
+        (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
+        (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
+        (ANNOTATION_FORCE_DELETE, _force_delete(wanted)),
+    ):
+        if text:
+            annotations[name] = text
+        else:
+            annotations.pop(name, None)
     labels = meta.setdefault("labels", {})
     for name in COPIED_LABELS:
         value = (source.get("labels") or {}).get(name)
@@ -117,6 +130,11 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
             labels[name] = value
         else:
             labels.pop(name, None)
+
+
+def _force_delete(wanted: Wanted) -> str:
+    """The job's word, else the policy's."""
+    return b.annotation(wanted.body, ANNOTATION_FORCE_DELETE) or b.annotation(wanted.policy, ANNOTATION_FORCE_DELETE)
 
 
 def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:

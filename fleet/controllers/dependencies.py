@@ -16,7 +16,7 @@ from fleet.controllers.matching import Candidate
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import WORK
+from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB, WORK
 
 
 class Dependencies:
@@ -63,8 +63,9 @@ class Dependencies:
         """The copies in the member that the binding uses."""
         return [body for body in self._hub.members.owned(member) if is_dependency(body) and uid in users_of(body)]
 
-    async def release(self, member: str, copy: Body, uid: str) -> bool:
-        """Take the binding off the copy's users, and the copy away with the last. False: still there, try again."""
+    async def release(self, member: str, copy: Body, uid: str, *, stays: bool = False) -> bool:
+        """Take the binding off the copy's users, and the copy away with the last; `stays`: leave it to the member
+        instead, without our claim. False: try again."""
         key = Key(
             "", DEPENDENCIES.get(copy["kind"], ""), copy["metadata"].get("namespace", ""), copy["metadata"]["name"]
         )
@@ -77,6 +78,12 @@ class Dependencies:
             others = {user for user in users_of(there) if user != uid} & self._living()
             if others:
                 outcome = await self._hub.members.apply(member, with_users(there, others))
+            elif stays:
+                outcome = await self._hub.members.relabel(
+                    member, there, dict.fromkeys((LABEL_HUB, LABEL_BINDING)),
+                    dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH)),
+                )  # fmt: skip
+                return outcome.did is not Did.UNREACHABLE
             else:
                 outcome = await self._hub.members.delete(member, there)
             return outcome.did is Did.NOT_FOUND

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from fleet.controllers import bindings as b
-from fleet.controllers.conditions import set_condition
+from fleet.controllers.conditions import drop_condition, set_condition
 from fleet.controllers.dependencies import Dependencies
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
@@ -21,6 +21,7 @@ from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.index import BindingIndex
 from fleet.controllers.manifests import DEPENDENCIES, hash_of, manifest, marks
 from fleet.controllers.matching import Candidate, candidate
+from fleet.controllers.overdue import Overdue
 from fleet.controllers.overrides import BadOverride
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.withdraw import Withdrawal
@@ -53,6 +54,7 @@ class DispatchLoop:
         self._index = index
         self._dependencies = Dependencies(hub)
         self._withdrawal = Withdrawal(hub, self._dependencies)
+        self._overdue = Overdue(hub, events)
         self._in_flight: dict[str, int] = {}
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
@@ -134,8 +136,13 @@ class DispatchLoop:
 
     async def _settle(self, stored: Stored) -> float | None:
         binding = stored.body
-        wanted = () if b.deleting(binding) else b.clusters_of(binding)
+        stays = b.deleting(binding) and self._stays(binding)
+        wanted = () if b.deleting(binding) and not stays else b.clusters_of(binding)
         left = await self._withdrawal.withdraw(binding, wanted)
+        if stays:
+            left |= await self._withdrawal.let_stay(binding, wanted)
+        if left:
+            await self._overdue.look(stored, left)
         if b.deleting(binding):
             if left:
                 return self._again(stored.key)
@@ -143,7 +150,7 @@ class DispatchLoop:
             return None
         if any(task["fromCluster"] not in left for task in b.tasks_of(binding)):
             await self._hub.edit(stored.key, lambda body: _tasks_done(body, left), uid=stored.uid)
-        if b.dispatching_suspended(binding) or (b.is_gang(binding) and not wanted):
+        if b.is_gang(binding) and not wanted:
             return self._again(stored.key) if left else None
         return await self._send(stored, wanted, left)
 
@@ -157,6 +164,9 @@ class DispatchLoop:
         outcomes: dict[str, Outcome] = {}
         missing: list[str] = []
         for member in wanted:
+            if b.dispatching_suspended(stored.body, member):
+                outcomes[member] = self._suspended(stored.body, member, key)
+                continue
             outcomes[member], lacking = await self._send_to(stored, member, key, source.body)
             missing += [text for text in lacking if text not in missing]
         again = await self._judge(stored, outcomes)
@@ -172,7 +182,7 @@ class DispatchLoop:
         """Whether to try again. A gang that its member will not take is evicted, with a back-off."""
         again = False
         for member, outcome in outcomes.items():
-            if outcome.did is Did.DONE:
+            if outcome.did in (Did.DONE, Did.SUSPENDED):
                 continue
             again = True
             foreign = outcome.did is Did.CONFLICT and not self._ours(outcome.body)
@@ -184,6 +194,22 @@ class DispatchLoop:
                 failure = b.Failure(member, self._hub.clock.now(), "MemberRefused")
                 await self._evictor.evict(stored, reason=str(Code.MEMBER_REFUSED), message=message, failure=failure)
         return again
+
+    def _stays(self, binding: Body) -> bool:
+        """Whether its copies stay in their members when it goes: its policy says so, and its object is what went."""
+        if not binding["spec"].get("preserveResourcesOnDeletion"):
+            return False
+        key = object_key(self._hub.registry, binding["spec"]["resource"])
+        source = self._hub.store.peek(key) if key is not None else None
+        gone = source is None or source.uid != binding["spec"]["resource"].get("uid")
+        return gone or (source is not None and b.deleting(source.body))
+
+    def _suspended(self, binding: Body, member: str, key: Key) -> Outcome:
+        """A copy that was sent before stays as it is; nothing new is sent."""
+        sent = self._hub.members.find(member, key)
+        if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
+            return Outcome(Did.DONE)
+        return Outcome(Did.SUSPENDED, "its policy suspends dispatching there")
 
     def _ours(self, body: Body | None) -> bool:
         return body is not None and (body["metadata"].get("labels") or {}).get(LABEL_HUB) == self._hub.hub_id
@@ -274,6 +300,7 @@ def _tasks_done(binding: Body, left: Iterable[str]) -> bool:
         binding["spec"]["gracefulEvictionTasks"] = kept
     else:
         binding["spec"].pop("gracefulEvictionTasks", None)
+        drop_condition(binding, b.WITHDRAWN)
     return True
 
 
@@ -307,6 +334,8 @@ def _applied(
     if failed:
         unreachable = all(o.did in (Did.DONE, Did.UNREACHABLE) for o in outcomes.values())
         reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
+        if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
+            reason = "DispatchingSuspended"
         changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
     elif missing:
         changed |= set_condition(

@@ -39,6 +39,7 @@ class ControllerConfig:
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
     user_failures_max: int = 3  # moves of a job that fails by its own fault; then it stays Failed
     calls_per_member_max: int = 16  # dispatches in flight to one member
+    withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members
     event_ttl_s: float = 3600.0
     record_decisions: bool = True

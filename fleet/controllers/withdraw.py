@@ -16,7 +16,15 @@ from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.manifests import marks
 from fleet.members.members import Did
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, ATTEMPT, CLUSTER, LABEL_BINDING
+from fleet.wellknown import (
+    ANNOTATION_FORCE_REMOVAL,
+    ANNOTATION_HASH,
+    ANNOTATION_JOB,
+    ATTEMPT,
+    CLUSTER,
+    LABEL_BINDING,
+    LABEL_HUB,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -66,6 +74,27 @@ class Withdrawal:
                 left.add(member)
         return left
 
+    async def let_stay(self, binding: Body, members: Sequence[str]) -> set[str]:
+        """Give what these members have of the binding over to them: it stays, without our claim. Pods keep the labels
+        that their template gave them. Returns the members where that could not be done yet."""
+        left: set[str] = set()
+        for member in members:
+            if self._given_up(member) or b.attempt(binding) == 0:
+                continue
+            outcome = await self._hub.members.relabel(
+                member,
+                self._named(binding),
+                dict.fromkeys((LABEL_HUB, LABEL_BINDING, ATTEMPT)),
+                dict.fromkeys((ANNOTATION_JOB, ANNOTATION_HASH)),
+            )
+            if not self._hub.members.ready(member) or outcome.did is Did.UNREACHABLE:
+                left.add(member)
+                continue
+            for copy in self._dependencies.used_in(member, binding["metadata"]["uid"]):
+                if not await self._dependencies.release(member, copy, binding["metadata"]["uid"], stays=True):
+                    left.add(member)
+        return left
+
     def _given_up(self, member: str) -> bool:
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
         return cluster is None or _given_up(cluster)
@@ -112,13 +141,17 @@ class Withdrawal:
             return True
         if there is not None and b.deleting(there):
             return False
+        outcome = await self._hub.members.delete(member, there or self._named(binding))
+        # A conflict is something that is not ours; what a member refuses to know cannot be there.
+        return outcome.did in (Did.NOT_FOUND, Did.CONFLICT, Did.REFUSED)
+
+    def _named(self, binding: Body) -> Body:
+        """As much of its object as names it in a member."""
+        resource = binding["spec"]["resource"]
         meta = {"name": resource["name"], "labels": marks(self._hub.hub_id, binding)}
         if resource.get("namespace"):
             meta["namespace"] = resource["namespace"]
-        named = {"apiVersion": resource["apiVersion"], "kind": resource["kind"], "metadata": meta}
-        outcome = await self._hub.members.delete(member, there or named)
-        # A conflict is something that is not ours; what a member refuses to know cannot be there.
-        return outcome.did in (Did.NOT_FOUND, Did.CONFLICT, Did.REFUSED)
+        return {"apiVersion": resource["apiVersion"], "kind": resource["kind"], "metadata": meta}
 
 
 def _given_up(cluster: Body) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
@@ -118,6 +118,14 @@ class ClusterMembers:
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
         return await member.delete(body, grace_s=grace_s, foreground=foreground)
+
+    async def relabel(
+        self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> Outcome:
+        member = self._members.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+        return await member.relabel(body, labels, annotations)
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
         self._callbacks.append(callback)

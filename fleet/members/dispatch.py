@@ -8,6 +8,7 @@ something foreign created in between makes it a conflict. Lost preconditions lea
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 from fleet.members.connection import Answer, Connection, Unreachable
 from fleet.members.discovery import Served
@@ -148,4 +149,42 @@ class Dispatcher:
             return Outcome(Did.UNREACHABLE, str(error))
         if answer.status == 409 and "uid" in answer.message.lower():
             return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
+        return outcome_of(answer)
+
+    async def relabel(
+        self,
+        served: Served,
+        body: Body,
+        hub: str,
+        labels: Mapping[str, str | None],
+        annotations: Mapping[str, str | None],
+    ) -> Outcome:
+        """A merge patch of what stands under the name now, if it is still of the binding that `body` says."""
+        meta = body["metadata"]
+        path = served.path(meta.get("namespace") or "", meta["name"])
+        try:
+            existing = await self._look(path)
+            if isinstance(existing, Outcome):
+                return existing
+            if existing is None:
+                return Outcome(Did.NOT_FOUND, f"{served.kind} {meta['name']} is not there")
+            have, want = existing["metadata"].get("labels") or {}, meta.get("labels") or {}
+            if have.get(LABEL_HUB) != hub or have.get(LABEL_BINDING) != want.get(LABEL_BINDING):
+                return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} is not this binding's")
+            patch: Body = {
+                "metadata": {
+                    "uid": existing["metadata"]["uid"],
+                    "resourceVersion": existing["metadata"]["resourceVersion"],
+                    "labels": dict(labels),
+                    "annotations": dict(annotations),
+                }
+            }
+            answer = await self._connection.request(
+                "PATCH", path, params={"fieldManager": FIELD_MANAGER}, body=patch,
+                content_type="application/merge-patch+json", even_lost=False,
+            )  # fmt: skip
+        except Unreachable as error:
+            return Outcome(Did.UNREACHABLE, str(error))
+        if answer.status == 409:
+            return Outcome(Did.UNREACHABLE, answer.message)  # it changed meanwhile: try again
         return outcome_of(answer)

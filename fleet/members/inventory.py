@@ -69,6 +69,7 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         requests=requests,
         reason=_why(status),
         since=epoch(meta.get("creationTimestamp")),
+        gone_by=epoch(meta.get("deletionTimestamp")),
     )
 
 

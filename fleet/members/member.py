@@ -9,7 +9,7 @@ member is silent; only `ready` says how much to trust it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -335,4 +335,15 @@ class OneMember:
             meta = body["metadata"]
             key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
             self.dispatched.drop(key, meta.get("uid"))
+        return outcome
+
+    async def relabel(
+        self, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> Outcome:
+        served = await self._served(body)
+        if isinstance(served, Outcome):
+            return served
+        outcome = await self._dispatcher.relabel(served, body, self.hub, labels, annotations)
+        if outcome.did is Did.DONE and outcome.body is not None:
+            self.dispatched.put(served, outcome.body)
         return outcome

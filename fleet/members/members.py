@@ -6,7 +6,7 @@ refuses, is slow or is gone is an expected thing, and costs the other members no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -22,6 +22,7 @@ class Did(StrEnum):
     CONFLICT = "Conflict"  # the object is there and not ours, or belongs to a newer attempt
     REFUSED = "Refused"  # 4xx: trying again will not help until something changes
     UNREACHABLE = "Unreachable"  # no answer, or 5xx: try again later
+    SUSPENDED = "Suspended"  # not tried: the policy suspends dispatching there
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class PodView:
     requests: Amounts
     reason: str = ""  # why it is not scheduled, or why it failed
     since: float = 0.0  # epoch seconds of its creation
+    gone_by: float = 0.0  # of a terminating pod: epoch seconds at which its grace ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,13 @@ class Members(Protocol):
 
     async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
         """Delete exactly this object (uid precondition), with its dependents. DONE when the API accepted it."""
+        ...
+
+    async def relabel(
+        self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> Outcome:
+        """Set labels and annotations of what stands under this object's name, or take them off (None); nothing else of
+        it changes. NOT_FOUND when it is not there, CONFLICT when it is not this hub's or of another binding."""
         ...
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:

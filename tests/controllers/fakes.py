@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -46,6 +46,7 @@ class FakeMember:
     no_pods: bool = False  # its operator does nothing
     runtime_s: float | None = None  # jobs succeed by themselves after this
     delete_s: float = 0.05  # from an accepted delete until nothing is left
+    stuck: bool = False  # its pods stay Terminating: their node is dead
     lose_answers: bool = False  # applies happen, but nobody hears of it
     applies: list[Body] = field(default_factory=list)
     frozen: tuple[dict[Key, Body], dict[str, PodView]] | None = None  # what was seen last, while it is down
@@ -153,6 +154,12 @@ class FakeMembers:
         await self._take(member)
         if member.down:
             return Outcome(Did.UNREACHABLE, "no answer")
+        if body["kind"] == "Pod":
+            gone = member.pods.pop(body["metadata"]["uid"], None) if grace_s == 0 else None
+            if gone is not None:
+                for callback in self._callbacks:
+                    callback(Changed(name, "pod", gone.binding))
+            return Outcome(Did.DONE if gone is not None else Did.NOT_FOUND)
         there = member.objects.get(key_of(body))
         if there is None or body["metadata"].get("uid") not in (None, there["metadata"]["uid"]):
             return Outcome(Did.NOT_FOUND)
@@ -164,6 +171,28 @@ class FakeMembers:
         self._tell(name, "job", marked)
         self._start(self._remove(member, marked))
         return Outcome(Did.DONE)
+
+    async def relabel(
+        self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> Outcome:
+        member = self.by_name.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, "no such member")
+        await self._take(member)
+        if member.down:
+            return Outcome(Did.UNREACHABLE, "no answer")
+        there = member.objects.get(key_of(body))
+        if there is None:
+            return Outcome(Did.NOT_FOUND)
+        if _labels(there).get(LABEL_HUB) != self.hub or _labels(there)[LABEL_BINDING] != _labels(body)[LABEL_BINDING]:
+            return Outcome(Did.CONFLICT, "not ours")
+        changed = copy.deepcopy(there)
+        for field_, values in (("labels", labels), ("annotations", annotations)):
+            merged = {**(changed["metadata"].get(field_) or {}), **values}
+            changed["metadata"][field_] = {k: v for k, v in merged.items() if v is not None}
+        member.objects[key_of(body)] = changed
+        self._tell(name, "job", there)
+        return Outcome(Did.DONE, body=changed)
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
         self._callbacks.append(callback)
@@ -277,7 +306,10 @@ class FakeMembers:
         labels = _labels(body)
         for pod in list(member.pods.values()):
             if pod.binding == labels.get(LABEL_BINDING) and pod.attempt == int(labels.get(ATTEMPT, 0)):
-                del member.pods[pod.uid]
+                if member.stuck:
+                    member.pods[pod.uid] = replace(pod, terminating=True, gone_by=self._now())
+                else:
+                    del member.pods[pod.uid]
         self._tell(member.name, "pod", body)
 
     async def _take(self, member: FakeMember) -> None:
