@@ -33,9 +33,9 @@ def measure(report: Report, folder: Path, rounds: int) -> None:
         cpu.append(100 * (_cpu_seconds(family) - before) / (time.monotonic() - clock))
         memory.append(sum(_pss_mib(process) for process in family))
         hub.stop()
-    report.add(Figure("fleet up, second start → ready", "s", tuple(starts), "< 5"))
-    report.add(Figure("idle hub, controllers and PostgreSQL: memory (PSS)", "MiB", tuple(memory), "< 600"))
-    report.add(Figure("idle hub, controllers and PostgreSQL: processor", "% of a core", tuple(cpu), "< 5"))
+    report.add(Figure("fleet up, second start", "s", tuple(starts), "< 5"))
+    report.add(Figure("idle: memory (PSS)", "MiB", tuple(memory), "< 600"))
+    report.add(Figure("idle: processor", "% core", tuple(cpu), "< 5"))
 
 
 def _family(hub: Hub) -> list[psutil.Process]:

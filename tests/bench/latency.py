@@ -41,10 +41,8 @@ def measure(report: Report, folder: Path, rounds: int) -> None:
             straight = [_one_round(bed, bed.members["cfa"].kubeconfig, f"straight-{n}") for n in range(rounds + 1)][1:]
         finally:
             hub.stop()
-    report.add(
-        Figure("kubectl apply of a gang of 3 → its pods in a real member", "s", tuple(through), "p50 < 1, p95 < 2")
-    )
-    report.add(Figure("kubectl apply straight to that member", "s", tuple(straight), beside="latency"))
+    report.add(Figure("apply → pods in member", "s", tuple(through), "< 1, p95 < 2"))
+    report.add(Figure("without Fleet", "s", tuple(straight), beside="latency"))
 
 
 def _one_round(bed: Bed, kubeconfig: Path, name: str) -> float:

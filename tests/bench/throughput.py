@@ -1,5 +1,8 @@
 """1,000 one-GPU gangs created at once through REST, with room for all in three simulated members: jobs a second from
-the first create to the last binding."""
+the first create to the last binding.
+
+The load is made with aiohttp: on the machine that also runs the hub, what the client spends is missing there.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
+import aiohttp
 import orjson
 import yaml
 
@@ -36,8 +39,8 @@ def measure(report: Report, folder: Path, rounds: int, jobs: int = 1000, clients
             hub.stop()
         created.append(jobs / seconds_created)
         bound.append(jobs / seconds_bound)
-    report.add(Figure(f"{jobs} gangs at once, first create → last binding", "jobs/s", tuple(bound), "≥ 60"))
-    report.add(Figure("creating them alone", "jobs/s", tuple(created), beside="throughput"))
+    report.add(Figure(f"{jobs} gangs → bound", "jobs/s", tuple(bound), "≥ 60"))
+    report.add(Figure("creating them", "jobs/s", tuple(created), beside="throughput"))
 
 
 async def _flood(kubeconfig: Path, jobs: int, clients: int) -> tuple[float, float]:
@@ -51,33 +54,38 @@ async def _flood(kubeconfig: Path, jobs: int, clients: int) -> tuple[float, floa
         async def work() -> None:
             for number in todo:
                 body = orjson.dumps(pytorchjob(f"job-{number}", workers=0))
-                answer = await client.post(JOBS_PATH, content=body, headers={"Content-Type": "application/json"})
-                assert answer.status_code == 201, answer.text
+                async with client.post(JOBS_PATH, data=body, headers={"Content-Type": "application/json"}) as answer:
+                    assert answer.status == 201, await answer.text()
 
         await asyncio.gather(*(work() for _ in range(clients)))
         created = time.monotonic() - begin
         return created, await asyncio.wait_for(waiting, 300) - begin
 
 
-async def _all_bound(client: httpx.AsyncClient, jobs: int) -> float:
+async def _all_bound(client: aiohttp.ClientSession, jobs: int) -> float:
     """The moment the last of the bindings names a member, as a watch sees it."""
     bound: set[str] = set()
     query = {"watch": "true", "timeoutSeconds": "300"}
-    async with client.stream("GET", BINDINGS_PATH, params=query) as answer:
-        async for line in answer.aiter_lines():
-            body = orjson.loads(line)["object"]
-            if body["spec"].get("clusters"):
-                bound.add(body["metadata"]["name"])
-                if len(bound) == jobs:
-                    return time.monotonic()
+    async with client.get(BINDINGS_PATH, params=query) as answer:
+        rest = b""
+        async for chunk in answer.content.iter_any():
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                body = orjson.loads(line)["object"]
+                if body["spec"].get("clusters"):
+                    bound.add(body["metadata"]["name"])
+            if len(bound) == jobs:
+                return time.monotonic()
     raise AssertionError(f"only {len(bound)} of {jobs} jobs were bound")
 
 
-def _client(kubeconfig: Path) -> httpx.AsyncClient:
+def _client(kubeconfig: Path) -> aiohttp.ClientSession:
     config: dict[str, Any] = yaml.safe_load(kubeconfig.read_text())
     cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
     trust = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    headers = {"Authorization": f"Bearer {user['token']}"}
-    return httpx.AsyncClient(
-        base_url=cluster["server"], verify=trust, headers=headers, timeout=httpx.Timeout(30, read=310)
+    return aiohttp.ClientSession(
+        cluster["server"],
+        connector=aiohttp.TCPConnector(ssl=trust, limit=0),
+        headers={"Authorization": f"Bearer {user['token']}"},
+        timeout=aiohttp.ClientTimeout(total=310),
     )
