@@ -24,7 +24,7 @@ demo: $(STAMP) ## Run the whole walk-through on this machine (about a minute), t
 .PHONY: up
 up: $(STAMP) ## Run hub, database and simulated members here until Ctrl-C (MEMBERS=3, LISTEN=…, DATA_DIR=build/up)
 	@echo "When it says ready, in another terminal:"
-	@echo "    export KUBECONFIG=$(abspath $(DATA_DIR))/kubeconfig PATH=$(abspath $(BIN)):\$$PATH"
+	@echo "    export KUBECONFIG=$(abspath $(DATA_DIR))/kubeconfig FLEET_DATA_DIR=$(abspath $(DATA_DIR)) PATH=$(abspath $(BIN)):\$$PATH"
 	@exec $(BIN)/fleet up --data-dir $(DATA_DIR) --members $(MEMBERS) --listen $(LISTEN)
 
 ##@ Work on it

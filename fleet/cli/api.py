@@ -34,7 +34,7 @@ def api(
     else:
         host, port = parse_listen(listen)
         create_root(data)
-        if not data.hub_id_file.exists():
+        if not (data.hub_id_file.exists() and data.server_key.exists()):
             prepare(data, host)
         listener = bind(host, port)
     if not data.server_key.exists():

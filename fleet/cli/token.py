@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -28,6 +29,9 @@ def create(
     user: Annotated[str, typer.Argument(help="Name of the user, as RBAC objects name it.")],
     group: Annotated[list[str] | None, typer.Option("--group", help="A group of the user; may be repeated.")] = None,
     output: Annotated[As, typer.Option("--output", "-o", help="What to print.")] = As.token,
+    server: Annotated[
+        str | None, typer.Option(help="https://HOST:PORT for the kubeconfig (default: as in DATA-DIR/kubeconfig).")
+    ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
@@ -38,12 +42,15 @@ def create(
     data.need()
     if not user or any(c in ',"\n\r' for c in user) or any(c in ',"\n\r' for g in group or () for c in g):
         raise Failure("names of users and groups hold no comma, quote or line break")
+    if server is None and output is As.kubeconfig:
+        try:
+            server = load([data.kubeconfig], must_exist=True).server
+        except BadKubeconfig as error:
+            raise Failure(f"the hub's address is not known: {error} (else give --server)") from error
+    if server is not None and not re.fullmatch(r"https://[^\s/]+", server):
+        raise Failure(f"--server {server}: not https://HOST:PORT")
     token = add_token(data, user, tuple(group or ()))
-    if output is As.token:
+    if output is As.token or server is None:
         print(token)
         return
-    try:
-        server = load([data.kubeconfig], must_exist=True).server
-    except BadKubeconfig as error:
-        raise Failure(f"the hub's address is not known yet: {error}") from error
     print(kubeconfig_text(server, data.ca_certificate.read_bytes(), token, user=user), end="")
