@@ -204,7 +204,7 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
         if not leading.done():
             leading.cancel()
             return
-        members = ClusterMembers()
+        members = ClusterMembers(may_write=leadership.sure)
         solver = ProcessSolver()
         solver.warm()
         parts = Hub(

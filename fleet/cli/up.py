@@ -231,8 +231,9 @@ async def _rejoin(data: DataDir, simulated: Child) -> None:
 def _join_members(data: DataDir, names: list[str], *, only_known: bool = False) -> None:
     """Join the simulated members, all of them before waiting for any, and wait until they are ready. `only_known`:
     leave out those that have been removed from the hub."""
+    from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
-    from fleet.cli.joining import CLUSTERS, Member, join, wait_ready
+    from fleet.cli.joining import Member, join, wait_ready
 
     hub = connect(data.kubeconfig)
     if only_known:

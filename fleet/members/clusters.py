@@ -22,8 +22,10 @@ log = structlog.get_logger(__name__)
 class ClusterMembers:
     """Implements `fleet.members.members.Members`. Everything happens on the event loop that calls it."""
 
-    def __init__(self, *, limits: Limits | None = None) -> None:
+    def __init__(self, *, limits: Limits | None = None, may_write: Callable[[], bool] = lambda: True) -> None:
+        """`may_write` is asked before every request that would change a member."""
         self._limits = limits or Limits()
+        self._may_write = may_write
         self._members: dict[str, OneMember] = {}
         self._credentials: dict[str, tuple[str, str]] = {}  # name -> (digest of the kubeconfig, hub id)
         self._pods: ByBinding[PodView] = ByBinding()
@@ -45,6 +47,7 @@ class ClusterMembers:
             access = await asyncio.to_thread(read_kubeconfig, kubeconfig)
             await self._drop(name)
             connection = Connection(access, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
+            connection.may_write = self._may_write
             member = OneMember(name, hub_id, connection, self._pods, self._copies, self._tell, self._limits)
             self._members[name] = member
             self._credentials[name] = credentials

@@ -78,6 +78,7 @@ class Connection:
         self._places = asyncio.Semaphore(concurrency)
         self._request_s = request_s
         self.lost: Callable[[], bool] = lambda: False  # set by the member: whether it is known not to answer
+        self.may_write: Callable[[], bool] = lambda: True  # whether this process is sure that it still leads
 
     async def aclose(self) -> None:
         await self._session.close()
@@ -95,7 +96,9 @@ class Connection:
         even_lost: bool = True,
     ) -> Answer:
         """One request and its whole answer, within `limit_s` seconds of getting a place. Raises Unreachable; without
-        `even_lost` at once when the member is known not to answer, so that nothing queues up for it."""
+        `even_lost` at once when the member is known not to answer, so that nothing queues up for it. What changes the
+        member is not sent by a process that may have been replaced (I11): hub writes are fenced, a member knows no epoch.
+        """
         limit_s = self._request_s if limit_s is None else limit_s
         sent = dict(headers or ())
         content = None
@@ -106,6 +109,8 @@ class Connection:
         try:
             if not even_lost and self.lost():
                 raise Unreachable("the member does not answer")
+            if method != "GET" and not self.may_write():
+                raise Unreachable("not sent: another process may lead by now")
             async with asyncio.timeout(limit_s), self._send(method, path, params, content, sent) as response:
                 answered = await response.read()
         except TimeoutError as error:

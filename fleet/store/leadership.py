@@ -3,6 +3,9 @@
 The lock says who leads now; the epoch, raised on taking it, is what commits check, so a process that only thinks it
 leads can change nothing. A leader that was stopped (SIGSTOP, a frozen machine) keeps its connection and with it the
 lock. So a leader shows life on that connection, and a candidate that sees none for `takeover_s` ends the connection.
+
+What a leader does outside the database no epoch can stop. So it asks `sure()` first: whether it has shown life so
+lately that nobody can have taken over. One that was stopped is not sure when it wakes, until it has shown life again.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import time
 
 import asyncpg
 import structlog
@@ -22,6 +26,7 @@ log = structlog.get_logger(__name__)
 LOCK_CLASS = 0x666C  # of the two-number advisory locks; the second number is made from the name
 ALIVE_EVERY_S = 1.0
 TAKEOVER_S = 10.0
+SURE_PART = 0.7  # of the take-over time; the rest is for what was begun just before
 RETRY_S = 0.5
 
 SILENT_HOLDER = """
@@ -40,6 +45,7 @@ class PostgresLeadership:
         self._connection: asyncpg.Connection | None = None
         self._lost = asyncio.Event()
         self._alive: asyncio.Task[None] | None = None
+        self._shown_at = float("-inf")  # monotonic: when the latest sign of life that was answered had been sent
 
     async def acquire(self, name: str, holder: str) -> int:
         """Wait until this process leads `name`, through restarts of the database; returns the new epoch."""
@@ -52,11 +58,12 @@ class PostgresLeadership:
                     while not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", LOCK_CLASS, number):
                         await self._depose(connection, name, number)
                         await asyncio.sleep(RETRY_S)
+                    shown_at = time.monotonic()
                     epoch = await self._raise_epoch(connection, name, holder)
                 except BaseException:
                     connection.terminate()
                     raise
-                self._lead(connection)
+                self._lead(connection, shown_at)
                 return epoch
             await asyncio.sleep(RETRY_S)
 
@@ -79,7 +86,8 @@ class PostgresLeadership:
         await connection.execute("COMMIT")
         return epoch
 
-    def _lead(self, connection: asyncpg.Connection) -> None:
+    def _lead(self, connection: asyncpg.Connection, shown_at: float) -> None:
+        self._shown_at = shown_at
         self._connection = connection
         self._lost = lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
@@ -89,10 +97,16 @@ class PostgresLeadership:
         try:
             while True:
                 await asyncio.sleep(ALIVE_EVERY_S)
+                sent_at = time.monotonic()
                 await connection.execute("SELECT 1", timeout=self._takeover_s)
+                self._shown_at = sent_at
         except (*BROKEN, asyncpg.PostgresError) as error:
             log.warning("leadership lost", error=repr(error))
             lost.set()
+
+    def sure(self) -> bool:
+        """Whether nobody else can lead now: for what is done outside the database."""
+        return not self._lost.is_set() and time.monotonic() - self._shown_at < SURE_PART * self._takeover_s
 
     async def lost(self) -> None:
         await self._lost.wait()

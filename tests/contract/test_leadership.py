@@ -6,6 +6,8 @@ import asyncio
 import os
 import signal
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
@@ -55,6 +57,25 @@ async def test_fenced_commits_do_not_hold_up_others_of_the_same_batch(world: Wor
     )
     assert isinstance(outcomes[0], Fenced)
     assert [await store.get(key(name)) is not None for name in ("a", "b", "c")] == [False, True, True]
+
+
+async def test_a_leader_is_sure_only_while_it_shows_life(postgres: PostgresWorld) -> None:
+    """What it does outside the database is not fenced: stopped and woken, it must know that it may be replaced."""
+    await postgres.open()
+    leader = postgres.candidate(takeover_s=0.5)
+    assert not leader.sure()
+    await leader.acquire("controllers", "one")
+    assert leader.sure()
+    time.sleep(0.6)  # stopped: its loop does not turn meanwhile  # noqa: ASYNC251
+    assert not leader.sure()
+    await asyncio.wait_for(_until(leader.sure), PATIENCE_S)
+    await leader.release()
+    assert not leader.sure()
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.02)
 
 
 async def test_two_names_have_two_leaders_with_different_epochs(world: World) -> None:
