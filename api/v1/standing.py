@@ -128,17 +128,18 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
         return _reason(NO_POLICY, text)
     if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
         return None
+    status = (job.unit or {}).get("status") or {}
+    said = str(status.get("message") or "")
     if state is State.FAILED:
-        message = _in_member(job).message
-        return _reason("JobFailed", message) if message else None
+        text = said or str((_condition(job.binding, FINISHED) or {}).get("message") or _in_member(job).message)
+        return _reason("JobFailed", text or "it has failed")
     for task in spec_of(job.binding).get("gracefulEvictionTasks") or ():
         return _reason(str(task.get("reason") or "Evicted"), str(task.get("message") or ""))
-    if member_of(job.binding) is not None:
-        return _unless_true(job.binding, REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
-    status = (job.unit or {}).get("status") or {}
     reason = status.get("reason") or {}
     if reason.get("code"):
-        return _reason(str(reason["code"]), str(status.get("message") or ""), reason.get("numbers"))
+        return _reason(str(reason["code"]), said, reason.get("numbers"))
+    if member_of(job.binding) is not None:
+        return _unless_true(job.binding, REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
     return _unless_true(job.binding, SCHEDULED)
 
 

@@ -123,6 +123,15 @@ async def test_what_is_wrong_where_a_job_is_shows_as_its_reason() -> None:
         await hub.until("one", lambda job: job["reason"] is None)
 
 
+async def test_a_job_that_failed_says_what_its_member_says() -> None:
+    async with rest(member("cfa"), objects=[policy(failover=None), pytorchjob("one")]) as hub:
+        await hub.world.running("one")
+        hub.world.members.finish("one", "Failed")
+        job = await hub.until("one", lambda job: job["state"] == "Failed")
+        JobDetail.model_validate(job)
+        assert (job["member"], job["reason"]["code"]) == ("cfa", "JobFailed") and job["reason"]["text"]
+
+
 async def test_a_job_that_its_member_refuses_backs_off_keeps_its_place_and_tells_of_its_attempts() -> None:
     async with rest(member("cfa", refuse="no such queue"), objects=[*QUEUED, pytorchjob("one")]) as hub:
         job = await hub.until("one", lambda job: job["state"] == "BackOff")

@@ -1,0 +1,102 @@
+"""How a job stands, by what is stored of it: one table, one word each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.kindfiles import load_kinds
+from api.v1.models import JobDetail, State
+from api.v1.quantities import amounts_of, gpus, quantities
+from api.v1.standing import Stands, detail, state_of
+from fleet.engine.registry import Registry
+from tests.controllers.world import pytorchjob
+
+KIND = Registry(load_kinds()).need("kubeflow.org", "pytorchjobs")
+HERE = [{"name": "cfa", "replicas": 0}]
+
+
+def binding(status: Any = None, annotations: Any = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "b", "annotations": annotations or {}}, "spec": spec, "status": status or {}}
+
+
+def unit(phase: str = "", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "u"}, "spec": spec, "status": {"phase": phase}}
+
+
+def copy(condition: str) -> Any:
+    """A binding's status when its member says this of the job."""
+    return {"aggregatedStatus": [{"status": {"conditions": [{"type": condition, "status": "True"}]}}]}
+
+
+def said(type_: str, status: str, reason: str = "R", message: str = "m") -> Any:
+    return {"conditions": [{"type": type_, "status": status, "reason": reason, "message": message}]}
+
+
+TASK = {"fromCluster": "cfa", "reason": "ClusterRemoved", "message": "member cfa is gone"}
+SUSPENDED = {"scheduling": True}
+TABLE: list[tuple[str, Any, Any, State, str | None, str | None]] = [
+    ("no binding", None, None, State.UNCLAIMED, None, "NoPolicy"),
+    ("a binding that waits for its unit", binding(suspension=SUSPENDED), None, State.QUEUED, None, None),
+    ("a unit in line", binding(suspension=SUSPENDED), unit("Enqueued"), State.QUEUED, None, None),
+    ("a unit that backs off", binding(suspension=SUSPENDED), unit("TimeoutBackoff"), State.BACK_OFF, None, None),
+    ("a unit that is held", binding(suspension=SUSPENDED), unit("Enqueued", active=False), State.HELD, None, None),
+    ("no queue", binding(said("Scheduled", "False", "NoClusterFit")), None, State.WAITING, None, "NoClusterFit"),
+    ("placed", binding(clusters=HERE), unit("Dequeued"), State.PLACED, "cfa", None),
+    ("cannot be sent", binding(said("FullyApplied", "False"), clusters=HERE), None, State.PLACED, "cfa", "R"),
+    ("sent", binding(copy("Created"), clusters=HERE), None, State.CREATED, "cfa", None),
+    ("running", binding(copy("Running"), clusters=HERE), None, State.RUNNING, "cfa", None),
+    ("suspended there", binding(copy("Suspended"), clusters=HERE), None, State.SUSPENDED, "cfa", None),
+    ("over", binding(copy("Succeeded"), clusters=HERE), None, State.SUCCEEDED, "cfa", None),
+    ("over, says the hub", binding(said("Finished", "True", "Succeeded"), clusters=HERE), None, State.SUCCEEDED, "cfa",
+     None),
+    ("failed", binding(said("Finished", "True", "Failed"), clusters=HERE), None, State.FAILED, "cfa", "JobFailed"),
+    ("leaving", binding(gracefulEvictionTasks=[TASK], suspension=SUSPENDED), unit("Enqueued"), State.EVICTING, "cfa",
+     "ClusterRemoved"),
+    ("a binding that a person wrote", {"metadata": {"name": "b"}}, None, State.WAITING, None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "bound", "queued", "state", "where", "code"), TABLE, ids=[row[0] for row in TABLE])
+def test_each_standing_has_one_word_one_member_and_at_most_one_reason(
+    what: str, bound: Any, queued: Any, state: State, where: str | None, code: str | None
+) -> None:
+    job = Stands(KIND, pytorchjob("one"), bound, queued, "root/a" if queued else None)
+    shown = JobDetail.model_validate(detail(job, 4))
+    assert (shown.state, shown.member, shown.reason.code if shown.reason else None) == (state, where, code)
+    assert shown.position == (4 if state in (State.QUEUED, State.BACK_OFF) else None)
+
+
+def test_whatever_else_it_is_a_job_that_goes_is_deleting() -> None:
+    body = pytorchjob("one")
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    for _, bound, queued, *_ in TABLE:
+        assert state_of(Stands(KIND, body, bound, queued)) is State.DELETING
+
+
+def test_failed_attempts_are_told_and_an_unreadable_annotation_counts_as_none() -> None:
+    text = '[{"member": "cfa", "at": 1000000000, "reason": "ApplicationFailure"}, {"member": "cfb"}]'
+    for annotation, failures in (
+        (text, [("cfa", "2001-09-09T01:46:40Z", "ApplicationFailure"), ("cfb", None, "")]),
+        ("[1]", []),
+        ("{", []),
+        ('[{"at": "never"}]', []),
+        ('[{"at": 1e300}]', []),
+    ):
+        shown = JobDetail.model_validate(
+            detail(Stands(KIND, pytorchjob("one"), binding(annotations={"fleet.io/failures": annotation})), None)
+        )
+        assert [(f.member, f.at, f.reason) for f in shown.failures] == failures, annotation
+
+
+def test_amounts_are_shown_as_kubernetes_writes_them_and_nonsense_counts_as_nothing() -> None:
+    amounts = amounts_of({"cpu": "1500m", "memory": "1536Mi", "nvidia.com/gpu": 2, "amd.com/gpu": "1", "pods": "7"})
+    assert quantities(amounts) == {
+        "amd.com/gpu": "1", "cpu": "1500m", "memory": "1536Mi", "nvidia.com/gpu": "2", "pods": "7",
+    }  # fmt: skip
+    assert quantities({"cpu": 2000, "memory": 2**40, "ephemeral-storage": 1000}) == {
+        "cpu": "2", "ephemeral-storage": "1000", "memory": "1Ti",
+    }  # fmt: skip
+    assert gpus(amounts) == 3
+    assert amounts_of({"cpu": "lots"}) == {} == amounts_of(None)
