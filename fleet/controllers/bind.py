@@ -194,7 +194,8 @@ class BindLoop:
         except BadQuantity:
             found = ()  # decide refuses a gang without components and says why
         components: tuple[dict[str, Any], ...] = tuple(to_body(c, interpreter.priority_class(body)) for c in found)
-        return Wanted(body, policy, gang=True, components=components, priority=self._priority(class_name))
+        suspended = interpreter.suspended(body)
+        return Wanted(body, policy, True, components, self._priority(class_name), suspended=suspended)
 
     def _priority(self, class_name: str) -> int:
         """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""

@@ -16,11 +16,20 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.engine.times import seconds
 from fleet.members.members import PodView
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_ENQUEUED, ANNOTATION_QUEUEING, ANNOTATION_RETRIES, ATTEMPT, QUEUING
+from fleet.wellknown import (
+    ANNOTATION_ENQUEUED,
+    ANNOTATION_HOLD,
+    ANNOTATION_QUEUEING,
+    ANNOTATION_RETRIES,
+    ANNOTATION_SUSPENDED,
+    ATTEMPT,
+    QUEUING,
+)
 
 FINISHED = "Finished"  # condition: True with reason Succeeded or Failed once the member says that the job is over
 REACHABLE = "MemberReachable"  # condition: only while it is False
 WITHDRAWN = "Withdrawn"  # condition: only while it is False: what leaves a member has not left it in time
+OVER_TIME = "MaximumExecutionTimeExceeded"  # reason of an eviction
 FAILURES_KEPT = 20
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 300.0
@@ -55,6 +64,16 @@ def dispatching_suspended(binding: Body, member: str) -> bool:
     suspension = binding.get("spec", {}).get("suspension") or {}
     named = (suspension.get("dispatchingOnClusters") or {}).get("clusterNames") or ()
     return bool(suspension.get("dispatching")) or member in named
+
+
+def suspended(binding: Body) -> bool:
+    """Whether its user suspended the job: it does not start, and leaves its member when it runs."""
+    return annotation(binding, ANNOTATION_SUSPENDED) == "true"
+
+
+def held(binding: Body) -> bool:
+    """Whether a person keeps the job from starting; one that runs goes on."""
+    return annotation(binding, ANNOTATION_HOLD) == "true"
 
 
 def wants_queue(binding: Body) -> bool:

@@ -151,8 +151,8 @@ def result_text(binding: Body, member: str) -> str:
 
 
 def placed(binding: Body, member: str, now: float) -> Body:
-    """The binding, placed for a new attempt. Refused (409) when it is being deleted."""
-    if b.deleting(binding) or b.clusters_of(binding) or b.tasks_of(binding):
+    """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
+    if b.deleting(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.suspended(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
     spec = binding["spec"]
     spec["clusters"] = [{"name": member, "replicas": 0}]

@@ -19,7 +19,16 @@ from fleet.model.amounts import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.tree import QuotaTree
-from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, QUOTA, UNIT_SUFFIX, WORK, unit_name
+from fleet.wellknown import (
+    ANNOTATION_PRIORITY,
+    ANNOTATION_QUOTA_FULLNAME,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    QUOTA,
+    UNIT_SUFFIX,
+    WORK,
+    unit_name,
+)
 
 ENQUEUED, DEQUEUED, BACKING_OFF = "Enqueued", "Dequeued", "TimeoutBackoff"
 WAITING_PHASES = (ENQUEUED, BACKING_OFF, "Reserved", "")
@@ -166,6 +175,7 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
         "metadata": {
             "name": name,
             "namespace": stored.key.namespace,
+            "annotations": {ANNOTATION_PRIORITY: str(spec["priority"])},
             "ownerReferences": [
                 {
                     "apiVersion": f"{WORK}/v1alpha2",
@@ -183,9 +193,18 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
 
 
 def settle_unit(unit: Body, spec: Body, now: float) -> bool:
-    """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's."""
+    """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's, and so
+    is a priority other than the one that was written here last."""
     changed = False
+    annotations = unit["metadata"].setdefault("annotations", {})
+    noted = annotations.get(ANNOTATION_PRIORITY)
+    theirs = noted is not None and str(unit.get("spec", {}).get("priority", noted)) != noted
+    if not theirs and noted != str(spec["priority"]):
+        annotations[ANNOTATION_PRIORITY] = str(spec["priority"])
+        changed = True
     for name, value in spec.items():
+        if name == "priority" and theirs:
+            continue
         if unit.setdefault("spec", {}).get(name) != value:
             unit["spec"][name] = value
             changed = True

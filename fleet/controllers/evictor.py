@@ -20,9 +20,17 @@ class Evictor:
         self._events = events
 
     async def evict(
-        self, stored: Stored, *, reason: str, message: str, failure: b.Failure | None = None, left_behind: bool = False
+        self,
+        stored: Stored,
+        *,
+        reason: str,
+        message: str,
+        failure: b.Failure | None = None,
+        left_behind: bool = False,
+        hold: bool = False,
     ) -> bool:
-        """False when the binding changed meanwhile: look at it again."""
+        """False when the binding changed meanwhile: look at it again. `hold`: its unit waits until a person makes it
+        active again."""
         binding, now = stored.body, self._hub.clock.now()
         members = ", ".join(b.clusters_of(binding))
 
@@ -39,7 +47,7 @@ class Evictor:
             requeued = b.wants_queue(binding)
             writes.append(
                 self._hub.change(
-                    key, lambda body: _requeued(body, failures, reason, message, requeued, now), uid=unit.uid
+                    key, lambda body: _requeued(body, failures, reason, message, requeued, now, hold), uid=unit.uid
                 )
             )
         text = f"Evicted from cluster {members}: {message}"
@@ -48,8 +56,16 @@ class Evictor:
 
 
 def _requeued(
-    unit: Body, failures: tuple[b.Failure, ...], reason: str, message: str, requeued: bool, now: float
+    unit: Body,
+    failures: tuple[b.Failure, ...],
+    reason: str,
+    message: str,
+    requeued: bool,
+    now: float,
+    hold: bool,
 ) -> Body:
+    if hold:
+        unit["spec"]["active"] = False
     status = unit.setdefault("status", {})
     until = b.backoff_until(failures)
     status["phase"] = "TimeoutBackoff" if until is not None and until > now else "Enqueued"

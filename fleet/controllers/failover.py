@@ -23,7 +23,7 @@ from fleet.engine.times import rfc3339, seconds
 from fleet.members.members import Changed, PodView
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, Key, Stored
-from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, QUEUE, WORK, unit_name
+from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name
 
 TAINTS_OF_LOST_MEMBERS = ("cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable")
 INFRASTRUCTURE = frozenset(
@@ -44,7 +44,11 @@ class FailoverLoop:
         self._index = index
         self._lost_since: dict[str, float] = {}  # member -> when it was first seen not to answer
         self._clusters_mark: object = None
-        sources = [Source(WORK, "resourcebindings", self._on_binding), Source(CLUSTER, "clusters", self._on_cluster)]
+        sources = [
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source(QUEUE, "queueunits", self._on_unit),
+            Source(CLUSTER, "clusters", self._on_cluster),
+        ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=4)
 
     async def run(self) -> None:
@@ -54,6 +58,14 @@ class FailoverLoop:
     def _on_binding(self, event: Event) -> Iterable[Key]:
         self._index.put(event.stored)
         return (event.stored.key,)
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        """Only its limit of time matters here."""
+        spec = event.stored.body.get("spec") or {}
+        if not spec.get("maximumExecutionTimeSeconds"):
+            return ()
+        name = str((spec.get("consumerRef") or {}).get("name"))
+        return (Key(WORK, "resourcebindings", event.stored.key.namespace, name),)
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:
         clusters = self._hub.bodies(CLUSTER, "clusters")
@@ -87,11 +99,34 @@ class FailoverLoop:
             message = f"the policy's placement does not allow member {member} any more"
             await self._evictor.evict(stored, reason="PlacementChanged", message=message)
             return None
+        if b.suspended(stored.body) and not b.finished(stored.body):
+            await self._evictor.evict(stored, reason="Suspended", message="its user suspended the job")
+            return None
         if not self._hub.members.ready(member):
             return await self._lost(stored, member)
         self._lost_since.pop(member, None)
         await self._hub.edit_all(self._mark_reachable(stored))
-        return await self._failed(stored, member)
+        if b.finished(stored.body):
+            return await self._failed(stored, member)
+        return await self._over_time(stored)
+
+    # -- a job that runs for longer than it may
+
+    async def _over_time(self, stored: Stored) -> float | None:
+        """Seconds until its time is up; it counts from when all pods of this attempt had a node. A job whose time is up
+        would only start again, so it is held: a person gives it more time and makes its unit active."""
+        unit = self._hub.store.peek(self._unit_key(stored))
+        limit = ((unit.body.get("spec") or {}) if unit is not None else {}).get("maximumExecutionTimeSeconds")
+        began = condition(stored.body, GANG_WHOLE)
+        since = seconds(began["lastTransitionTime"]) if began is not None else None
+        if not limit or since is None:
+            return None
+        left = since + float(limit) - self._hub.clock.now()
+        if left > 0:
+            return left + 0.01
+        message = f"it ran longer than its limit of {limit} s"
+        done = await self._evictor.evict(stored, reason=b.OVER_TIME, message=message, hold=True)
+        return None if done else 1.0
 
     # -- a member that does not answer
 

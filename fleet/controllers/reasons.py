@@ -29,6 +29,8 @@ CONDITION_REASONS = {
     Code.MEMBER_NOT_READY: "NoClusterFit",
     Code.NO_MEMBERS: "NoClusterFit",
     Code.TOO_LARGE: "NoClusterFit",
+    Code.HELD: "Held",
+    Code.SUSPENDED: "Suspended",
 }
 
 

@@ -1,7 +1,8 @@
 """From stored objects and the members' inventories to a Snapshot: everything that one decision looks at.
 
 A cycle must cost what changed, not what exists: the expensive part of a unit (parsing its components, resolving its
-affinity) is kept per revision of its binding. What pods show is read anew each time, for placed units only.
+affinity) is kept per revision of its binding, and the whole unit until its binding, its QueueUnit, its pods or its
+copies are others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from fleet.controllers import bindings as b
 from fleet.controllers.components import from_body
+from fleet.controllers.conditions import condition
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
@@ -58,9 +60,16 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
+    """A unit and what it was made from."""
+
     revision: int
     around: tuple[object, ...]
-    unit: Unit
+    base: Unit
+    unit_key: Key
+    unit_revision: int
+    pods: Sequence[PodView]
+    copies: Sequence[tuple[str, Body]]
+    unit: Unit | None
 
 
 def tree_object(store: Store) -> Stored | None:
@@ -88,6 +97,7 @@ class SnapshotBuilder:
         self._members = members
         self._config = config or Config()
         self._kept: dict[str, _Kept] = {}
+        self._around: tuple[object, ...] = ()  # what all bases were made with
         self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
 
     def build(self) -> Picture:
@@ -96,23 +106,29 @@ class SnapshotBuilder:
         tree, tree_mark = self._read_tree(stored_tree)
         clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
         around = (tree_mark, _mark(clusters))
+        if around != self._around:
+            self._around = around
         units: dict[str, Unit] = {}
         sources: dict[str, Sources] = {}
         kept: dict[str, _Kept] = {}
         for stored in self._store.scan(WORK, "resourcebindings"):
-            binding = stored.body
-            if not b.is_gang(binding):
-                continue
             known = self._kept.get(stored.uid)
-            if known is None or known.revision != stored.revision or known.around != around:
-                known = _Kept(stored.revision, around, base_unit(binding, tree, clusters))
+            if known is not None and (known.revision != stored.revision or known.around is not self._around):
+                known = None
+            if known is None and not b.is_gang(stored.body):
+                continue
+            key = known.unit_key if known else _unit_key(stored.key)
+            queue_unit = self._store.peek(key)
+            revision = queue_unit.revision if queue_unit else 0
+            pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
+            if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
+                base = known.base if known else base_unit(stored.body, tree, clusters)
+                unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
+                known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit)
             kept[stored.uid] = known
-            unit_key = Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
-            queue_unit = self._store.peek(unit_key)
-            unit = now_unit(known.unit, binding, queue_unit.body if queue_unit else None, self._members)
-            if unit is not None:
-                units[unit.id] = unit
-                sources[unit.id] = Sources(stored, queue_unit)
+            if known.unit is not None:
+                units[known.unit.id] = known.unit
+                sources[known.unit.id] = Sources(stored, queue_unit)
         self._kept = kept
         return Picture(Snapshot(tree, units, self._read_members(), self._config), sources, stored_tree)
 
@@ -136,6 +152,10 @@ class SnapshotBuilder:
                 model = replace(model, ready=False, not_ready_reason=model.not_ready_reason or "it does not answer")
             members[name] = model
         return members
+
+
+def _unit_key(binding: Key) -> Key:
+    return Key(QUEUE, "queueunits", binding.namespace, unit_name(binding.name))
 
 
 def _mark(clusters: Sequence[Candidate]) -> object:
@@ -201,7 +221,13 @@ def _preferences(placement: Mapping[str, object], clusters: Sequence[Candidate])
     return tuple(sorted(found.items()))
 
 
-def now_unit(base: Unit, binding: Body, queue_unit: Body | None, members: Members) -> Unit | None:
+def now_unit(
+    base: Unit,
+    binding: Body,
+    queue_unit: Body | None,
+    pods: Sequence[PodView],
+    copies: Sequence[tuple[str, Body]],
+) -> Unit | None:
     """The unit as it stands now; None when it neither waits nor uses anything."""
     meta = binding["metadata"]
     generation = f"{meta.get('generation', 0)}/{queue_unit['metadata'].get('generation', 0) if queue_unit else '-'}"
@@ -209,22 +235,41 @@ def now_unit(base: Unit, binding: Body, queue_unit: Body | None, members: Member
     if not placed and not tasks and not b.deleting(binding):
         if b.queued(binding) and queue_unit is None:
             return None  # enqueue has not made it yet: what is not in the queue does not leave it
-        held = queue_unit is not None and (queue_unit.get("spec") or {}).get("active") is False
-        return replace(base, held=held, generation=generation)
-    pods = members.pods_of(base.id)
+        return replace(_as_queued(base, binding, queue_unit), generation=generation)
     if not b.charged(binding, pods):
         return None
     leaving = bool(tasks) or b.deleting(binding)
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
-    copy_there = any(name == member for name, _ in members.copies(base.id))
+    copy_there = any(name == member for name, _ in copies)
     return replace(
-        base,
+        _as_queued(base, binding, queue_unit),
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
         placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
         visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
         backoff_until=None,
         generation=generation,
+    )
+
+
+def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
+    """With what people set while it waits: on its QueueUnit, or on the job itself."""
+    spec = (queue_unit.get("spec") or {}) if queue_unit is not None else {}
+    suspended, stopped = b.suspended(binding), spec.get("active") is False
+    if not (suspended or stopped or b.held(binding)) and (
+        spec.get("priority", base.priority) == base.priority and "maximumExecutionTimeSeconds" not in spec
+    ):
+        return base
+    limit = spec.get("maximumExecutionTimeSeconds")
+    evicted = condition(queue_unit, "Evicted") if queue_unit is not None and stopped else None
+    over = evicted is not None and evicted.get("reason") == b.OVER_TIME
+    return replace(
+        base,
+        priority=int(spec.get("priority", base.priority)),
+        walltime_s=float(limit) if limit else None,
+        suspended=suspended,
+        held=suspended or stopped or b.held(binding),
+        held_why=str(evicted["message"]) if over and evicted is not None else "",
     )
 
 

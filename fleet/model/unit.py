@@ -87,7 +87,9 @@ class Unit:
     preferences: tuple[tuple[str, int], ...] = ()  # (member, weight) of the policy's static weights
     visible: tuple[tuple[str, int], ...] = ()
     backoff_until: float | None = None
-    held: bool = False  # a person holds it: never starts
+    held: bool = False  # never starts: a person holds it, or `held_why` says who or what does
+    held_why: str = ""
+    suspended: bool = False  # held since its own user suspended it
     walltime_s: float | None = None
     attempts: int = 0
     user: str = ""

@@ -44,8 +44,10 @@ def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: 
     """The reason that is known before anything is placed, or None. `bad`: the `defect` of its components."""
     if bad is not None:
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
+    if unit.suspended:
+        return Reason(Code.SUSPENDED)
     if unit.held:
-        return Reason(Code.HELD)
+        return Reason(Code.HELD, {"why": unit.held_why} if unit.held_why else {})
     if unit.backoff_until is not None and unit.backoff_until > now:
         return Reason(Code.BACK_OFF, {"until": instant(unit.backoff_until), "attempts": unit.attempts})
     if unit.leaf is not None and (tree is None or not tree.is_leaf(unit.leaf)):
