@@ -58,6 +58,8 @@ class Report:
         table = Table(
             title="Fleet bench",
             box=SIMPLE_HEAD,
+            pad_edge=False,
+            collapse_padding=True,
             caption=f"{machine['cores']} cores ({machine['processor']}), load {machine['load']} at the start, "
             f"Python {machine['python']}",
         )
