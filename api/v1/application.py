@@ -46,7 +46,9 @@ def build(objects: Objects, store: Store, registry: Registry) -> ASGIApp:
     @app.get(f"{PREFIX}/docs", include_in_schema=False)
     @app.get(PREFIX, include_in_schema=False)
     async def documentation(request: Request) -> Response:
-        return HTMLResponse(docs.page(_document(app)), headers={"content-security-policy": docs.POLICY})
+        return HTMLResponse(
+            docs.page(_document(app), f"{PREFIX}/openapi.json"), headers={"content-security-policy": docs.POLICY}
+        )
 
     return app
 

@@ -23,14 +23,14 @@ a { color: #8ab4f8 } }
 """
 
 
-def page(document: Json) -> str:
-    """The page of an OpenAPI 3.1 document."""
+def page(document: Json, document_path: str) -> str:
+    """The page of an OpenAPI 3.1 document, which is served at `document_path`."""
     info = document["info"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         f"<title>{escape(info['title'])}</title><style>{_STYLE}</style><h1>{escape(info['title'])}</h1>",
-        *(f"<p>{escape(text)}</p>" for text in info.get("description", "").split("\n\n")),
-        "<p>The same for programs: <a href=openapi.json>openapi.json</a></p><h2>Routes</h2>",
+        *(f"<p>{_code(text)}</p>" for text in info.get("description", "").split("\n\n")),
+        f"<p>The same for programs: <a href='{escape(document_path)}'>{escape(document_path)}</a></p><h2>Routes</h2>",
     ]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
@@ -48,7 +48,7 @@ def _operation(method: str, path: str, operation: Json) -> Iterator[str]:
     rows = [
         (
             f"<code>{escape(parameter['name'])}</code> ({escape(parameter['in'])})",
-            _type(parameter.get("schema", {})),
+            _type(parameter.get("schema", {})) + _bounds(parameter.get("schema", {})),
             _code(parameter.get("description") or parameter.get("schema", {}).get("description", "")),
         )
         for parameter in operation.get("parameters", ())
@@ -96,6 +96,14 @@ def _type(schema: Json) -> str:
     if isinstance(values, dict):
         return "map of " + _type(values)
     return escape(str(schema.get("type", "any")))
+
+
+def _bounds(schema: Json) -> str:
+    """What stands when a parameter is not given, and how far it goes."""
+    said = [
+        f"{name} {schema[key]}" for key, name in (("default", "default"), ("maximum", "at most")) if schema.get(key)
+    ]
+    return f" ({escape(', '.join(said))})" if said else ""
 
 
 def _code(text: str) -> str:

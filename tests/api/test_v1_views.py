@@ -194,6 +194,8 @@ async def test_the_documentation_page_loads_nothing_and_names_every_route() -> N
         for path in (await hub.get("/openapi.json"))["paths"]:
             assert path in answer.text
         targets = set(re.findall(r"href='#([^']+)'", answer.text))
+        assert "default 500, at most 10000" in answer.text
+        assert (await hub.client().get(re.findall(r"href='(/[^']+)'", answer.text)[0])).status_code == 200
         assert targets and targets <= set(re.findall(r"id='([^']+)'", answer.text))
 
 
