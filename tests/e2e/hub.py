@@ -88,7 +88,9 @@ class Hub:
         return self.folder / "kubeconfig"
 
     def log(self) -> str:
-        return self._log.read_text()[-6000:]
+        """The ends of the logs of the supervisor and its children, for a test that failed."""
+        logs = [self._log, *sorted((self.folder / "logs").glob("*.log"))]
+        return "\n".join(f"--- {path.name}\n{path.read_text(errors='replace')[-4000:]}" for path in logs)
 
     def _await_ready(self, process: subprocess.Popen[str]) -> str:
         assert process.stdout is not None
@@ -161,7 +163,7 @@ class World:
         try:
             wait_for(what, probe, within_s, every_s=0.2)
         except TimeoutError as error:
-            raise AssertionError(f"{error}\n--- hub log\n{self.hub.log()}") from None
+            raise AssertionError(f"{error}\n{self.hub.log()}") from None
 
     def state(self, name: str, namespace: str) -> str:
         """STATE of a PyTorchJob on the hub."""

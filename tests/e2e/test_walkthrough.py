@@ -29,13 +29,13 @@ def test_the_walk_through_runs_letter_for_letter(clean: World) -> None:
     kubectl.run("apply", "-f", str(EXAMPLES / "quota-tree.yaml"))
 
     def queues() -> bool:
-        lines = kubectl.run("get", "queue", "-n", "kube-queue").splitlines()
-        return (
-            len(lines) == 3
-            and re.fullmatch(r"NAME +AGE", lines[0]) is not None
-            and re.fullmatch(rf"root-[a-z0-9]{{5}} +{AGE}", lines[2]) is not None
-            and re.fullmatch(rf"root-child-2-[a-z0-9]{{5}} +{AGE}", lines[1]) is not None
-        )
+        header, *rows = kubectl.run("get", "queue", "-n", "kube-queue").splitlines()
+        assert re.fullmatch(r"NAME +AGE", header), header
+        assert len(rows) == 2, rows
+        root = next(row for row in rows if re.fullmatch(rf"root-[a-z0-9]{{5}} +{AGE}", row))
+        (leaf,) = [row for row in rows if row != root]
+        assert re.fullmatch(rf"root-child-2-[a-z0-9]{{5}} +{AGE}", leaf), rows
+        return True
 
     world.until("one Queue for each node of the tree", queues)
 
