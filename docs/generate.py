@@ -1,0 +1,106 @@
+"""Writes the reference pages that the code knows best: reference/cli.md and reference/reasons.md.
+
+    .venv/bin/python docs/generate.py
+
+Written from the commands and the table of reasons themselves, so the pages cannot say anything else; a test compares.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fleet.cli.main import app
+from fleet.model.reason import TABLE
+
+REFERENCE = Path(__file__).resolve().parent / "reference"
+GROUPS = {
+    "Run a hub": ("up", "demo", "api", "controllers", "sim"),
+    "Members": ("join", "unjoin", "clusters"),
+    "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide"),
+    "The rest": ("token", "version"),
+}
+CLI_HEAD = """# The command line
+
+Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same.
+
+An expected failure is one line on stderr and exit status 1; wrong usage is 2; Ctrl-C is 130, and 0 for what runs until Ctrl-C.
+Commands that ask a hub find it by `--kubeconfig`, else `FLEET_KUBECONFIG`, else the kubeconfig of the data directory (`--data-dir`, else `FLEET_DATA_DIR`, else `~/.fleet`). They never read `KUBECONFIG`.
+"""  # noqa: E501
+REASONS_HEAD = """# Reasons
+
+Made by `docs/generate.py` from `fleet/model/reason.py`: every reason why a job does not start. What to do about each: [find out why a job waits](../how-to/find-out-why-a-job-waits.md).
+
+Codes are stable. Severity: Info goes away by itself; at Warning somebody may want to act; at Error the job never starts unless somebody acts. Words in braces are the numbers that `status.reason.numbers` of the QueueUnit holds.
+Amounts of resources are kept in base units there (millicores, bytes) and printed as people write them.
+
+| code | severity | text |
+|---|---|---|
+"""  # noqa: E501
+
+
+def cli_page() -> str:
+    root: Any = typer.main.get_command(app)
+    parts = [CLI_HEAD]
+    for title, names in GROUPS.items():
+        parts.append(f"\n## {title}\n")
+        for name in names:
+            command = root.commands[name]
+            for words, found in _leaves(f"fleet {name}", command):
+                parts.append("\n".join(_command(words, found)))
+    missing = set(root.commands) - {name for names in GROUPS.values() for name in names}
+    if missing:
+        raise SystemExit(f"docs/generate.py: GROUPS lacks {', '.join(sorted(missing))}")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)) + "\n"
+
+
+def _leaves(words: str, command: Any) -> Iterator[tuple[str, Any]]:
+    children = getattr(command, "commands", None)
+    if not children:
+        yield words, command
+        return
+    for name, child in children.items():
+        yield from _leaves(f"{words} {name}", child)
+
+
+def _command(words: str, command: Any) -> Iterator[str]:
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+    usage = " ".join([words, *(p.name.upper() + ("…" if p.nargs == -1 else "") for p in arguments)])
+    yield f"\n### {usage}\n"
+    yield " ".join((command.help or "").split()) + "\n"
+    if arguments or options:
+        yield "| | | default |\n|---|---|---|"
+    for parameter in arguments:
+        yield f"| `{parameter.name.upper()}` | {_cell(parameter.help)} | |"
+    for parameter in options:
+        yield f"| {', '.join(f'`{o}`' for o in parameter.opts)} | {_cell(parameter.help)} | {_default(parameter)} |"
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    value = getattr(parameter.default, "value", parameter.default)
+    return "" if value is None or value is False else f"`{value}`"
+
+
+def _cell(text: str | None) -> str:
+    return " ".join((text or "").split()).replace("|", "\\|")
+
+
+def reasons_page() -> str:
+    rows = [f"| `{code.value}` | {entry.severity.value} | {_cell(entry.text)} |\n" for code, entry in TABLE.items()]
+    return REASONS_HEAD + "".join(rows)
+
+
+PAGES = {"cli.md": cli_page, "reasons.md": reasons_page}
+
+if __name__ == "__main__":
+    for page, make in PAGES.items():
+        (REFERENCE / page).write_text(make())
+        print(f"wrote {page}", file=sys.stderr)
