@@ -1,5 +1,9 @@
 """What pods need beside their job: copies in the member, shared by all bindings that name them, gone with the last.
 
+Claims are the exception: deleting one deletes its volume, and with it the checkpoints that a job which moves or starts
+again wants to find. A claim stays in the member when its last user leaves, without our labels, and serves whoever names
+it next; only when its original on the hub was deleted does it go. The volume itself never travels.
+
 Who uses a copy is written on the copy itself, so nothing is lost with this process. Two bindings that touch one copy
 at the same time take turns, and each sees what the other wrote.
 """
@@ -7,11 +11,20 @@ at the same time take turns, and each sees what the other wrote.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from fleet.controllers import bindings as b
 from fleet.controllers.hub import Hub
-from fleet.controllers.manifests import DEPENDENCIES, dependency, hash_of, is_dependency, users_of, with_users
+from fleet.controllers.manifests import (
+    CLAIM,
+    DEPENDENCIES,
+    OFTEN_LOCAL,
+    dependency,
+    hash_of,
+    is_dependency,
+    users_of,
+    with_users,
+)
 from fleet.controllers.matching import Candidate
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
@@ -20,7 +33,7 @@ from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_USERS, LABEL_BINDING, LA
 
 
 class Dependencies:
-    """Sends and withdraws ConfigMaps and Secrets."""
+    """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims and service accounts."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
@@ -37,13 +50,13 @@ class Dependencies:
         """An outcome when one could not be sent (later ones are not tried), and those that the hub does not have.
         Something foreign of that name in the member is left as it is, and serves."""
         missing: list[str] = []
-        for kind, namespace, name in sorted(wanted):
-            if kind not in DEPENDENCIES:
-                continue
+        for kind, namespace, name in self._with_pull_secrets(wanted):
             key = Key("", DEPENDENCIES[kind], namespace, name)
             self._bindings.setdefault(key, set()).add(stored.key)
             source = self._hub.store.peek(key)
             if source is None or b.deleting(source.body):
+                if kind in OFTEN_LOCAL:
+                    continue
                 missing.append(f"{kind} {namespace}/{name}")
                 continue
             async with self._lock(member, key):
@@ -58,6 +71,15 @@ class Dependencies:
             if outcome.did not in (Did.DONE, Did.CONFLICT):
                 return outcome, missing
         return None, missing
+
+    def _with_pull_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
+        """With the Secrets that service accounts add to their pods."""
+        found = {dependency for dependency in wanted if dependency[0] in DEPENDENCIES}
+        for kind, namespace, name in tuple(found):
+            account = self._hub.peek("", "serviceaccounts", namespace, name) if kind == "ServiceAccount" else None
+            for entry in (account or {}).get("imagePullSecrets") or ():
+                found.add(("Secret", namespace, str(entry["name"])))
+        return sorted(found)
 
     def used_in(self, member: str, uid: str) -> list[Body]:
         """The copies in the member that the binding uses."""
@@ -76,20 +98,43 @@ class Dependencies:
             if b.deleting(there):
                 return False
             others = {user for user in users_of(there) if user != uid} & self._living()
-            if others:
-                outcome = await self._hub.members.apply(member, with_users(there, others))
-            elif stays:
-                outcome = await self._hub.members.relabel(
-                    member, there, dict.fromkeys((LABEL_HUB, LABEL_BINDING)),
-                    dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH)),
-                )  # fmt: skip
-                return outcome.did is not Did.UNREACHABLE
-            else:
-                outcome = await self._hub.members.delete(member, there)
-            return outcome.did is Did.NOT_FOUND
+            if others or not (stays or is_kept(self._hub, there)):
+                return (await share(self._hub, member, there, others)).did is Did.NOT_FOUND
+            return (await let_stay(self._hub, member, there)).did is not Did.UNREACHABLE
 
     def _living(self) -> set[str]:
         return {stored.uid for stored in self._hub.scan(WORK, "resourcebindings")}
 
     def _lock(self, member: str, key: Key) -> asyncio.Lock:
         return self._locks.setdefault((member, key), asyncio.Lock())
+
+
+def is_kept(hub: Hub, copy: Body) -> bool:
+    """Whether a copy stays in its member when nobody of ours uses it any more: see the module."""
+    if copy.get("kind") != CLAIM:
+        return False
+    meta = copy["metadata"]
+    source = hub.peek("", DEPENDENCIES[CLAIM], meta.get("namespace", ""), meta["name"])
+    return source is not None and not b.deleting(source)
+
+
+async def share(hub: Hub, member: str, copy: Body, users: Collection[str]) -> Outcome:
+    """Write down who uses the copy now; with no users it is deleted."""
+    if not users:
+        return await hub.members.delete(member, copy)
+    if copy.get("kind") != CLAIM:
+        return await hub.members.apply(member, with_users(copy, users))
+    # Most of a claim may never change: only who uses it is written, so that none of the member's defaults become ours.
+    marks = with_users(copy, users)["metadata"]
+    labels, annotations = marks["labels"], marks["annotations"]
+    return await hub.members.relabel(
+        member, copy, {LABEL_BINDING: labels[LABEL_BINDING]},
+        {ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
+    )  # fmt: skip
+
+
+async def let_stay(hub: Hub, member: str, copy: Body) -> Outcome:
+    """Take our marks off the copy."""
+    return await hub.members.relabel(
+        member, copy, dict.fromkeys((LABEL_HUB, LABEL_BINDING)), dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH))
+    )

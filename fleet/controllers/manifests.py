@@ -23,7 +23,16 @@ from fleet.wellknown import (
 )
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-DEPENDENCIES = {"ConfigMap": "configmaps", "Secret": "secrets"}
+DEPENDENCIES = {
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ServiceAccount": "serviceaccounts",
+}
+# What a member may well have of its own, so that it is not missed when the hub does not have it.
+OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount")
+CLAIM = "PersistentVolumeClaim"
+_OF_ONE_CLUSTER = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")  # annotations
 
 
 def marks(hub_id: str, binding: Body) -> dict[str, str]:
@@ -45,7 +54,8 @@ def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, polic
 
 
 def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Iterable[Body]) -> Body:
-    """A ConfigMap or Secret as this member gets it; `users`: uids of all the bindings that use it there, at least one.
+    """A dependency as this member gets it: of a claim what it asks for, without the volume that it got on the hub, of a
+    service account no token Secrets. `users`: uids of all the bindings that use it there, at least one.
     It carries no attempt: it is shared. Raises BadOverride."""
     listed = sorted(users)
     labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
@@ -100,6 +110,11 @@ def _bare(source: Body) -> Body:
     }
     if source.get("kind") == "Namespace":
         body.pop("spec", None)
+    if source.get("kind") == CLAIM:
+        body["spec"] = {k: v for k, v in (body.get("spec") or {}).items() if k != "volumeName"}
+        kept["annotations"] = {k: v for k, v in kept["annotations"].items() if not k.startswith(_OF_ONE_CLUSTER)}
+    if source.get("kind") == "ServiceAccount":
+        body.pop("secrets", None)
     return {**body, "metadata": kept}
 
 

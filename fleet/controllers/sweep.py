@@ -9,8 +9,9 @@ from __future__ import annotations
 import structlog
 
 from fleet.controllers import bindings as b
+from fleet.controllers.dependencies import is_kept, let_stay, share
 from fleet.controllers.hub import Hub
-from fleet.controllers.manifests import is_dependency, users_of, with_users
+from fleet.controllers.manifests import is_dependency, users_of
 from fleet.controllers.runtime import WorkQueue
 from fleet.members.members import Changed
 from fleet.ports import Body, Key, StoreUnavailable
@@ -72,7 +73,10 @@ class SweepLoop:
             if living == users:
                 return 0
             if living:
-                await self._hub.members.apply(member, with_users(body, living))
+                await share(self._hub, member, body, living)
+                return 0
+            if is_kept(self._hub, body):
+                await let_stay(self._hub, member, body)
                 return 0
         else:
             known = bindings.get((body["metadata"].get("labels") or {}).get(LABEL_BINDING, ""))

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, Protocol
 from fleet.model.unit import Component
 
 Body = dict[str, Any]
-Dependency = tuple[str, str, str]  # (kind, namespace, name), kind one of ConfigMap, Secret, PersistentVolumeClaim
+Dependency = tuple[str, str, str]  # (kind, namespace, name), kind one of ConfigMap, Secret,
+# PersistentVolumeClaim, ServiceAccount
 
 
 class State(StrEnum):

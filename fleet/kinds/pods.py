@@ -55,12 +55,16 @@ def _requirement(expression: Mapping[str, Any], key: str) -> Requirement:
 
 
 def dependencies(namespace: str, spec: Mapping[str, Any]) -> Iterator[Dependency]:
-    """ConfigMaps, Secrets and claims that a pod spec names, optional ones too: they travel when they exist."""
+    """ConfigMaps, Secrets, claims and the service account that a pod spec names, optional ones too: they travel when
+    they exist. The account "default" is every namespace's own."""
 
     def named(kind: str, name: object) -> Iterator[Dependency]:
         if isinstance(name, str) and name:
             yield kind, namespace, name
 
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account != "default":
+        yield from named("ServiceAccount", account)
     for secret in spec.get("imagePullSecrets") or ():
         yield from named("Secret", secret.get("name"))
     for volume in spec.get("volumes") or ():

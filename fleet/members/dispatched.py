@@ -22,7 +22,9 @@ JOB_GROUPS = frozenset(
     {"kubeflow.org", "ray.io", "batch.volcano.sh", "jobset.x-k8s.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
 )
 # Dependencies of jobs.
-ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")})
+# Those that a member need not let us see to be ready: its role may be older than they are.
+OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts")})
+ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")}) | OPTIONAL
 
 
 def is_job(group: str, resource: str) -> bool:

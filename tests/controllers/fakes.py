@@ -24,6 +24,7 @@ from tests.controllers.fastloop import EPOCH
 PLURALS = {
     "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
+    "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts",
 }  # fmt: skip
 
 
