@@ -16,7 +16,7 @@ import json
 import types
 import typing
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
 from typing import Any
@@ -27,7 +27,7 @@ from fleet.model.member import Member
 from fleet.model.reason import Reason
 from fleet.model.unit import Unit
 from fleet.placement.problem import Answer, Problem, Solved, Solver
-from fleet.plan import Certificate, Placement, Plan
+from fleet.plan import Certificate, Eviction, Placement, Plan, RoomClaim
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.snapshot import Config, Snapshot
 
@@ -35,12 +35,14 @@ VERSION = 1
 Json = dict[str, Any]
 
 
-def encode_snapshot(snapshot: Snapshot) -> Json:
+def encode_snapshot(snapshot: Snapshot, one: Callable[[Unit | Member], Any] | None = None) -> Json:
+    """`one` encodes a unit or a member, for whoever keeps what it encoded before; `encode_one` unless given."""
+    one = one or encode_one
     document: Json = {
         "version": VERSION,
         "kind": "Snapshot",
-        "members": [_encode(snapshot.members[name]) for name in sorted(snapshot.members)],
-        "units": [_encode(snapshot.units[key]) for key in sorted(snapshot.units)],
+        "members": [one(snapshot.members[name]) for name in sorted(snapshot.members)],
+        "units": [one(snapshot.units[key]) for key in sorted(snapshot.units)],
     }
     if snapshot.tree is not None:
         nodes = {path: _encode(snapshot.tree.nodes[path]) for path in sorted(snapshot.tree.nodes)}
@@ -48,6 +50,11 @@ def encode_snapshot(snapshot: Snapshot) -> Json:
     if snapshot.config != Config():
         document["config"] = _encode(snapshot.config)
     return document
+
+
+def encode_one(value: Unit | Member) -> Json:
+    encoded: Json = _encode(value)
+    return encoded
 
 
 def decode_snapshot(document: object) -> Snapshot:
@@ -80,12 +87,13 @@ def encode_plan(plan: Plan) -> Json:
             for key, reason in sorted(plan.reasons.items())
         },
         "certificate": _encode(plan.certificate),
+        **{name: _encode(items) for name, items in (("evictions", plan.evictions), ("claims", plan.claims)) if items},
     }
 
 
 def decode_plan(document: object) -> Plan:
-    data = _document(document, "Plan", ("placements", "reasons", "certificate"))
-    placements = _list(data.get("placements", []), "placements")
+    data = _document(document, "Plan", ("placements", "reasons", "certificate", "evictions", "claims"))
+    placements, evictions, claims = (_list(data.get(name, []), name) for name in ("placements", "evictions", "claims"))
     reasons = data.get("reasons", {})
     if not isinstance(reasons, Mapping):
         raise BadSnapshot([("reasons", "is not an object")])
@@ -93,6 +101,8 @@ def decode_plan(document: object) -> Plan:
         tuple(_decode(Placement, item, f"placements[{i}]") for i, item in enumerate(placements)),
         {key: _decode(Reason, _without_text(item), f"reasons[{key}]") for key, item in reasons.items()},
         _decode(Certificate, data.get("certificate", {"shipped": "greedy"}), "certificate"),
+        tuple(_decode(Eviction, item, f"evictions[{i}]") for i, item in enumerate(evictions)),
+        tuple(_decode(RoomClaim, item, f"claims[{i}]") for i, item in enumerate(claims)),
     )
 
 
@@ -100,11 +110,13 @@ def _without_text(reason: object) -> object:
     return {key: item for key, item in reason.items() if key != "text"} if isinstance(reason, Mapping) else reason
 
 
-def encode_record(snapshot: Snapshot, plan: Plan, *, now: float, seed: int) -> Json:
-    """All that `decide` was given, and what it gave."""
+def encode_record(
+    snapshot: Snapshot, plan: Plan, *, now: float, seed: int, one: Callable[[Unit | Member], Any] | None = None
+) -> Json:
+    """All that `decide` was given, and what it gave. `one` as for `encode_snapshot`."""
     return {
         "version": VERSION, "kind": "Decision", "now": now, "seed": seed,
-        "snapshot": encode_snapshot(snapshot), "plan": encode_plan(plan),
+        "snapshot": encode_snapshot(snapshot, one), "plan": encode_plan(plan),
     }  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """The decider's loop: something changed → snapshot → decide → commit, and a reason for everything that waits.
 
 It wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs `decide`
-beside the event loop. What it commits is safe by itself: each chunk carries what it was decided on as preconditions,
-so a unit that changed meanwhile drops out and a changed tree or policy means deciding again.
+beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding takes at
+most half of the time and the rest of the hub keeps up. What it commits is safe by itself: each chunk carries what it
+was decided on as preconditions, so a unit that changed meanwhile drops out and a changed tree or policy means deciding
+again.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 log = structlog.get_logger(__name__)
 
 SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
+GATHER_MAX_S = 0.3
 _CYCLE = Key("", "", "", "decide")
 
 
@@ -46,6 +49,7 @@ class DecideLoop:
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
         self._last: Snapshot | None = None
+        self._took_s = 0.0  # by the last cycle that decided something
         self.cycles = 0  # decisions made; tests and metrics read it
         sources = [
             Source(WORK, "resourcebindings", self._wake),
@@ -68,7 +72,8 @@ class DecideLoop:
 
     async def reconcile(self, key: Key) -> float | None:
         """One cycle; returns when to look again although nothing changed."""
-        await self._hub.clock.sleep(self._hub.config.gather_s)
+        await self._hub.clock.sleep(max(self._hub.config.gather_s, min(self._took_s, GATHER_MAX_S)))
+        began = self._hub.clock.monotonic()
         picture, now = self._builder.build(), self._hub.clock.now()
         waiting = picture.waiting
         if not waiting:
@@ -79,6 +84,7 @@ class DecideLoop:
             plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=self._solver)
             self.cycles += 1
             complete = await self._carry_out(picture, plan, now)
+            self._took_s = self._hub.clock.monotonic() - began
             # What was committed comes back as changes. A back-off that runs out changes nothing but the time.
             self._last = picture.snapshot if complete and not due else None
         pauses = [u.backoff_until - now + 0.01 for u in due if u.backoff_until is not None]

@@ -1,7 +1,8 @@
 """Decision records: what was decided on, and what came out, so that any decision can be replayed.
 
 Records are history, not state: one that cannot be written is lost and counted, and never holds up a decision. The
-snapshot is most of a record, and compresses tenfold.
+snapshot is most of a record, and compresses tenfold; of it, only what is another object than in the record before is
+encoded again.
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from typing import Any
 import orjson
 import structlog
 
-from fleet.codec import encode_record
+from fleet.codec import encode_one, encode_record
 from fleet.controllers.hub import Hub
+from fleet.model.member import Member
+from fleet.model.unit import Unit
 from fleet.plan import Plan
 from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
@@ -31,6 +34,7 @@ class DecisionRecorder:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._packer = Packer()
         self._writing: asyncio.Task[None] | None = None
         self.lost = 0
 
@@ -45,22 +49,39 @@ class DecisionRecorder:
 
     async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> None:
         try:
-            await self._hub.store.history(KIND, await asyncio.to_thread(pack, snapshot, plan, now, seed))
+            row = await asyncio.to_thread(self._packer.pack, snapshot, plan, now, seed)
+            await self._hub.store.history(KIND, row)
         except StoreUnavailable as error:
             self.lost += 1
             log.warning("a decision record is lost", error=str(error), lost=self.lost)
 
 
-def pack(snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
-    """One row: what a list of decisions shows, and the whole record compressed (zlib, base64)."""
-    document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed))
-    return {
-        "now": now,
-        "placed": len(plan.placements),
-        "waiting": len(plan.reasons),
-        "shipped": plan.certificate.shipped,
-        "record": base64.b64encode(zlib.compress(document, 1)).decode(),
-    }
+class Packer:
+    """Makes rows of records, one at a time. Units and members are immutable, so the JSON of one is good for as long as
+    the snapshots hold that very object."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Unit | Member, orjson.Fragment]] = {}
+
+    def pack(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
+        """One row: what a list of decisions shows, and the whole record compressed (zlib, base64)."""
+        before, self._kept = self._kept, {}
+
+        def one(value: Unit | Member) -> orjson.Fragment:
+            known = before.get(id(value))
+            if known is None:
+                known = (value, orjson.Fragment(orjson.dumps(encode_one(value))))
+            self._kept[id(value)] = known  # the value too: its id is its own for as long as it is held
+            return known[1]
+
+        document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, one=one))
+        return {
+            "now": now,
+            "placed": len(plan.placements),
+            "waiting": len(plan.reasons),
+            "shipped": plan.certificate.shipped,
+            "record": base64.b64encode(zlib.compress(document, 1)).decode(),
+        }
 
 
 def unpack(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from fleet.codec import decode_plan, replay
+import json
+from dataclasses import replace
+
+from fleet.codec import decode_plan, decode_snapshot, encode_record, replay
 from fleet.controllers.events import EventRecorder, EventRetention
-from fleet.controllers.record import KIND, unpack
+from fleet.controllers.record import KIND, Packer, unpack
+from fleet.model.member import Member
+from fleet.model.unit import Unit
+from fleet.plan import Certificate, Plan
+from fleet.snapshot import Changes, Snapshot
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob
 
@@ -17,6 +24,20 @@ async def test_a_decision_that_placed_something_is_recorded_and_replays_to_the_s
         record = unpack(row)
         assert row["placed"] == 1
         assert replay(record).placements == decode_plan(record["plan"]).placements
+
+
+def test_a_row_says_what_its_snapshot_says_whatever_is_kept_of_the_row_before() -> None:
+    packer = Packer()
+    units = {name: Unit(name, name, (), None, enqueued_at=1.0) for name in ("a", "b", "c")}
+    members = {"m": Member("m")}
+    plan = Plan((), {}, Certificate("greedy"))
+    snapshots = [Snapshot(None, units, members)]
+    snapshots.append(snapshots[0].apply(Changes(put_units=(replace(units["b"], priority=7),), removed_units=("c",))))
+    snapshots.append(snapshots[1].apply(Changes(put_units=(units["c"],), put_members=(Member("m", ready=False),))))
+    for number, snapshot in enumerate(snapshots):
+        record = unpack(packer.pack(snapshot, plan, float(number), 1))
+        assert record == json.loads(json.dumps(encode_record(snapshot, plan, now=float(number), seed=1)))
+        assert decode_snapshot(record["snapshot"]) == snapshot
 
 
 async def test_decisions_that_change_nothing_are_not_recorded() -> None:
