@@ -190,7 +190,8 @@ class DispatchLoop:
                 continue
             message = Reason(Code.MEMBER_REFUSED, {"member": member, "message": outcome.message}).text
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
-            if b.is_gang(stored.body):
+            # What runs there is not stopped because a change of it was refused: FullyApplied says so.
+            if b.is_gang(stored.body) and not self._there(stored.body, [member]):
                 failure = b.Failure(member, self._hub.clock.now(), "MemberRefused")
                 await self._evictor.evict(stored, reason=str(Code.MEMBER_REFUSED), message=message, failure=failure)
         return again

@@ -52,12 +52,14 @@ def _apply(manifest: Body, overriders: Mapping[str, Any], policy: str) -> Body:
         {"op": entry["operator"], "path": entry["path"], **({"value": entry["value"]} if "value" in entry else {})}
         for entry in overriders.get("plaintext") or ()
     ]
-    if not operations:
-        return manifest
-    try:
-        return dict(jsonpatch.apply_patch(manifest, operations))
-    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
-        raise BadOverride(f"override policy {policy}: {error}") from error
+    for operation in operations:
+        try:
+            manifest = dict(jsonpatch.apply_patch(manifest, [operation]))
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+            # The library's own text prints the whole manifest.
+            what = f"{operation['op']} {operation['path']}"
+            raise BadOverride(f"override policy {policy}: {what} does not fit the manifest") from error
+    return manifest
 
 
 def _containers(body: Any) -> Iterator[dict[str, Any]]:

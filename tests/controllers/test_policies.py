@@ -172,3 +172,21 @@ async def test_overrides_change_what_one_member_gets() -> None:
         assert template["spec"]["containers"][0]["image"] == "mirror.example/train:1"
         assert copy["metadata"]["labels"]["zone"] == "a"
         assert copy["spec"]["runPolicy"] == {"cleanPodPolicy": "None"}
+
+
+async def test_an_override_that_does_not_fit_is_told_and_stops_nothing_that_runs() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(), pytorchjob("one"))
+        await world.running("one")
+        patch = {"path": "/spec/no/where", "operator": "replace", "value": 1}
+        bad = {
+            "apiVersion": f"{POLICY}/v1alpha1", "kind": "OverridePolicy",
+            "metadata": {"name": "bad", "namespace": "default"},
+            "spec": {"overrideRules": [{"overriders": {"plaintext": [patch]}}]},
+        }  # fmt: skip
+        await world.apply(bad)
+        await eventually(lambda: world.events("one", "SyncFailed"))
+        text = "member cfa refused it: override policy bad: replace /spec/no/where does not fit the manifest"
+        assert world.events("one", "SyncFailed")[0]["message"] == text
+        await settle(30)
+        assert (world.state("one"), world.placed("one"), world.attempt("one")) == ("Running", "cfa", 1)
