@@ -15,12 +15,13 @@ from fleet.model.reason import Code, Reason
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.eligibility import Policies
 from fleet.placement.greedy import Candidate, Ground, Pass, order, place
-from fleet.placement.linked import MOST_VARIABLES, build, decode, sound, weight
+from fleet.placement.linked import MOST_VARIABLES, Band, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
 from fleet.placement.room import MemberRoom, Space, committed, rooms
-from fleet.placement.why import Explainer, defect, early
+from fleet.placement.why import Explainer, Nevers, defect, early
 from fleet.plan import Certificate, Placement, Plan, Stage
-from fleet.quota.guarantee import capacity, guarantees
+from fleet.quota.entitlement import entitlement
+from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 
@@ -64,6 +65,7 @@ class _Decision:
         self.reasons: dict[str, Reason] = {}
         gangs: dict[tuple[tuple[Component, ...], bool], _Gang] = {}  # many units are alike: what follows is kept
         able: list[tuple[Unit, _Gang]] = []
+        backing_off: list[Unit] = []
         for unit in waiting:
             alike = (unit.components, unit.preemptible)
             gang = gangs.get(alike)
@@ -72,8 +74,10 @@ class _Decision:
             reason = early(unit, gang.defect, tree, now)
             if reason is None:
                 able.append((unit, gang))
-            else:
-                self.reasons[unit.id] = reason
+                continue
+            self.reasons[unit.id] = reason
+            if reason.code is Code.BACK_OFF:
+                backing_off.append(unit)
         sound = [alike for alike, gang in gangs.items() if gang.defect is None]
         self.space = Space([*(components for components, _ in sound), *(unit.components for unit in self.holding)])
         for alike in sound:
@@ -89,9 +93,22 @@ class _Decision:
         self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
         self.rooms: Mapping[str, MemberRoom] = rooms(self.free, self.coming, self.space)
         self.usage: Usage | None = None
+        self.nevers = Nevers(snapshot.members, self.space)
+        self.tiers: dict[str, Tier] = {}
         if tree is not None:
-            self.promises = guarantees(tree, capacity(snapshot.members, self.holding))
-            self.usage = Usage.of(tree, self.holding, self.promises)
+            possible = [
+                Claimed(c.unit, c.request, c.block)
+                for c in self.candidates
+                if c.eligibility.allowed and not self.nevers.of(c.shape, c.eligibility)
+            ]
+            later = [Claimed(unit, request_of(unit)) for unit in backing_off]
+            entitled = entitlement(tree, snapshot.members, self.holding, possible, later)
+            self.usage = Usage.of(tree, self.holding, entitled.promises)
+            self.tiers = dict(entitled.tiers)
+            for candidate in self.candidates:
+                if candidate.unit.leaf is not None:
+                    candidate.tier = self.tiers.get(candidate.unit.id, Tier.BORROWED)
+            self.candidates.sort(key=lambda candidate: candidate.tier)  # stable: in order within a tier
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""
@@ -103,15 +120,15 @@ class _Decision:
         return Ground(rooms(self.free, [*self.coming, *new], self.space), ground.usage, self.space)
 
     @property
-    def priorities(self) -> list[int]:
-        return sorted({candidate.unit.priority for candidate in self.candidates}, reverse=True)
+    def bands(self) -> list[Band]:
+        return sorted({band_of(candidate) for candidate in self.candidates})
 
-    def value(self, outcome: _Outcome, now: float) -> dict[int, int]:
-        """What an outcome is worth, per priority: the solver's own measure."""
-        total: dict[int, int] = {}
+    def value(self, outcome: _Outcome, now: float) -> dict[Band, int]:
+        """What an outcome is worth, per tier and priority: the solver's own measure."""
+        total: dict[Band, int] = {}
         for candidate, _ in outcome.placed:
-            worth = weight(candidate, self.space, now)
-            total[candidate.unit.priority] = total.get(candidate.unit.priority, 0) + worth
+            band = band_of(candidate)
+            total[band] = total.get(band, 0) + weight(candidate, self.space, now)
         return total
 
     def ground(self) -> Ground:
@@ -170,7 +187,7 @@ def _improved(
     problem = linked.problem
     value = decision.value(greedy, now)
     bounds = zip(linked.bands, linked.trivial_bounds, strict=True)
-    if all(value.get(priority, 0) >= bound for priority, bound in bounds):
+    if all(value.get(band, 0) >= bound for band, bound in bounds):
         return greedy, Certificate("greedy", why="optimal: no other gang could start")
     if len(problem.classes) + len(problem.lanes) > MOST_VARIABLES:
         return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
@@ -186,7 +203,7 @@ def _improved(
         return greedy, Certificate("greedy", stages, "the solver's answer does not belong to the problem", said)
     solved = decision.settle(*decode(linked, answer, decision.candidates, decision.ground))
     ours, theirs = (
-        tuple(decision.value(outcome, now).get(p, 0) for p in decision.priorities) for outcome in (greedy, solved)
+        tuple(decision.value(outcome, now).get(band, 0) for band in decision.bands) for outcome in (greedy, solved)
     )
     if theirs <= ours:
         why = answer.why or ("greedy is as good" if theirs == ours else "greedy is better")
@@ -197,7 +214,7 @@ def _improved(
 def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate) -> Plan:
     taken = {candidate.unit.id for candidate, _ in outcome.placed}
     left = [candidate for candidate in decision.candidates if candidate.unit.id not in taken]
-    explainer = Explainer(decision.snapshot.members, decision.rooms, outcome.ground, decision.space)
+    explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space)
     reasons = decision.reasons | explainer.all(left, outcome.done)
     placements = tuple(Placement(candidate.unit.id, member) for candidate, member in outcome.placed)
     return Plan(placements, reasons, certificate)

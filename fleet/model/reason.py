@@ -29,6 +29,7 @@ class Code(StrEnum):
     TOO_LARGE = "LargerThanEverything"
     BAD_UNIT = "BadUnit"
     LOST_TO_OTHERS = "RoomGoesToOthers"
+    ROOM_CLAIMED = "RoomIsBeingFreed"
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
 
@@ -102,6 +103,11 @@ TABLE: Mapping[Code, Entry] = {
         "the room it would fit into goes to jobs ahead of it; closest now is {member}: short by {short} {what}",
         ("member", "short", "what"),
     ),
+    Code.ROOM_CLAIMED: Entry(
+        Severity.INFO,
+        "room in member {member} is kept for it until {until}; it starts when the jobs that leave are gone",
+        ("member", "until"),
+    ),
     Code.MEMBER_UNREACHABLE: Entry(
         Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)
     ),
@@ -129,6 +135,8 @@ _ALONE_IN_GAP = {
     Code.TOO_LARGE: "the pod is larger than any member that may take it, even an empty one;"
     " closest is {member}: short by {short} {what}",
 }
+_OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
+_WAITS_AS = {"Guaranteed": " (waits within its guarantee)", "Borrowed": " (waits above its fair share)"}
 _AMOUNTS = ("request", "used", "max", "short", "have", "kept")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -180,7 +188,8 @@ class Reason:
             amount = self.numbers.get(name)
             if isinstance(amount, int) and resource:
                 shown[name] = human(amount, resource)
-        return self._template().format_map(shown)
+        text = self._template().format_map(shown)
+        return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
 
     def _template(self) -> str:
         if self.code is Code.HELD and self.numbers.get("why"):

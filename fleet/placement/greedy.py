@@ -1,8 +1,8 @@
 """The greedy answer: gangs in order, each to the best member that takes it whole. There is always one.
 
-Order is priority, then time of enqueueing, then name. Room and quota only shrink during a pass, so what was refused
-once is not asked again for any gang alike: a pass costs what starts, and a glance at what waits. In a queue with
-policy Block the first gang that cannot start stops its leaf; otherwise the next one is tried.
+Order is tier, then priority, then time of enqueueing, then name. Room and quota only shrink during a pass, so what
+was refused once is not asked again for any gang alike: a pass costs what starts, and a glance at what waits. In a queue
+with policy Block the first gang that cannot start stops its leaf; otherwise the next one is tried.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
 from fleet.placement.eligibility import Choice, Eligibility
 from fleet.placement.room import Fit, MemberRoom, Space
+from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 
 
@@ -26,11 +27,17 @@ class Candidate:
     eligibility: Eligibility
     request: Amounts
     block: bool  # its queue starts strictly in order
+    tier: Tier = Tier.SHARE
 
 
 def order(unit: Unit) -> tuple[int, float, str, str]:
     """The order in which units are served."""
     return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
+
+
+def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
+    """The order in which candidates are served: what they may count on first."""
+    return (candidate.tier, *order(candidate.unit))
 
 
 @dataclass(slots=True)

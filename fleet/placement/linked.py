@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.placement.eligibility import Eligibility
-from fleet.placement.greedy import Candidate, Ground, order
+from fleet.placement.greedy import Candidate, Ground, standing
 from fleet.placement.problem import Answer, GangClass, Lane, Problem, QuotaRow, RoomRow, Spread
 from fleet.placement.room import MemberRoom, Part, Space, slots
 from fleet.snapshot import Config
 
-MOST_BANDS = 8
+MOST_BANDS = 12
 MOST_VARIABLES = 200_000
 AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
 _SLOT_SIZES = (1, 2, 4, 8)
@@ -27,6 +27,8 @@ _MOST_SIZES = 12
 _MOST_DECODES = 8
 _MOST_DEVICES = 1024
 Kind = tuple[int, int]  # shape, eligibility
+Band = tuple[int, int]  # tier, minus priority: smaller is served first
+_BAND_NAMES = ("guaranteed", "share", "borrowed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class Linked:
 
     problem: Problem
     behind: tuple[tuple[Candidate, ...], ...]
-    bands: tuple[int, ...]  # the priorities of the problem's bands
+    bands: tuple[Band, ...]  # of the problem
 
     @property
     def trivial_bounds(self) -> tuple[int, ...]:
@@ -46,13 +48,17 @@ class Linked:
         return tuple(totals)
 
 
+def band_of(candidate: Candidate) -> Band:
+    return (int(candidate.tier), -candidate.unit.priority)
+
+
 def age_bucket(candidate: Candidate, now: float) -> int:
     """How many of the thresholds it has waited past; a clock that went backwards makes it young."""
     return sum(now - candidate.unit.enqueued_at >= age for age in AGES_S)
 
 
 def weight(candidate: Candidate, space: Space, now: float) -> int:
-    """The value of starting a gang, within its priority: its devices, more if it has waited long. What one pod asks
+    """The value of starting a gang, within its band: its devices, more if it has waited long. What one pod asks
     for by the thousand (GPU memory in bytes, shares of a core) is an amount, not devices."""
     devices = space.devices
     size = sum(
@@ -68,13 +74,13 @@ def build(
     candidates: Sequence[Candidate], ground: Ground, greedy: Mapping[str, str], *, now: float, config: Config
 ) -> Linked:
     """The problem of placing `candidates` (in order) on `ground`. `greedy`: a known answer, unit to member."""
-    bands = sorted({candidate.unit.priority for candidate in candidates}, reverse=True)[:MOST_BANDS]
-    band_of = {priority: number for number, priority in enumerate(bands)}
+    bands = sorted({band_of(candidate) for candidate in candidates})[:MOST_BANDS]
+    numbers = {band: number for number, band in enumerate(bands)}
     caps = _KindCaps(ground)
     members: dict[tuple[str | None, int, int, int, int, int, bool], list[Candidate]] = {}
     runs: dict[str, tuple[int, object]] = {}
     for candidate in candidates:
-        band = band_of.get(candidate.unit.priority)
+        band = numbers.get(band_of(candidate))
         if band is None or not candidate.eligibility.choices:
             continue
         leaf, age = candidate.unit.leaf, age_bucket(candidate, now)
@@ -107,7 +113,7 @@ def build(
     lanes = _lanes(wanted, eligibilities, caps)
     rooms, spreads = _rooms(lanes, ground)
     problem = Problem(
-        bands=tuple(f"priority {priority}" for priority in bands),
+        bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in bands),
         classes=tuple(classes),
         lanes=lanes,
         quota=_quota(classes, behind, ground),
@@ -321,11 +327,11 @@ def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
             homes.setdefault((lane.shape, lane.eligibility), []).append((lane.cost, lane.member, count))
     pairs: Pairs = []
     for kind, group in admitted.items():
-        group.sort(key=lambda candidate: order(candidate.unit))
+        group.sort(key=standing)
         names = [member for _, member, count in sorted(homes.get(kind, [])) for _ in range(min(count, len(group)))]
         pairs += zip(group, names, strict=False)
     space = ground.space
-    pairs.sort(key=lambda pair: order(pair[0].unit))
+    pairs.sort(key=lambda pair: standing(pair[0]))
     pairs.sort(key=lambda pair: tuple(space.size(part.need) for part in space.shapes[pair[0].shape]), reverse=True)
     return pairs
 

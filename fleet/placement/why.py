@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleet.model.member import Member
-from fleet.model.reason import Code, Reason, human, instant
+from fleet.model.reason import Code, Reason, Severity, human, instant
 from fleet.model.unit import Component, Unit
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Candidate, Ground, Pass
 from fleet.placement.room import MemberRoom, Part, Shape, Space
+from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import FIRM, Refusal
 
@@ -55,14 +56,41 @@ def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: 
     return None
 
 
+class Nevers:
+    """Whether a gang would fit no member even if nothing ran there; answers are kept by shape and eligibility."""
+
+    def __init__(self, members: Mapping[str, Member], space: Space) -> None:
+        self._members = members
+        self._space = space
+        self._never: dict[tuple[int, int], bool] = {}
+        self._empty: dict[str, MemberRoom | None] = {}
+
+    def of(self, shape: int, eligibility: Eligibility) -> bool:
+        key = (shape, eligibility.number)
+        if key not in self._never:
+            rooms = self.rooms(shape, eligibility)
+            self._never[key] = any(pool.counts for room in rooms for pool in room.pools)
+        return self._never[key]
+
+    def rooms(self, shape: int, eligibility: Eligibility) -> list[MemberRoom]:
+        """The members that may take it, empty, when none of them has room even so; none when one has, or may have."""
+        empty: list[MemberRoom] = []
+        for name in eligibility.allowed:
+            if name not in self._empty:
+                self._empty[name] = MemberRoom.emptied(self._members[name], self._space)
+            room = self._empty[name]
+            if room is None or room.fit(self._space.shapes[shape], self._space.devices) is not None:
+                return []
+            empty.append(room)
+        return empty
+
+
 class Explainer:
     """Reasons for the candidates that a finished pass left waiting. Equal ones share one Reason."""
 
-    def __init__(
-        self, members: Mapping[str, Member], before: Mapping[str, MemberRoom], ground: Ground, space: Space
-    ) -> None:
+    def __init__(self, nevers: Nevers, before: Mapping[str, MemberRoom], ground: Ground, space: Space) -> None:
         """`before`: rooms before anything of this plan was placed; `ground`: after all of it."""
-        self._members = members
+        self._nevers = nevers
         self._before = before
         self._ground = ground
         self._space = space
@@ -70,7 +98,7 @@ class Explainer:
         self._quota: dict[tuple[str, int, bool], Reason | None] = {}
         self._never: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
-        self._empty: dict[str, MemberRoom | None] = {}
+        self._tiered: dict[tuple[int, Tier], tuple[Reason, Reason]] = {}
 
     def all(self, left: Sequence[Candidate], done: Pass) -> dict[str, Reason]:
         """One reason for each of `left`, which are in order; `done` names the heads of stopped queues."""
@@ -89,8 +117,19 @@ class Explainer:
                         {"position": position, "leaf": leaf, "head": head.name, "why": reasons[head.id].code.value},
                     )
                     continue
-            reasons[unit.id] = self.one(candidate)
+            reasons[unit.id] = self._in_tier(self.one(candidate), candidate)
         return reasons
+
+    def _in_tier(self, reason: Reason, candidate: Candidate) -> Reason:
+        """The reason, and in which tier it waits, if it waits in one."""
+        if candidate.unit.leaf is None or reason.severity is Severity.ERROR:
+            return reason
+        key = (id(reason), candidate.tier)  # reasons are kept by those who make them, so an id stays theirs
+        known = self._tiered.get(key)
+        if known is None:
+            tiered = Reason(reason.code, {**reason.numbers, "tier": candidate.tier.name.capitalize()})
+            known = self._tiered[key] = (reason, tiered)
+        return known[1]
 
     def one(self, candidate: Candidate) -> Reason:
         """The dominant reason of one that is first in its queue, or in a queue where that does not matter."""
@@ -118,21 +157,13 @@ class Explainer:
         """LargerThanEverything, when no member that policy allows would take it even empty."""
         key = (candidate.shape, candidate.eligibility.number)
         if key not in self._never:
-            self._never[key] = self._weigh_never(self._space.shapes[candidate.shape], candidate.eligibility)
+            shape, eligibility = candidate.shape, candidate.eligibility
+            reason = None
+            if self._nevers.of(shape, eligibility):
+                rooms = self._nevers.rooms(shape, eligibility)
+                reason = Reason(Code.TOO_LARGE, self._closest(self._space.shapes[shape], rooms))
+            self._never[key] = reason
         return self._never[key]
-
-    def _weigh_never(self, shape: Shape, eligibility: Eligibility) -> Reason | None:
-        empty: list[MemberRoom] = []
-        for name in eligibility.allowed:
-            if name not in self._empty:
-                self._empty[name] = MemberRoom.emptied(self._members[name], self._space)
-            room = self._empty[name]
-            if room is None or room.fit(shape, self._devices) is not None:
-                return None
-            empty.append(room)
-        if not empty or not any(pool.counts for room in empty for pool in room.pools):
-            return None
-        return Reason(Code.TOO_LARGE, self._closest(shape, empty))
 
     def _no_room(self, shape: int, eligibility: Eligibility) -> Reason:
         key = (shape, eligibility.number)

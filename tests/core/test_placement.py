@@ -46,10 +46,10 @@ def test_gpu_memory_in_bytes_is_no_number_of_devices() -> None:
     assert weight(candidates[0], ground.space, NOW) == 2 * 4
 
 
-def test_only_the_eight_highest_priorities_are_modelled() -> None:
-    units = [unit(f"u{i}").priority(i) for i in range(12)]
+def test_only_the_twelve_highest_bands_are_modelled() -> None:
+    units = [unit(f"u{i}").priority(i) for i in range(16)]
     ground, candidates = ground_of(units, [member("x").nodes(1)])
-    assert build(candidates, ground, {}, now=NOW, config=Config()).bands == (11, 10, 9, 8, 7, 6, 5, 4)
+    assert build(candidates, ground, {}, now=NOW, config=Config()).bands == tuple((1, -p) for p in range(15, 3, -1))
 
 
 def test_a_greedy_answer_fits_the_rows_of_the_problem_as_its_hint() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fleet.check import check
 from fleet.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
-from fleet.decide import decide
+from fleet.decide import _Decision, decide
 from fleet.model.unit import Phase
 from fleet.placement.cpsat import CpSat
 from fleet.placement.problem import Solver
@@ -96,13 +96,19 @@ def test_snapshots_and_plans_survive_json(world: Snapshot) -> None:
     assert decode_plan(json.loads(json.dumps(encode_plan(plan)))) == plan
 
 
+def _tiers(world: Snapshot) -> dict[str, int]:
+    return {key: int(tier) for key, tier in _Decision(world, NOW).tiers.items()}
+
+
 @many
 @given(worlds())
 def test_the_solver_never_makes_a_plan_worse(world: Snapshot) -> None:
+    tiers = _tiers(world)
+
     def value(plan: Plan) -> tuple[int, ...]:
-        priorities = sorted({unit.priority for unit in world.units.values()}, reverse=True)
         placed = [world.units[p.unit] for p in plan.placements]
-        return tuple(sum(gpus_by_age(u) for u in placed if u.priority == priority) for priority in priorities)
+        bands = sorted({(tiers.get(unit.id, 1), -unit.priority) for unit in world.units.values()})
+        return tuple(sum(gpus_by_age(u) for u in placed if (tiers.get(u.id, 1), -u.priority) == band) for band in bands)
 
     def gpus_by_age(unit: object) -> int:
         total = unit.total["nvidia.com/gpu"]  # type: ignore[attr-defined]

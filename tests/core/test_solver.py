@@ -93,7 +93,7 @@ def test_the_certificate_says_who_made_the_plan_and_how_good_it_is() -> None:
     plan = better(TRAPS["an old gang that keeps a larger one out of the quota"][0], CpSat())
     assert plan.certificate.shipped == "cp-sat"
     (stage,) = plan.certificate.stages
-    assert (stage.name, stage.value, stage.bound, stage.status) == ("priority 0", 32, 32, "OPTIMAL")
+    assert (stage.name, stage.value, stage.bound, stage.status) == ("share, priority 0", 32, 32, "OPTIMAL")
 
 
 def test_higher_priority_is_never_traded_for_more_of_lower() -> None:
