@@ -1,0 +1,164 @@
+"""What the documentation names exists: links, anchors, files, commands, options, manifests, reasons, Events."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from fleet import wellknown
+from fleet.amc.main import parser
+from fleet.cli.main import app
+from fleet.model.reason import Code
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+# `fleet` at the start of a command: after a prompt, in a block, or in a code span.
+COMMAND = re.compile(r"(?:^\$ |^|`)fleet ([a-z]+)((?: [^`\n]*)?)", re.MULTILINE)
+AMC = re.compile(r"kubectl amc ([a-z]+)([^`\n]*)")
+NAMED_FILE = re.compile(r"\b(?:docs|examples|fleet|api|tests|deploy|migrations)/[\w./-]*\.(?:py|md|yaml|yml)\b")
+
+
+def pages() -> list[Path]:
+    """Every Markdown file under version control, and new ones."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=30,
+    )  # fmt: skip
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that a renderer makes of the headings."""
+    found = set()
+    for title in re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE):
+        plain = re.sub(r"[^\w\- ]", "", title.replace("`", "").lower())
+        found.add(plain.strip().replace(" ", "-"))
+    return found
+
+
+@functools.cache
+def generate() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def commands() -> dict[str, Any]:
+    root: Any = typer.main.get_command(app)
+    return dict(root.commands)
+
+
+@pytest.mark.parametrize("page", pages(), ids=relative)
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    broken = []
+    for target in LINK.findall(FENCE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        there = (page.parent / path).resolve() if path else page
+        if not there.exists() or (anchor and anchor not in anchors(there)):
+            broken.append(target)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=relative)
+def test_every_fleet_command_and_option_that_is_mentioned_exists(page: Path) -> None:
+    known = commands()
+    wrong = []
+    for name, rest in COMMAND.findall(page.read_text()):
+        command = known.get(name)
+        if command is None:
+            wrong.append(f"fleet {name}")
+            continue
+        children = getattr(command, "commands", {})
+        if children and (first := rest.split()[:1]) and first[0] in children:
+            command = children[first[0]]
+        allowed = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        given = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", re.split(r"[|;&#>(]", rest)[0])
+        wrong += [f"fleet {name} {option}" for option in given if option not in allowed]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=relative)
+def test_every_file_of_the_source_that_is_mentioned_exists(page: Path) -> None:
+    text = page.read_text()
+    package = relative(page.parent) + "/"
+    named = [name for name in NAMED_FILE.findall(text) if "NAME" not in name]
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert [name for name in missing if not (ROOT / package / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", ["cli.md", "reasons.md"])
+def test_the_pages_that_are_made_from_the_code_say_what_it_says(page: str) -> None:
+    wanted = generate().PAGES[page]()
+    assert (DOCS / "reference" / page).read_text() == wanted, "run .venv/bin/python docs/generate.py"
+
+
+def test_every_reason_has_advice() -> None:
+    text = (DOCS / "how-to" / "find-out-why-a-job-waits.md").read_text()
+    assert [code.value for code in Code if f"`{code.value}`" not in text] == []
+
+
+def test_every_condition_and_event_that_the_controllers_name_is_documented() -> None:
+    text = (DOCS / "reference" / "conditions-and-events.md").read_text()
+    conditions = [
+        wellknown.QUEUING, wellknown.SCHEDULED, wellknown.FULLY_APPLIED, wellknown.GANG_WHOLE, wellknown.PENDING,
+    ]  # fmt: skip
+    names = {constant: getattr(wellknown, constant) for constant in _imported_by_controllers()}
+    assert [name for name in [*conditions, *names.values()] if f"`{name}`" not in text] == []
+
+
+def _imported_by_controllers() -> Iterator[str]:
+    """The constants of wellknown.py that are reasons of Events and that a controller uses."""
+    sources = "\n".join(path.read_text() for path in (ROOT / "fleet" / "controllers").glob("*.py"))
+    for constant in vars(wellknown):
+        if constant.endswith(("_SUCCEED", "_FAILED")) and re.search(rf"\b{constant}\b", sources):
+            yield constant
+
+
+def test_every_option_of_the_plugin_is_documented() -> None:
+    text = (DOCS / "reference" / "kubectl-amc.md").read_text()
+    get = next(action for action in parser()._actions if action.dest == "command").choices
+    assert get is not None and list(get) == ["get"]
+    options = [option for action in get["get"]._actions for option in action.option_strings]  # type: ignore[index]
+    assert [option for option in options if f"`{option}`" not in text and option not in ("-h", "--help")] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=relative)
+def test_every_use_of_the_plugin_can_be_parsed(page: Path) -> None:
+    for command, rest in AMC.findall(page.read_text()):
+        words = rest.split()
+        if any(word in ("…", "[options]") or word.startswith("(") for word in words) or not words:
+            continue
+        options = parser().parse_args([command, *[word.rstrip(".,:;") for word in words]])
+        assert options.command == "get"
+
+
+@pytest.mark.parametrize("manifest", sorted(DOCS.rglob("*.yaml")), ids=relative)
+def test_every_manifest_is_yaml_of_objects(manifest: Path) -> None:
+    for body in yaml.safe_load_all(manifest.read_text()):
+        assert {"apiVersion", "kind", "metadata"} <= body.keys()
+
+
+@pytest.mark.parametrize("page", pages(), ids=relative)
+def test_every_yaml_block_can_be_read(page: Path) -> None:
+    for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        assert list(yaml.safe_load_all(block)) != [None]
