@@ -70,6 +70,7 @@ class _Kept:
     pods: Sequence[PodView]
     copies: Sequence[tuple[str, Body]]
     unit: Unit | None
+    asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
 
 
 def tree_object(store: Store) -> Stored | None:
@@ -99,6 +100,7 @@ class SnapshotBuilder:
         self._kept: dict[str, _Kept] = {}
         self._around: tuple[object, ...] = ()  # what all bases were made with
         self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
+        self._named: frozenset[tuple[str, str]] = frozenset()
 
     def build(self) -> Picture:
         """What this process has seen, at once."""
@@ -111,6 +113,7 @@ class SnapshotBuilder:
         units: dict[str, Unit] = {}
         sources: dict[str, Sources] = {}
         kept: dict[str, _Kept] = {}
+        named: set[tuple[str, str]] = set()
         for stored in self._store.scan(WORK, "resourcebindings"):
             known = self._kept.get(stored.uid)
             if known is not None and (known.revision != stored.revision or known.around is not self._around):
@@ -124,12 +127,17 @@ class SnapshotBuilder:
             if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
                 base = known.base if known else base_unit(stored.body, tree, clusters)
                 unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
-                known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit)
+                asked = known.asked if known else asked_of_nodes(base.components)
+                known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit, asked)
             kept[stored.uid] = known
             if known.unit is not None:
+                named |= known.asked
                 units[known.unit.id] = known.unit
                 sources[known.unit.id] = Sources(stored, queue_unit)
         self._kept = kept
+        if named != self._named:
+            self._named = frozenset(named)
+            self._members.tell_apart(self._named)
         return Picture(Snapshot(tree, units, self._read_members(), self._config), sources, stored_tree)
 
     def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, object]:
@@ -210,6 +218,13 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
     )
 
 
+def asked_of_nodes(components: Sequence[Component]) -> frozenset[tuple[str, str]]:
+    """Every label pair that node selectors and required affinities name, for `Members.tell_apart`."""
+    selected = {pair for component in components for pair in component.claim.node_selector}
+    terms = (term for component in components for group in component.claim.affinity for term in group)
+    return frozenset(selected | {(term.key, value) for term in terms for value in term.values})
+
+
 def _preferences(placement: Mapping[str, object], clusters: Sequence[Candidate]) -> tuple[tuple[str, int], ...]:
     scheduling = placement.get("replicaScheduling")
     weights = (scheduling.get("weightPreference") or {}) if isinstance(scheduling, dict) else {}
@@ -230,7 +245,7 @@ def now_unit(
 ) -> Unit | None:
     """The unit as it stands now; None when it neither waits nor uses anything."""
     meta = binding["metadata"]
-    generation = f"{meta.get('generation', 0)}/{queue_unit['metadata'].get('generation', 0) if queue_unit else '-'}"
+    generation = f"{meta.get('generation', 0)}/{_which(queue_unit)}"
     placed, tasks = b.clusters_of(binding), b.tasks_of(binding)
     if not placed and not tasks and not b.deleting(binding):
         if b.queued(binding) and queue_unit is None:
@@ -271,6 +286,13 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
         held=suspended or stopped or b.held(binding),
         held_why=str(evicted["message"]) if over and evicted is not None else "",
     )
+
+
+def _which(queue_unit: Body | None) -> str:
+    """Its generation, and what tells it from one of the same name before it, which somebody deleted."""
+    if queue_unit is None:
+        return "-"
+    return f"{queue_unit['metadata'].get('generation', 0)}.{queue_unit['metadata'].get('uid', '')[:8]}"
 
 
 def visible(components: Sequence[Component], pods: Sequence[PodView], *, gone: bool) -> tuple[tuple[str, int], ...]:

@@ -32,6 +32,7 @@ class ClusterMembers:
         self._copies: ByBinding[Body] = ByBinding()
         self._callbacks: list[Callable[[Changed], None]] = []
         self._changing = asyncio.Lock()
+        self._named: frozenset[tuple[str, str]] = frozenset()
 
     # -- which members there are
 
@@ -51,6 +52,7 @@ class ClusterMembers:
             member = OneMember(name, hub_id, connection, self._pods, self._copies, self._tell, self._limits)
             self._members[name] = member
             self._credentials[name] = credentials
+            member.tell_apart(self._named)
             member.start()
 
     async def remove(self, name: str) -> None:
@@ -94,6 +96,11 @@ class ClusterMembers:
     def model(self, name: str) -> Member | None:
         member = self._members.get(name)
         return member.model() if member else None
+
+    def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
+        self._named = named
+        for member in self._members.values():
+            member.tell_apart(named)
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return self._pods.values(binding)

@@ -267,6 +267,10 @@ class OneMember:
         self._model = None
         return True
 
+    def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
+        """The pools of the next `model` show it; nobody is told, since who asks is who looks."""
+        self._nodes.tell_apart(named)
+
     def model(self) -> Member | None:
         if self._catalogue is None or not all(f.synced for f in self._inventory):
             return None

@@ -76,6 +76,11 @@ class Members(Protocol):
         """For the snapshot: room by pool as its inventory shows it now. None until the first full list."""
         ...
 
+    def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
+        """Label pairs that gangs ask nodes for. `model` shows the nodes that have one of them to themselves (a host
+        name) as pools of their own, from now on."""
+        ...
+
     def pods_of(self, binding: str) -> Sequence[PodView]:
         """All pods of a binding, over all members."""
         ...

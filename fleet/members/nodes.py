@@ -1,8 +1,9 @@
 """The nodes of one member and the room on them, by pool.
 
-A pool is all nodes alike in labels, taints and topology domain. Its free vectors are kept as a multiset that each pod
-event moves one node within, so an event costs the same in a member of four nodes and of ten thousand, and the model
-for the decider is made from the distinct vectors only.
+A pool is all nodes alike in labels, taints and topology domain. What only tells nodes apart (the host name) makes no
+pools, except of the nodes that some gang asks for by it: those are a pool each for as long as it asks. Free vectors are
+kept as a multiset that each pod event moves one node within, so an event costs the same in a member of four nodes and
+of ten thousand, and the model for the decider is made from the distinct vectors only.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Node:
     allocatable: Amounts
     usable: bool  # schedulable now: ready, not cordoned, not tainted away
     ready: bool
+    own: tuple[tuple[str, str], ...] = ()  # its labels that no other node has
 
     def offers(self, used: Amounts) -> Amounts:
         """What is left of it; an over-committed resource counts as none, not as less than none."""
@@ -57,9 +59,9 @@ def read_node(body: Body) -> Node:
     """What a Node object says about room. Quantities that do not parse count as none of that resource."""
     meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
     name = meta["name"]
-    labels = tuple(
-        sorted((k, v) for k, v in (meta.get("labels") or {}).items() if k not in PER_NODE_LABELS and v != name)
-    )
+    given = sorted((meta.get("labels") or {}).items())
+    labels = tuple((k, v) for k, v in given if k not in PER_NODE_LABELS and v != name)
+    own = tuple((k, v) for k, v in given if k in PER_NODE_LABELS or v == name)
     hard = [t for t in spec.get("taints") or () if t.get("effect") != "PreferNoSchedule"]
     taints = tuple(
         sorted(
@@ -77,7 +79,7 @@ def read_node(body: Body) -> Node:
         except BadQuantity:
             continue
     domain = (meta.get("labels") or {}).get(DOMAIN_LABEL, "")
-    return Node(name, (labels, taints, domain), Amounts.of(allocatable), usable, ready)
+    return Node(name, (labels, taints, domain), Amounts.of(allocatable), usable, ready, own)
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class Nodes:
         self._used: dict[str, Amounts] = {}
         self._pools: dict[PoolKey, _PoolState] = {}
         self._model: tuple[Pool, ...] | None = None
+        self._named: frozenset[tuple[str, str]] = frozenset()
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
         self.ready_count = 0
@@ -142,10 +145,29 @@ class Nodes:
         if node is not None and node.usable:
             self._move(node, node.offers(before), node.offers(after))
 
+    def tell_apart(self, named: frozenset[tuple[str, str]]) -> bool:
+        """From now on the nodes that have one of these labels to themselves are a pool each, the others not. True when
+        that changed any pool."""
+        turned = named ^ self._named
+        touched = [node for node in self._nodes.values() if node.usable and not turned.isdisjoint(node.own)]
+        for node in touched:
+            self._move(node, node.offers(self._used.get(node.name, NOTHING)), None)
+        self._named = named
+        for node in touched:
+            self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
+        return bool(touched)
+
+    def _key(self, node: Node) -> PoolKey:
+        if self._named.isdisjoint(node.own):
+            return node.pool
+        labels, taints, domain = node.pool
+        return tuple(sorted((*labels, *node.own))), taints, domain
+
     def _move(self, node: Node, old: Amounts | None, new: Amounts | None) -> None:
         if old == new:
             return
-        pool = self._pools.setdefault(node.pool, _PoolState())
+        key = self._key(node)
+        pool = self._pools.setdefault(key, _PoolState())
         if old is None:
             pool.allocatable[node.allocatable] += 1
         else:
@@ -160,7 +182,7 @@ class Nodes:
             pool.free[new] += 1
         pool.model = None
         if not pool.free:
-            del self._pools[node.pool]
+            del self._pools[key]
         self._model = None
 
     def pools(self) -> tuple[Pool, ...]:

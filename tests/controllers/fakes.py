@@ -26,6 +26,7 @@ PLURALS = {
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts",
 }  # fmt: skip
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def key_of(body: Body) -> Key:
@@ -74,6 +75,7 @@ class FakeMembers:
         self.by_name = {member.name: member for member in members}
         self.hub = hub
         self._callbacks: list[Callable[[Changed], None]] = []
+        self.named: frozenset[tuple[str, str]] = frozenset()
         self._uids = 0
         self.tasks: set[asyncio.Task[None]] = set()
 
@@ -89,10 +91,15 @@ class FakeMembers:
         member = self.by_name.get(name)
         if member is None:
             return None
-        free = tuple((member.free(node), 1) for node in member.nodes)
         largest = max(member.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
-        pool = Pool(free=free, allocatable=largest)
-        return Member(name, ready=not member.down, pools=(pool,), not_ready_reason="down" if member.down else "")
+        hosts = [(HOSTNAME, node) for node in member.nodes if (HOSTNAME, node) in self.named]
+        alone = [Pool((pair,), free=((member.free(pair[1]), 1),), allocatable=largest) for pair in hosts]
+        free = tuple((member.free(node), 1) for node in member.nodes if (HOSTNAME, node) not in hosts)
+        pools = (Pool(free=free, allocatable=largest), *alone)
+        return Member(name, ready=not member.down, pools=pools, not_ready_reason="down" if member.down else "")
+
+    def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
+        self.named = named
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return [pod for member in self.by_name.values() for pod in member.seen[1].values() if pod.binding == binding]
