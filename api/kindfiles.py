@@ -86,6 +86,7 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         selectable=tuple(text.get("selectable", ())),
         aliases=tuple(text.get("aliases", ())),
         versions=(text["version"],),
+        **({"verbs": tuple(text["verbs"])} if "verbs" in text else {}),
     )
 
 

@@ -36,13 +36,12 @@ def options_invalid(field: str, message: str, reason: str = "FieldValueForbidden
 
 
 def parse_revision(text: str) -> int | None:
-    """A resourceVersion parameter: None when unset. StatusError 422 for what is not a decimal number."""
+    """A resourceVersion parameter: None when unset. StatusError 400 for what is not a decimal number."""
     if not text:
         return None
     if not text.isdecimal() or not text.isascii() or len(text) > 18:
-        raise options_invalid(
-            "resourceVersion", f'Invalid value: "{text[:50]}": must be a decimal number', "FieldValueInvalid"
-        )
+        why = f'strconv.ParseUint: parsing "{text[:50]}": invalid syntax'
+        raise bad_request(f'invalid resource version: resourceVersion: Invalid value: "{text[:50]}": {why}')
     return int(text)
 
 
@@ -90,7 +89,7 @@ def decode_continue(text: str) -> tuple[int, tuple[str, str]]:
             return revision, (namespace, name)
     except (ValueError, Base64Error, KeyError, TypeError):
         pass
-    raise bad_request("continue key is not valid")
+    raise bad_request("invalid continue token: continue key is not valid")
 
 
 def parse_limit(request: Request) -> int | None:
@@ -100,7 +99,7 @@ def parse_limit(request: Request) -> int | None:
     try:
         limit = int(text)
     except ValueError:
-        raise bad_request(f'unable to parse query parameter "limit": {text[:50]!r} is not a number') from None
+        raise bad_request(f'strconv.ParseInt: parsing "{text[:50]}": invalid syntax') from None
     return min(limit, MAX_LIMIT) if limit > 0 else None
 
 

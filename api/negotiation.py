@@ -113,6 +113,8 @@ async def read_patch(request: Request, *, builtin: bool, field_validation: str) 
     the kind does not take: custom kinds have no strategic merge patch."""
     media = media_type(request)
     types = [JSON_PATCH, MERGE_PATCH, *([STRATEGIC_PATCH] if builtin else []), APPLY_PATCH]
+    if media not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH):
+        raise unsupported_media_type("415: Unsupported Media Type")
     if media not in types:
         accepted = ", ".join(types)
         raise unsupported_media_type(
@@ -130,11 +132,6 @@ async def read_patch(request: Request, *, builtin: bool, field_validation: str) 
             patch, strict = read_yaml(data, field_validation)
     else:
         patch, strict = read_json(data, field_validation)
-    if media == JSON_PATCH:
-        if not isinstance(patch, list):
-            raise bad_request("the JSON patch must be a list of operations")
-    elif not isinstance(patch, dict):
-        raise bad_request("the patch must be an object")
     return patch, media, strict
 
 

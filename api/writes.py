@@ -1,13 +1,9 @@
 """POST, PUT, PATCH and DELETE: from a request to `Objects`, and from its outcome to an answer.
 
-What an object means is the engine's; here are only the parameters that all writes share, the form of the body, and
-what a Secret's `stringData` stands for.
+What an object means is the engine's; here are only the parameters that all writes share and the form of the body.
 """
 
 from __future__ import annotations
-
-from base64 import b64encode
-from typing import Any
 
 import orjson
 
@@ -18,7 +14,6 @@ from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only
-from fleet.engine.kind import Kind
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.ports import Body, Clock, Key, Store, Stored
 from fleet.store.objects import Objects
@@ -38,7 +33,7 @@ def parse_options(request: Request, verb: str, *, apply: bool = False) -> Option
     query = request.query
     dry_run = query.get("dryRun", "")
     if dry_run not in ("", "All"):
-        text = f'Unsupported value: "{dry_run[:50]}": supported values: "All"'
+        text = f'Unsupported value: ["{dry_run[:50]}"]: supported values: "All"'
         raise _options_invalid(verb, Cause("dryRun", text, "FieldValueNotSupported"))
     validation = query.get("fieldValidation", "") or "Warn"
     if validation not in _VALIDATIONS:
@@ -69,26 +64,6 @@ def refuse_strict(strict: list[str], options: Options) -> tuple[str, ...]:
     if strict and options.field_validation == "Strict":
         raise bad_request("strict decoding error: " + ", ".join(strict[:20]))
     return tuple(strict) if options.field_validation == "Warn" else ()
-
-
-def take_string_data(kind: Kind, body: Any) -> None:
-    """Move a Secret's `stringData` into `data`, in place: it is write-only, and wins."""
-    if kind.resource != "secrets" or kind.group or not isinstance(body, dict):
-        return
-    given = body.get("stringData")
-    if not isinstance(given, dict):
-        return
-    wrong = [key for key, value in given.items() if value is not None and not isinstance(value, str)]
-    if wrong:
-        raise bad_request(
-            f'Secret in version "v1" cannot be handled as a Secret: stringData.{wrong[0]} must be a string'
-        )
-    del body["stringData"]
-    data = body.get("data")
-    body["data"] = {
-        **(data if isinstance(data, dict) else {}),
-        **{key: None if value is None else b64encode(value.encode()).decode() for key, value in given.items()},
-    }
 
 
 def _check(served: Served, route: Route, body: Body) -> None:
@@ -164,9 +139,6 @@ class Writes:
         warnings = refuse_strict(strict, options)
         _check(served, route, body)
         body = served.inward(body)
-        take_string_data(served.kind, body)
-        if served.kind.resource == "secrets" and not served.kind.group:
-            body.setdefault("type", "Opaque")
         if served.kind.namespaced and not route.namespace:
             raise bad_request("an empty namespace may not be set during creation")
         written = await self._objects.create(
@@ -180,7 +152,6 @@ class Writes:
         warnings = refuse_strict(strict, options)
         _check(served, route, body)
         body = served.inward(body)
-        take_string_data(served.kind, body)
         written = await self._objects.update(
             served.kind, _namespace(served, route), route.name, body, options, _subresource(route)
         )
@@ -193,11 +164,10 @@ class Writes:
             request, builtin=served.kind.builtin, field_validation=options.field_validation
         )
         warnings = refuse_strict(strict, options)
-        if media != JSON_PATCH:
+        if media != JSON_PATCH and isinstance(patch, dict):
             if media == APPLY_PATCH:
                 _check(served, route, patch)
             patch = served.inward(patch)
-            take_string_data(served.kind, patch)
         written = await self._objects.patch(
             served.kind, _namespace(served, route), route.name, patch, media, options, _subresource(route)
         )

@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fleet.admission.rule import Checks, duplicate, immutable, invalid, of_new
+from fleet.admission.rule import Checks, duplicate, forbidden, immutable, invalid, of_new, required
 from fleet.engine.status import Cause, StatusError
+from fleet.engine.validate import shown
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
 from fleet.wellknown import SYSTEM_NAMESPACES
 
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_DATA_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 _DATA_MAX = 1 << 20
 _PRIORITY_MAX = 1_000_000_000
 _KEPT = ("default", *SYSTEM_NAMESPACES)
@@ -30,11 +35,7 @@ def _data(body: Body) -> Sequence[Cause]:
     data, binary = body.get("data") or {}, body.get("binaryData") or {}
     causes = []
     for field, entries in (("data", data), ("binaryData", binary)):
-        causes += [
-            invalid(f"{field}[{key}]", key, "a valid key consists of alphanumeric characters, '-', '_' or '.'")
-            for key in entries
-            if not _DATA_KEY.fullmatch(key)
-        ]
+        causes += [invalid(f"{field}[{key}]", key, _DATA_KEY_TEXT) for key in entries if not _DATA_KEY.fullmatch(key)]
     causes += [duplicate(f"binaryData[{key}]", key) for key in binary if key in data]
     size = sum(len(value) for entries in (data, binary) for value in entries.values() if isinstance(value, str))
     if size > _DATA_MAX * 4 // 3:
@@ -58,15 +59,14 @@ def _priority(body: Body) -> Sequence[Cause]:
     value = body.get("value")
     if isinstance(value, int) and value > _PRIORITY_MAX and not body["metadata"]["name"].startswith("system-"):
         why = f"maximum allowed value of a user defined priority is {_PRIORITY_MAX}"
-        return [invalid("value", value, why)]
+        return [forbidden("value", why)]
     return ()
 
 
-def _priority_defaults(review: Review) -> Sequence[Cause]:
-    if review.new is not None:
-        review.new.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        review.new.setdefault("value", 0)
-    return ()
+def _same_priority(review: Review) -> Sequence[Cause]:
+    if review.new is None or review.old is None or review.new.get("value") == review.old.get("value"):
+        return ()
+    return [forbidden("value", "may not be changed in an update.")]
 
 
 async def _one_default(review: Review, objects: Objects) -> Sequence[Cause]:
@@ -85,13 +85,56 @@ async def _one_default(review: Review, objects: Objects) -> Sequence[Cause]:
     return ()
 
 
+def _role(body: Body) -> Sequence[Cause]:
+    """Every rule says what may be done with what."""
+    causes: list[Cause] = []
+    for index, rule in enumerate(body.get("rules") or ()):
+        at = f"rules[{index}]"
+        urls = rule.get("nonResourceURLs")
+        if not rule.get("verbs"):
+            causes.append(required(f"{at}.verbs", "verbs must contain at least one value"))
+        if urls and body["metadata"].get("namespace"):
+            why = "namespaced rules cannot apply to non-resource URLs"
+            causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {shown(urls)}: {why}"))
+        elif urls:
+            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
+                why = "rules cannot apply to both regular resources and non-resource URLs"
+                causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {shown(urls)}: {why}"))
+        else:
+            if not rule.get("apiGroups"):
+                causes.append(required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
+            if not rule.get("resources"):
+                causes.append(required(f"{at}.resources", "resource rules must supply at least one resource"))
+    return causes
+
+
+def _lease(body: Body) -> Sequence[Cause]:
+    spec = body.get("spec") or {}
+    causes = []
+    if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
+        causes.append(invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0"))
+    if spec.get("leaseTransitions") is not None and spec["leaseTransitions"] < 0:
+        causes.append(invalid("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0"))
+    return causes
+
+
+def _same_role(review: Review) -> Sequence[Cause]:
+    if review.new is None or review.old is None or review.new.get("roleRef") == review.old.get("roleRef"):
+        return ()
+    ref = review.new.get("roleRef") or {}
+    named = {name: ref.get(key, "") for name, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))}
+    return [Cause("roleRef", f"Invalid value: {shown(named)}: cannot change roleRef")]
+
+
 NAMESPACE = Checks(_namespace)
 CONFIG_MAP = Checks(of_new(_data), _frozen)
 SECRET = Checks(of_new(_data), _frozen, immutable("type"))
 PRIORITY_CLASS = Checks(
-    _priority_defaults,
     of_new(_priority),
-    immutable("value", "preemptionPolicy", why="may not be changed in an update."),
+    _same_priority,
+    immutable("preemptionPolicy"),
     ask=_one_default,
 )
-ROLE_BINDING = Checks(immutable("roleRef", why="cannot change roleRef"))
+ROLE = Checks(of_new(_role))
+ROLE_BINDING = Checks(_same_role)
+LEASE = Checks(of_new(_lease))

@@ -16,6 +16,8 @@ from fleet.engine.order import interleave
 from fleet.engine.prune import prune
 from fleet.engine.schema import ANYTHING, Node, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict
+from fleet.engine.strategic import go_text
+from fleet.engine.validate import shown
 from fleet.engine.write import Author, Prepared, identify, prepare_create, prepare_update
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -37,8 +39,8 @@ def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> N
     _untyped(compiled(kind), config, "", found)
     if found:
         listed = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in found)
-        gvk = f"{kind.api_version}, Kind={kind.kind}"
-        raise StatusError(500, "InternalError", f"failed to create typed patch object ({where}; {gvk}): {listed}")
+        gvk = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+        raise StatusError(500, "", f"failed to create typed patch object ({where}; {gvk}): {listed}")
 
 
 def apply_new(
@@ -247,6 +249,16 @@ _GO_TYPES = {
     str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}",
     dict: "map[string]interface {}",
 }  # fmt: skip
+_GO_MAP, _GO_LIST = "map[string]interface {}", "[]interface {}"
+
+
+def _go_syntax(value: Any) -> str:
+    """A value as Go's %#v prints it."""
+    if isinstance(value, dict):
+        return _GO_MAP + "{" + ", ".join(f"{shown(k)}:{_go_syntax(v)}" for k, v in sorted(value.items())) + "}"
+    if isinstance(value, list):
+        return _GO_LIST + "{" + ", ".join(map(_go_syntax, value)) + "}"
+    return "interface {}(nil)" if value is None else shown(value)
 
 
 def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
@@ -256,7 +268,11 @@ def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
         return
     if node.types is not None and value.__class__ not in node.types:
         if not (value.__class__ in (int, float) and node.type in ("integer", "number")):
-            got = _GO_TYPES.get(value.__class__, "nil")
+            got = f"&{{{go_text(value)}}}"
+            if node.type == "string":
+                got = f"&value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+            elif node.type in ("integer", "number"):
+                got = _GO_TYPES.get(value.__class__, "<nil>")
             found.append(f"{path}: expected {_WANTED[node.type]}, got {got}")
     elif value.__class__ is dict and not node.open:
         for key, inner in value.items():

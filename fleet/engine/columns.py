@@ -31,7 +31,7 @@ def column_definitions(kind: Kind) -> list[dict[str, Any]]:
         {
             "name": column.name,
             # Dates are sent as what people read ("3m44s"); a client must not parse them.
-            "type": "string" if column.type == "date" and column.compute else column.type,
+            "type": "string" if column.type == "date" and (kind.builtin or column.compute) else column.type,
             "format": column.format,
             "description": column.description,
             "priority": column.priority,

@@ -56,7 +56,7 @@ def validate(body: Body) -> list[Cause]:
         causes.append(_invalid("spec.names.kind", names.get("kind"), "must be a CamelCase word"))
     name = body.get("metadata", {}).get("name")
     if name != f"{plural}.{group}":
-        causes.append(_invalid("metadata.name", name, f'must be spec.names.plural+"."+spec.group ({plural}.{group})'))
+        causes.append(_invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         causes.append(_unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced")))
     if spec.get("preserveUnknownFields"):

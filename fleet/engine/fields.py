@@ -257,7 +257,7 @@ def record_update(
 ) -> list[Body]:
     """managedFields after an update of `old` to `new` (None: a create) by `manager`, from the old ones."""
     after = owned(kind, new, whole=True)
-    before = owned(kind, old, whole=True) if old is not None else {}
+    before = owned(kind, old, whole=True) if old is not None else _structs(kind, after)
     before.setdefault("metadata", {})
     after.setdefault("metadata", {})
     changed, removed = compare(root, before, after)
@@ -279,6 +279,28 @@ def record_update(
     elif fields is not None:
         out.append(entry(manager, UPDATE, kind.api_version, subresource, fields, now))
     return ordered(_capped(out))
+
+
+_STRUCTS = (
+    ("spec",), ("spec", "names"), ("spec", "template"), ("spec", "template", "metadata"), ("spec", "template", "spec"),
+    ("status",), ("source",),
+)  # fmt: skip
+
+
+def _structs(kind: Kind, body: Body) -> Body:
+    """What a built-in kind holds before anything is written: the structs that Go makes empty. They are nobody's, only
+    what is in them. Custom kinds begin with nothing."""
+    out: Body = {}
+    if kind.builtin:
+        for path in _STRUCTS:
+            value: Any = body
+            made = out
+            for key in path:
+                value = value.get(key)
+                if value.__class__ is not dict:
+                    break
+                made = made.setdefault(key, {})
+    return out
 
 
 def ordered(managed: list[Body]) -> list[Body]:

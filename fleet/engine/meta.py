@@ -93,7 +93,7 @@ def name_problems(kind: Kind, name: str) -> list[str]:
         if kind.group == "rbac.authorization.k8s.io":
             return is_path_segment(name)
         if kind.group == "" and kind.resource in ("namespaces", "services"):
-            return is_label(name)
+            return ["must not contain dots"] if "." in name else is_label(name)
     return is_subdomain(name)
 
 

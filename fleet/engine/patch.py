@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import MappingProxyType
 from typing import Any
 
 import jsonpatch
@@ -19,6 +20,21 @@ APPLY = "application/apply-patch+yaml"
 OPERATIONS_MAX = 10_000
 
 
+class _Replace(jsonpatch.ReplaceOperation):  # type: ignore[misc,unused-ignore]
+    """As a kube-apiserver's library does it: replacing a key that an object does not have adds it."""
+
+    def apply(self, obj: Any) -> Any:
+        target, part = self.pointer.to_last(obj)
+        if isinstance(target, dict) and part is not None and "value" in self.operation:
+            target[part] = self.operation["value"]
+            return obj
+        return super().apply(obj)
+
+
+class _Patch(jsonpatch.JsonPatch):  # type: ignore[misc,unused-ignore]
+    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
+
+
 def json_patch(body: Body, patch: Any) -> Body:
     """A new body. A patch that is not one is a 400; one that does not fit the body is a 422."""
     if not isinstance(patch, list):
@@ -27,7 +43,7 @@ def json_patch(body: Body, patch: Any) -> Body:
         text = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}"
         raise StatusError(413, "RequestEntityTooLarge", text)
     try:
-        result = jsonpatch.JsonPatch(patch).apply(copy.deepcopy(body))
+        result = _Patch(patch).apply(copy.deepcopy(body))
     except (
         jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError,
     ) as error:  # fmt: skip

@@ -24,6 +24,8 @@ def prune(node: Node, value: Any, path: str, unknown: list[str], removed: list[R
             child = child_of(key)
             if child is None:
                 if not node.preserve:
+                    if node.types is not None and dict not in node.types:
+                        return
                     dead = dead or []
                     dead.append(key)
             elif inner.__class__ is dict or inner.__class__ is list:

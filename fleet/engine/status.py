@@ -59,8 +59,10 @@ class StatusError(Exception):
             details["retryAfterSeconds"] = self.retry_after_s
         body: dict[str, Any] = {
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason,
+            "message": self.message,
         }  # fmt: skip
+        if self.reason:  # an error that a kube-apiserver has no name for has none
+            body["reason"] = self.reason
         if details:
             body["details"] = details
         body["code"] = self.code

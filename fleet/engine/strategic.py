@@ -35,7 +35,7 @@ def _merge_maps(node: Node, value: Any, patch: Body) -> Body | None:
     """None: the patch deletes the map."""
     directive = patch.get(_DIRECTIVE)
     if directive is not None and directive not in ("replace", "delete", "merge"):
-        raise StatusError(500, "InternalError", f"unknown patch type: {directive} in map: {go_text(patch)}")
+        raise StatusError(500, "", f"unknown patch type: {directive} in map: {go_text(patch)}")
     if directive == "delete":
         return None
     if directive == "replace":
@@ -95,7 +95,7 @@ def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name
     for item in patch:
         if merge_key not in item:
             text = f"map: {go_text(item)} does not contain declared merge key: {merge_key}"
-            raise StatusError(500, "InternalError", text)
+            raise StatusError(500, "", text)
         where = [i for i, old in enumerate(out) if isinstance(old, dict) and old.get(merge_key) == item[merge_key]]
         if item.get(_DIRECTIVE) == "delete":
             out = [old for i, old in enumerate(out) if i not in where]

@@ -130,6 +130,23 @@ def undecodable(kind: Kind, cause: Cause) -> str:
     return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
 
 
+_GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
+
+
+def unconvertible(cause: Cause) -> str:
+    """A wrong type in a strategic patch as a kube-apiserver puts it, which converts the merged maps to Go types."""
+    words = cause.message.split('"')
+    if "must be of type " not in cause.message or cause.message.startswith(_BASE64):
+        return cause.message
+    got = _GO_KINDS.get(words[1], words[1])
+    wanted = cause.message.split("must be of type ")[1].split(":")[0]
+    if wanted == "array":
+        return f"cannot restore slice from {got}"
+    if wanted == "object":
+        return f"cannot restore map from {got}"
+    return f"cannot convert {got} to {_GO_KINDS.get(wanted, wanted)}"
+
+
 def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
     got = _type_name(value)
     return Cause(

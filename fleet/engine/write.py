@@ -13,16 +13,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.engine import fields, meta
+from fleet.engine.builtin import complete
+from fleet.engine.builtin import namespace as complete_namespace
 from fleet.engine.default import default
 from fleet.engine.kind import Body, Kind
 from fleet.engine.prune import Removed, prune
-from fleet.engine.schema import META, compiled
+from fleet.engine.schema import ANYTHING, META, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
 from fleet.engine.times import rfc3339
-from fleet.engine.validate import settled, shown, undecodable, validate, wrong_types
+from fleet.engine.validate import settled, shown, unconvertible, undecodable, validate, wrong_types
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
+_CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 _NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "services"})
 
 
@@ -82,6 +85,7 @@ def decode(
     """Prune and default `body` in place, but for what is as in `old`. Returns warnings; Strict raises 400 for unknown
     fields (422 for those that a patch brought, as a kube-apiserver does)."""
     root = compiled(kind)
+    complete(kind, body)
     same = settled(root, body, old)
     part = {k: v for k, v in body.items() if k not in same} if same else body
     unknown: list[str] = []
@@ -91,10 +95,14 @@ def decode(
     if "metadata" not in same:  # everything below takes its types for granted
         metadata_node = root.child("metadata") or META
         for cause in wrong_types(metadata_node, body["metadata"], "metadata"):
-            raise bad_request(f"{_cannot(kind)}: {undecodable(kind, cause)}")
+            raise _wrong_type(kind, cause, {**body, **part}, patched, sent)
     if same:
         for key in body.keys() - same - part.keys():
             del body[key]
+    if patched and kind.builtin:
+        for key, value in part.items():
+            for cause in wrong_types(root.child(key) or ANYTHING, value, key):
+                raise _wrong_type(kind, cause, {**body, **part}, patched, sent)
     if not unknown or field_validation == "Ignore":
         return ()
     texts = tuple(f'unknown field "{path}"' for path in unknown)
@@ -104,9 +112,20 @@ def decode(
     if patched:
         for holder, key, value in removed:
             holder[key] = value
-        sent = sent or json.dumps({**body, **part}, separators=(",", ":"), sort_keys=True)
-        raise invalid("", "", "", [Cause("patch", f"Invalid value: {shown(sent)}: {text}")])
+        raise _bad_patch({**body, **part}, sent, text)
     raise bad_request(f"{_cannot(kind)}: {text}")
+
+
+def _bad_patch(body: Body, sent: str, text: str) -> StatusError:
+    """A patch whose outcome cannot be read: 422, quoting what was sent or else the outcome."""
+    sent = sent or json.dumps(body, separators=(",", ":"), sort_keys=True)
+    return invalid("", "", "", [Cause("patch", f"Invalid value: {shown(sent)}: {text}")])
+
+
+def _wrong_type(kind: Kind, cause: Cause, body: Body, patched: bool, sent: str) -> StatusError:
+    if not patched:
+        return bad_request(f"{_cannot(kind)}: {undecodable(kind, cause)}")
+    return _bad_patch(body, sent, unconvertible(cause) if sent else undecodable(kind, cause))
 
 
 def _cannot(kind: Kind) -> str:
@@ -149,7 +168,7 @@ def prepare_create(
     warnings = decode(kind, body, field_validation)
     metadata = body["metadata"]
     if metadata.get("resourceVersion"):
-        raise StatusError(500, "InternalError", "resourceVersion should not be set on objects to be created")
+        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
     for key in ("selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         metadata.pop(key, None)
     claimed = metadata.pop("managedFields", None)
@@ -159,7 +178,7 @@ def prepare_create(
         prefix = metadata["generateName"]
         if prefix.__class__ is str:
             metadata["name"] = prefix[: meta.GENERATED_PREFIX_MAX] + suffix
-    if _counts(kind):
+    if _counts(kind) or kind.resource == "priorityclasses":  # whose generation is 1 for ever
         metadata["generation"] = 1
     asked = body
     if kind.group == "" and kind.resource == "namespaces":
@@ -182,11 +201,17 @@ def _new_namespace(body: Body) -> None:
     if spec.__class__ is dict:
         body["spec"] = {**spec, "finalizers": spec.get("finalizers") or ["kubernetes"]}
     body["status"] = {"phase": "Active"}
-    labels = body["metadata"].get("labels")
-    if labels is None:
-        labels = body["metadata"]["labels"] = {}
-    if labels.__class__ is dict and body["metadata"].get("name"):
-        labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
+    complete_namespace(body)  # again: a generated name was not known when it was decoded
+
+
+def need_version(kind: Kind, name: str, body: Any) -> None:
+    """A PUT of these kinds must say which state it replaces; StatusError 422."""
+    if kind.builtin and (kind.group, kind.resource) not in _CONDITIONAL:
+        return
+    metadata = body.get("metadata") if body.__class__ is dict else None
+    if metadata.__class__ is dict and metadata.get("resourceVersion") in (None, "", "0"):
+        cause = Cause("metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+        raise invalid(kind.group, kind.resource, name, [cause])
 
 
 def prepare_update(

@@ -28,7 +28,7 @@ from fleet.engine.status import (
     unsupported_media_type,
 )
 from fleet.engine.strategic import go_text, strategic_patch
-from fleet.engine.write import Author, Prepared, prepare_create, prepare_delete, prepare_update
+from fleet.engine.write import Author, Prepared, need_version, prepare_create, prepare_delete, prepare_update
 from fleet.ports import (
     ABSENT,
     Body,
@@ -118,6 +118,7 @@ class Objects:
         """Replace the object, or its status. With metadata.resourceVersion a changed object is a 409 Conflict."""
 
         def make(old: Body) -> Prepared:
+            need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
             return self._prepare_update(kind, old, _private(body), options, subresource)
 
         given = _name_in(body)

@@ -13,6 +13,7 @@ import pytest
 from api.kindfiles import load_kinds
 from fleet.admission.seed import seed
 from fleet.engine.crd import crd_of, kind_of, validate
+from fleet.engine.patch import MERGE
 from fleet.engine.registry import Registry
 from fleet.store.crds import follow_crds, load_crds
 from fleet.store.definitions import definitions
@@ -120,8 +121,8 @@ async def test_a_changed_schema_holds_for_the_next_write(following: Hub) -> None
     changed = deepcopy(stored)
     schema = changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["spec"]["properties"]["size"] = {"type": "string"}
-    changed["metadata"].pop("resourceVersion")
-    await hub.update(changed)
+    crds = hub.registry.need("apiextensions.k8s.io", "customresourcedefinitions")
+    await hub.objects.patch(crds, "", changed["metadata"]["name"], {"spec": changed["spec"]}, MERGE, USER)
     await until(lambda: hub.registry.need("example.com", "widgets") is not before)
     assert (await hub.create(widget(size="large")))["spec"]["size"] == "large"
 

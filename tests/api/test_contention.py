@@ -1,4 +1,4 @@
-"""Many clients write one object at once: whoever said nothing about a revision is served, and nobody's change is lost."""
+"""Many clients write one object at once: whoever names no revision is served, and nobody's change is lost."""
 
 from __future__ import annotations
 

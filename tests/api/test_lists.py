@@ -96,7 +96,7 @@ async def test_selectors_choose(hub: Hub, selector: dict[str, str], names: list[
         ({"labelSelector": "a in b"}, 400),
         ({"labelSelector": "-bad=1"}, 400),
         ({"fieldSelector": "data.a=1"}, 400),
-        ({"resourceVersion": "x"}, 422),
+        ({"resourceVersion": "x"}, 400),
         ({"resourceVersionMatch": "Exact"}, 422),
         ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, 422),
         ({"resourceVersionMatch": "Sometimes", "resourceVersion": "1"}, 422),

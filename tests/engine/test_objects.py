@@ -121,21 +121,36 @@ async def test_each_half_of_an_object_is_written_through_its_own_door(objects: O
 async def test_a_write_that_changes_nothing_uses_no_revision(objects: Objects, clock: FixedClock) -> None:
     created = await objects.create(WIDGET, "default", widget(), OPTIONS)
     clock.time += 60
-    again = await objects.update(WIDGET, "default", "a", widget(), OPTIONS)
+    again = await objects.update(WIDGET, "default", "a", created.body, OPTIONS)
     assert again.body == created.body
     assert await objects.store.revision() == 3
 
 
 async def test_an_update_of_an_older_version_is_a_conflict(objects: Objects) -> None:
     created = await objects.create(WIDGET, "default", widget(), OPTIONS)
-    await objects.update(WIDGET, "default", "a", widget(size=2), OPTIONS)
+    await objects.update(WIDGET, "default", "a", {**created.body, "spec": {"size": 2}}, OPTIONS)
     error = await refused(objects.update(WIDGET, "default", "a", created.body, OPTIONS))
     assert (error.code, error.message) == (
         409,
         'Operation cannot be fulfilled on widgets.example.com "a": the object has been modified; please apply your '
         "changes to the latest version and try again",
     )
-    assert (await objects.update(WIDGET, "default", "a", widget(size=3), OPTIONS)).body["spec"]["size"] == 3
+    assert (await objects.get(WIDGET, "default", "a"))["spec"]["size"] == 2
+
+
+@pytest.mark.parametrize("version", [None, "", "0"])
+async def test_an_update_of_a_custom_object_says_what_it_replaces(objects: Objects, version: str | None) -> None:
+    await objects.create(WIDGET, "default", widget(), OPTIONS)
+    body = widget(size=2)
+    body["metadata"]["resourceVersion"] = version
+    error = await refused(objects.update(WIDGET, "default", "a", body, OPTIONS))
+    assert (error.code, error.message) == (
+        422,
+        'widgets.example.com "a" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an '
+        "update",
+    )
+    missing = await refused(objects.update(WIDGET, "default", "b", widget("b"), OPTIONS))
+    assert missing.code == 404
 
 
 async def test_a_finalizer_holds_an_object_until_it_is_removed(objects: Objects, clock: FixedClock) -> None:

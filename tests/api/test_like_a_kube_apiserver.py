@@ -1,0 +1,123 @@
+"""Ours answers as a real kube-apiserver does: the same requests to both, compared but for uids, times and revisions.
+
+What may differ stands in ACCEPTED with its reason; an entry that has become untrue fails too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from fleet.store.crds import follow_crds
+from fleet.store.memory import MemoryStore
+from tests.api.conftest import SystemClock, open_hub
+from tests.api.likeness import Asker, Said, described, differences
+from tests.api.likeness_table import CRD, CRDS, NS, TABLE_OF_ASKS, WIDGETS
+from tests.testbed.bed import Bed
+from tests.testbed.build import parts
+from tests.testbed.member import RealMember
+
+pytestmark = pytest.mark.xdist_group("real-apiserver")
+
+PARSER = "the text is the JSON parser's own"
+GO_SCHEME = "the text speaks of Go's type conversions"
+ITEMS = "items carry kind and apiVersion: their bytes are encoded once, for get, list and watch"
+PLAIN_404 = "every refusal of ours is a Status; the real one answers a path of no API in plain text"
+EMPTY_LIST = "an empty list stays one; a Go type drops it"
+
+# what -> (the aspects that may differ, why)
+ACCEPTED: dict[str, tuple[set[str], str]] = {
+    "create of another kind": ({"message"}, GO_SCHEME),
+    "create of another version": ({"message"}, GO_SCHEME),
+    "create from broken JSON": ({"message"}, PARSER),
+    "create from a list": ({"message"}, PARSER),
+    "create from nothing": ({"message"}, PARSER),
+    "list with a bad continue": ({"message"}, "the text names the byte where base64 ends"),
+    "update it with another uid": ({"message"}, "the text names the key in etcd"),
+    "list": ({"body"}, ITEMS),
+    "list by label": ({"body"}, ITEMS),
+    "list by field": ({"body"}, ITEMS),
+    "list with a limit": ({"body"}, ITEMS),
+    "delete the collection by label": ({"body"}, ITEMS),
+    "watch a bad revision": ({"code", "reason", "message"}, "the client's mistake is a 400 here, not a 500"),
+    "update it with a bad revision, custom": (
+        {"code", "reason", "message", "details"}, "no revision of ours is a conflict (409), not a 500",
+    ),
+    "an unknown group": ({"body"}, PLAIN_404),
+    "an unknown path": ({"body"}, PLAIN_404),
+    "create one of another version": ({"warnings"}, "the real one looks for unknown fields in a version it refuses"),
+    "create a Role with text for rules": ({"message"}, "Go's type names are not known here"),
+    "update it without a revision, role": ({"body"}, EMPTY_LIST),
+    "get the CRD's names": ({"body"}, "who wrote a CRD's status and finalizer is told apart only by the real one"),
+    "ask who may": ({"body"}, "reviews are not stored, so nobody owns their fields here"),
+}  # fmt: skip
+
+
+async def _ask_all(url: str, ca: str, token: str, folder: Path) -> dict[str, tuple[Said, Said]]:
+    trust, headers = ssl.create_default_context(cafile=ca), {"authorization": f"Bearer {token}"}
+    async with (
+        open_hub(folder, MemoryStore(SystemClock())) as hub,
+        hub.client() as ours,
+        httpx.AsyncClient(base_url=url, headers=headers, verify=trust, timeout=20) as real,
+    ):
+        follower = asyncio.create_task(follow_crds(hub.store, hub.registry))
+        try:
+            for client in (real, ours):
+                namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "like"}}
+                (await client.post(NS, json=namespace)).raise_for_status()
+                (await client.post(CRDS, json=CRD)).raise_for_status()
+            for client in (real, ours):
+                await _until_served(client)
+            askers = Asker(real), Asker(ours)
+            answers = {}
+            for ask in TABLE_OF_ASKS:
+                answers[ask.what] = await askers[0].ask(ask), await askers[1].ask(ask)
+            return answers
+        finally:
+            follower.cancel()
+
+
+async def _until_served(client: httpx.AsyncClient) -> None:
+    for _ in range(400):
+        if (await client.get(WIDGETS)).status_code == 200:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError("the custom kind is not served")
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[dict[str, tuple[Said, Said]]]:
+    """What each request got from the real one and from ours."""
+    with tempfile.TemporaryDirectory(prefix="fleet-like-") as folder:
+        bed = Bed(Path(folder) / "bed", parts())
+        try:
+            etcd = bed._etcd()
+            member = RealMember("like", bed.folder / "like", bed._built, bed._pki, bed.processes, etcd)
+            bed.members["like"] = member
+            member.start_apiserver()
+            member.wait_apiserver()
+            with ThreadPoolExecutor(1) as thread:
+                asking = _ask_all(member.url, str(bed._pki.ca), "admin-token", Path(folder))
+                yield thread.submit(asyncio.run, asking).result()
+        finally:
+            bed.stop()
+
+
+@pytest.mark.parametrize("what", [ask.what for ask in TABLE_OF_ASKS])
+def test_the_answer_is_that_of_a_kube_apiserver(answers: dict[str, tuple[Said, Said]], what: str) -> None:
+    found = differences(*answers[what])
+    allowed, _ = ACCEPTED.get(what, (set(), ""))
+    assert found.keys() <= allowed, described(found)
+    assert found.keys() == allowed, "what is accepted as a difference is none any more"
+
+
+def test_no_two_requests_have_one_name_and_what_is_accepted_is_asked() -> None:
+    names = [ask.what for ask in TABLE_OF_ASKS]
+    assert len(names) == len(set(names)) and set(ACCEPTED) <= set(names)
