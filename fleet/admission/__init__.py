@@ -5,10 +5,13 @@ from __future__ import annotations
 from fleet.admission import core, crds, fleet_objects, policies, quotatree
 from fleet.admission.jobs import batch_job, kubeflow_job
 from fleet.admission.rule import Rule
+from fleet.kinds.jaxjob import JAXJOB
 from fleet.kinds.job import JOB
 from fleet.kinds.mpijob import MPIJOB
+from fleet.kinds.paddlejob import PADDLEJOB
 from fleet.kinds.pytorchjob import PYTORCHJOB
 from fleet.kinds.tfjob import TFJOB
+from fleet.kinds.xgboostjob import XGBOOSTJOB
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -38,5 +41,8 @@ def rules() -> dict[tuple[str, str], Rule]:
         (KUBEFLOW, "pytorchjobs"): kubeflow_job(PYTORCHJOB, "pytorchReplicaSpecs"),
         (KUBEFLOW, "tfjobs"): kubeflow_job(TFJOB, "tfReplicaSpecs"),
         (KUBEFLOW, "mpijobs"): kubeflow_job(MPIJOB, "mpiReplicaSpecs"),
+        (KUBEFLOW, "jaxjobs"): kubeflow_job(JAXJOB, "jaxReplicaSpecs"),
+        (KUBEFLOW, "paddlejobs"): kubeflow_job(PADDLEJOB, "paddleReplicaSpecs"),
+        (KUBEFLOW, "xgboostjobs"): kubeflow_job(XGBOOSTJOB, "xgbReplicaSpecs"),
         ("batch", "jobs"): batch_job(JOB),
     }

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Protocol
 
 from fleet.kinds.interpreter import Interpreter
+from fleet.kinds.jaxjob import JAXJOB
 from fleet.kinds.job import JOB
 from fleet.kinds.mpijob import MPIJOB
+from fleet.kinds.paddlejob import PADDLEJOB
 from fleet.kinds.pytorchjob import PYTORCHJOB
 from fleet.kinds.tfjob import TFJOB
+from fleet.kinds.xgboostjob import XGBOOSTJOB
 
-_ALL: tuple[Interpreter, ...] = (PYTORCHJOB, TFJOB, MPIJOB, JOB)
+_ALL: tuple[Interpreter, ...] = (PYTORCHJOB, TFJOB, MPIJOB, JAXJOB, PADDLEJOB, XGBOOSTJOB, JOB)
 INTERPRETERS: dict[tuple[str, str], Interpreter] = {(i.group, i.kind): i for i in _ALL}
 
 

@@ -27,13 +27,16 @@ from fleet.controllers.runtime import Loop, run_all
 from fleet.engine.registry import Registry
 from fleet.ports import Body, Clock, Ids
 from fleet.simulate.batchjob import BatchJobs
+from fleet.simulate.jaxjob import JAXJobs
 from fleet.simulate.kubelet import Kubelet
 from fleet.simulate.mpijob import MPIJobs
+from fleet.simulate.paddlejob import PaddleJobs
 from fleet.simulate.pytorchjob import PyTorchJobs
 from fleet.simulate.scheduler import Scheduler
 from fleet.simulate.tfjob import TFJobs
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
+from fleet.simulate.xgboostjob import XGBoostJobs
 from fleet.store.crds import follow_crds
 from fleet.store.memory import MemoryStore
 from fleet.store.objects import Objects
@@ -161,7 +164,8 @@ class SimulatedCluster:
                 await self._create("nodes", shape.node(number, world.now()))
         loops: list[Loop] = [
             Scheduler(world), Kubelet(world, start_s=self._kubelet[0], stop_s=self._kubelet[1]),
-            PyTorchJobs(world), TFJobs(world), MPIJobs(world), BatchJobs(world),
+            PyTorchJobs(world), TFJobs(world), MPIJobs(world), JAXJobs(world), PaddleJobs(world), XGBoostJobs(world),
+            BatchJobs(world),
             GarbageCollector(world.objects, world.options, workers=1), Namespaces(world.objects, world.options),
             world.pods, _CustomKinds(world),
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The training operator, as far as a job's pods and status go: one reconciler for PyTorchJob, TFJob and MPIJob.
+"""The training operator, as far as a job's pods and status go: one reconciler for all its kinds.
 
 Kept: pod names and labels, the texts and order of the conditions, replicaStatuses, restart policies with backoffLimit,
 suspension, activeDeadlineSeconds, cleanPodPolicy, ttlSecondsAfterFinished. Left out: services, and the environment

@@ -31,7 +31,7 @@ EXPECTED = {
                                    "clusteroverridepolicies",
     "work.karmada.io": "resourcebindings",
     "cluster.karmada.io": "clusters",
-    "kubeflow.org": "pytorchjobs tfjobs mpijobs",
+    "kubeflow.org": "pytorchjobs tfjobs mpijobs jaxjobs paddlejobs xgboostjobs",
     "batch": "jobs",
 }  # fmt: skip
 

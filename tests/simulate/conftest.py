@@ -84,8 +84,8 @@ def template(*, gpus: int = 1, run_for: str = "", exit_code: int = 0, **spec: An
 
 def kubeflow_job(kind: str, name: str, specs: dict[str, Body], **run_policy: Any) -> Body:
     """`specs`: replica type -> {replicas, template, restartPolicy?}."""
-    field = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}[kind]
-    spec: Body = {field: specs}
+    prefix = {"XGBoostJob": "xgb"}.get(kind, kind.removesuffix("Job").lower())
+    spec: Body = {f"{prefix}ReplicaSpecs": specs}
     if run_policy:
         spec["runPolicy"] = run_policy
     return {"apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.simulate.conftest import KUBEFLOW, Member, kubeflow_job, replicas, template
 
 PT = f"{KUBEFLOW}/pytorchjobs"
@@ -141,6 +143,25 @@ async def test_an_mpijob_runs_with_all_its_workers_and_ends_with_its_launcher(me
     assert sorted(await member.pods()) == ["mpi-launcher", "mpi-worker-0", "mpi-worker-1"]
     ended = [("Created", "True"), ("Running", "False"), ("Succeeded", "True")]
     await member.until(lambda: member.conditions(path), ended)
+
+
+@pytest.mark.parametrize(
+    ("kind", "specs"),
+    [
+        ("JAXJob", {"Worker": 2}),
+        ("PaddleJob", {"Worker": 2}),
+        ("PaddleJob", {"Master": 1, "Worker": 1}),
+        ("XGBoostJob", {"Master": 1, "Worker": 1}),
+    ],
+)
+async def test_the_other_kinds_run_and_end(member: Member, kind: str, specs: dict[str, int]) -> None:
+    path = f"{KUBEFLOW}/{kind.lower()}s"
+    parts = {type_: replicas(count, run_for="300ms") for type_, count in specs.items()}
+    await member.post(path, kubeflow_job(kind, "other", parts))
+    await member.until(lambda: member.conditions(f"{path}/other"), [("Created", "True"), ("Running", "True")])
+    assert len(await member.pods()) == 2
+    ended = [("Created", "True"), ("Running", "False"), ("Succeeded", "True")]
+    await member.until(lambda: member.conditions(f"{path}/other"), ended)
 
 
 BATCH = "/apis/batch/v1/namespaces/default/jobs"

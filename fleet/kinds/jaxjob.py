@@ -1,0 +1,5 @@
+"""JAXJob: Workers alone; the first coordinates."""
+
+from fleet.kinds.kubeflow import KubeflowJob
+
+JAXJOB = KubeflowJob("JAXJob", "jaxReplicaSpecs", ("Worker",))
