@@ -100,11 +100,16 @@ class PlanCommitter:
             binding = picture.sources[placement.unit].binding.body
             policy = policy_key(b.annotation(binding, ANNOTATION_POLICY))
             generation = b.annotation(binding, ANNOTATION_POLICY_GENERATION)
-            if policy is not None and generation.isdigit():
+            if policy is not None and generation.isdigit() and not self._lazy(policy):
                 followers.setdefault((policy, int(generation)), set()).add(placement.unit)
         for (policy, generation), units in followers.items():
             writes.append(self._hub.change(policy, _untouched, generation=generation))
             owners.append(frozenset(units))
+
+    def _lazy(self, policy: Key) -> bool:
+        """Whether bindings keep what an older generation of the policy said until their job changes."""
+        found = self._hub.store.peek(policy)
+        return found is not None and found.body["spec"].get("activationPreference") == "Lazy"
 
     def _writes(self, sources: Sources, placement: Placement) -> list[Write]:
         binding, now = sources.binding, self._hub.clock.now()

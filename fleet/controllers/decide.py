@@ -33,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
 GATHER_MAX_S = 0.3
+AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
+AGAIN_MAX_S = 1.0
 _CYCLE = Key("", "", "", "decide")
 
 
@@ -50,6 +52,7 @@ class DecideLoop:
         self._recorder = DecisionRecorder(hub)
         self._last: Snapshot | None = None
         self._took_s = 0.0  # by the last cycle that decided something
+        self._lost = 0  # cycles in a row of which nothing could be committed
         self.cycles = 0  # decisions made; tests and metrics read it
         sources = [
             Source(WORK, "resourcebindings", self._wake),
@@ -87,6 +90,8 @@ class DecideLoop:
             self._took_s = self._hub.clock.monotonic() - began
             # What was committed comes back as changes. A back-off that runs out changes nothing but the time.
             self._last = picture.snapshot if complete and not due else None
+        else:
+            self._reasons.renew(picture)
         pauses = [u.backoff_until - now + 0.01 for u in due if u.backoff_until is not None]
         pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
         return min(pauses, default=None)
@@ -98,6 +103,10 @@ class DecideLoop:
             log.info("decided", placed=placed, waiting=len(plan.reasons), shipped=plan.certificate.shipped)
             await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED)
         complete = placed == len(plan.placements)
+        if complete or placed:
+            self._lost = 0
         if not complete:
-            self.controller.queue.add(_CYCLE)
+            # What was lost to is on its way here, and wakes the loop. Should it never come, this must not spin.
+            self.controller.queue.add_after(_CYCLE, min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(self._lost, 10)))
+            self._lost += 1
         return complete

@@ -94,6 +94,9 @@ class GarbageCollector:
 
     async def _reconcile(self, key: Key) -> float | None:
         kind = self._registry.resource(key.group, key.resource)
+        seen = self._store.peek(key)
+        if seen is not None and self._cared_for(key, seen.body):
+            return None
         stored = await self._store.get(key)
         if kind is None or stored is None:
             return None
@@ -125,13 +128,31 @@ class GarbageCollector:
         owner = await self._store.get(Key(kind.group, kind.resource, namespace, reference["name"]))
         return owner is not None and owner.uid == reference["uid"]
 
+    def _cared_for(self, key: Key, body: Body) -> bool:
+        """Whether this process sees that it is not going and that all its owners are there: the usual case, for which
+        the store need not be asked."""
+        if body["metadata"].get("deletionTimestamp"):
+            return False
+        for reference in body["metadata"].get("ownerReferences") or ():
+            kind = self._registry.kind_of(reference["apiVersion"], reference["kind"])
+            if kind is not None:
+                namespace = key.namespace if kind.namespaced else ""
+                owner = self._store.peek(Key(kind.group, kind.resource, namespace, reference["name"]))
+                if owner is None or owner.uid != reference["uid"]:
+                    return False
+        return True
+
     async def _delete(self, kind: Kind, key: Key, uid: str, policy: str = "Background") -> None:
         options = {"preconditions": {"uid": uid}, "propagationPolicy": policy}
         try:
             await self._objects.delete(kind, key.namespace, key.name, self._options, options)
         except StatusError as error:
-            if error.code not in (404, 409):
-                raise
+            if error.code == 404:
+                return
+            now = await self._store.get(key) if error.code == 409 else None
+            if error.code == 409 and (now is None or now.uid != uid):
+                return
+            raise  # it lost to other writers too often: no event would bring it back, so the queue must
 
     async def _drop_references(self, kind: Kind, key: Key, uid: str, gone: Iterable[str]) -> None:
         lost = set(gone)

@@ -17,7 +17,7 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.engine.times import rfc3339
 from fleet.model.reason import Code, Reason
-from fleet.ports import Body, Write
+from fleet.ports import Body, Conflict, Write
 from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
 
 UNITS_AT_ONCE = 25  # in one commit
@@ -36,8 +36,9 @@ CONDITION_REASONS = {
 
 @dataclass(slots=True)
 class _Said:
-    """What is stored of a unit's reason, and when it was written."""
+    """What is stored of a unit's reason, and when it was written; `unit` is the uid of the QueueUnit that says it."""
 
+    unit: str
     code: str
     numbers: Mapping[str, object]
     at: float
@@ -51,16 +52,26 @@ class ReasonWriter:
         self._events = events
         self._said: dict[str, _Said] = {}
         self._picture: Picture | None = None
+        self._offered: Mapping[str, Reason] = {}
         self._reasons: dict[str, Reason] = {}
         self._budget, self._budget_at = float(hub.config.reason_writes_per_s), hub.clock.monotonic()
 
     def offer(self, picture: Picture, reasons: Mapping[str, Reason]) -> None:
         """The reasons of a plan; those of the plan before that are not written yet are forgotten."""
         units = picture.snapshot.units
-        self._picture = picture
+        self._picture, self._offered = picture, reasons
         order = sorted((i for i in reasons if i in units), key=lambda i: (-units[i].priority, units[i].enqueued_at, i))
         self._reasons = {i: reasons[i] for i in order}
         self._said = {i: said for i, said in self._said.items() if i in self._reasons}
+
+    def renew(self, picture: Picture) -> None:
+        """The plan before still stands, but the objects may be others: somebody deleted a QueueUnit, and the new one of
+        its name says nothing yet."""
+        self._picture = picture
+        for unit_id, said in self._said.items():
+            sources = picture.sources.get(unit_id)
+            if sources is not None and said.unit != _uid(sources) and unit_id in self._offered:
+                self._reasons[unit_id] = self._offered[unit_id]
 
     async def flush(self) -> float | None:
         """Write what may be written now; returns the seconds after which more may be, or None when all is said."""
@@ -74,7 +85,7 @@ class ReasonWriter:
         batch: list[tuple[str, Reason, bool]] = []
         pause: float | None = None
         for unit_id, reason in list(self._reasons.items()):
-            said = self._said.get(unit_id) or self._stored(picture.sources[unit_id])
+            said = self._known(unit_id, picture.sources[unit_id])
             new_code = said is None or said.code != reason.code
             if not new_code and said is not None and said.numbers == dict(reason.numbers):
                 self._said[unit_id] = said
@@ -91,7 +102,15 @@ class ReasonWriter:
             batch.append((unit_id, reason, new_code))
         for start in range(0, len(batch), UNITS_AT_ONCE):
             await self._write(picture, batch[start : start + UNITS_AT_ONCE], now)
+        if any(unit_id in self._reasons for unit_id, _, _ in batch):
+            return min(1.0, pause) if pause is not None else 1.0  # something went meanwhile: the next picture knows
         return pause
+
+    def _known(self, unit_id: str, sources: Sources) -> _Said | None:
+        said = self._said.get(unit_id)
+        if said is not None and said.unit == _uid(sources):
+            return said
+        return self._stored(sources)  # also when somebody deleted the QueueUnit: the new one says nothing yet
 
     def _stored(self, sources: Sources) -> _Said | None:
         """What a process before this one wrote."""
@@ -99,19 +118,19 @@ class ReasonWriter:
             reason = (sources.unit.body.get("status") or {}).get("reason") or {}
             told = condition(sources.binding.body, SCHEDULED)
             if reason and told is not None and told["status"] == "False":
-                return _Said(str(reason.get("code")), reason.get("numbers") or {}, 0.0)
+                return _Said(sources.unit.uid, str(reason.get("code")), reason.get("numbers") or {}, 0.0)
         return None
 
     async def _write(self, picture: Picture, batch: list[tuple[str, Reason, bool]], now: float) -> None:
         """One commit; one by one when some unit of it is gone."""
         writes = [write for entry in batch for write in self._writes(picture.sources[entry[0]], *entry[1:], now)]
         outcome = await self._hub.commit(writes)
-        if hasattr(outcome, "index") and len(batch) > 1:
-            for entry in batch:
+        if isinstance(outcome, Conflict):
+            for entry in batch if len(batch) > 1 else ():
                 await self._write(picture, [entry], now)
             return
         for unit_id, reason, _ in batch:
-            self._said[unit_id] = _Said(str(reason.code), dict(reason.numbers), now)
+            self._said[unit_id] = _Said(_uid(picture.sources[unit_id]), str(reason.code), dict(reason.numbers), now)
             self._reasons.pop(unit_id, None)
 
     def _writes(self, sources: Sources, reason: Reason, new_code: bool, now: float) -> list[Write]:
@@ -132,6 +151,10 @@ class ReasonWriter:
             resource = binding.body["spec"]["resource"]
             writes.append(self._events.write(resource, SCHEDULE_FAILED, text, warning=True, component=SCHEDULER))
         return writes
+
+
+def _uid(sources: Sources) -> str:
+    return sources.unit.uid if sources.unit is not None else ""
 
 
 def _told(binding: Body, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Two processes that could lead: one does; stopped for long enough it is replaced, and woken it changes nothing (I11)."""
+"""Two processes that could lead: one does; stopped long enough it is replaced, and woken it changes nothing (I11)."""
 
 from __future__ import annotations
 

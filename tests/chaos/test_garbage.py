@@ -1,0 +1,65 @@
+"""Garbage collection while everybody else writes to what is to go."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from api.kindfiles import load_kinds
+from fleet.controllers.garbage import GarbageCollector
+from fleet.engine.registry import Registry
+from fleet.engine.status import conflict
+from fleet.ports import Body, Key
+from fleet.simulate.wall import RandomIds, WallClock
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, User
+
+pytestmark = pytest.mark.xdist_group("chaos")
+
+OPTIONS = Options(User("collector", ("system:masters",)), "test")
+
+
+class Busy(Objects):
+    """Objects whose deletes lose to other writers for a while."""
+
+    lost = 0
+
+    async def delete(self, *arguments: Any, **more: Any) -> Any:
+        if self.lost < 3:
+            self.lost += 1
+            raise conflict("", "configmaps", "dependent")
+        return await super().delete(*arguments, **more)
+
+
+async def test_a_dependent_whose_deletion_loses_to_other_writers_is_deleted_in_the_end() -> None:
+    clock = WallClock()
+    objects = Busy(MemoryStore(clock), Registry(load_kinds()), clock, RandomIds())
+    await objects.store.start()
+    await objects.create(objects.registry.need("", "namespaces"), "", named("Namespace", "default"), OPTIONS)
+    maps = objects.registry.need("", "configmaps")
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "no-such-uid"}
+    dependent = named("ConfigMap", "dependent")
+    dependent["metadata"]["ownerReferences"] = [gone]
+    await objects.create(maps, "default", dependent, OPTIONS)
+    running = asyncio.create_task(GarbageCollector(objects, OPTIONS).run())
+    try:
+        async with asyncio.timeout(20):
+            watch = await objects.store.watch("", "configmaps", since=0)
+            async for event in watch:
+                if event.type == "DELETED":
+                    break
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+        await objects.store.stop()
+    assert objects.lost == 3
+    assert objects.store.peek(Key("", "configmaps", "default", "dependent")) is None
+
+
+def named(kind: str, name: str) -> Body:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
