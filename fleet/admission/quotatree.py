@@ -9,12 +9,15 @@ from collections.abc import Sequence
 
 from fleet.admission.rule import Checks, invalid, of_new
 from fleet.engine.status import Cause, conflict
-from fleet.ports import Body
+from fleet.engine.times import rfc3339
+from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.quota.parse import leaf_fields, validate_tree
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
 
+LEASES = "coordination.k8s.io"
+GUARD = "elasticquotatree"  # a Lease in the trees' namespace
 _OVER = ("Succeed", "Failed")
 _NAMED_MAX = 3
 
@@ -31,14 +34,33 @@ def _place(review: Review) -> Sequence[Cause]:
 
 async def _others(review: Review, objects: Objects) -> Sequence[Cause]:
     if review.operation == "CREATE":
+        guard = Key(LEASES, "leases", TREE_NAMESPACE, GUARD)
+        last = await objects.store.get(guard)  # before the trees are looked at
         for tree in await objects.list(review.kind):
             name = tree["metadata"]["name"]
             if name != review.name:
                 why = f"there is a quota tree already: {tree['metadata']['namespace']}/{name}"
                 raise conflict(review.kind.group, review.kind.resource, review.name, why)
+        review.also.append(_turn(guard, last, review.name, objects))
     if review.operation == "UPDATE" and not review.subresource:
         return await _kept_leaves(review, objects)
     return ()
+
+
+def _turn(guard: Key, last: Stored | None, tree: str, objects: Objects) -> Put:
+    """Of trees that are made at the same moment the first takes the turn; the others lose this precondition, and look
+    again. The Lease counts the turns and stays when the tree goes."""
+    now = rfc3339(objects.clock.now())
+    metadata = {"name": GUARD, "namespace": TREE_NAMESPACE, "uid": objects.ids.uid(), "creationTimestamp": now}
+    turns = 0
+    if last is not None:
+        metadata = last.body["metadata"]
+        turns = (last.body.get("spec") or {}).get("leaseTransitions") or 0
+    body: Body = {
+        "apiVersion": f"{LEASES}/v1", "kind": "Lease", "metadata": metadata,
+        "spec": {"holderIdentity": tree, "leaseTransitions": turns + 1},
+    }  # fmt: skip
+    return Put(guard, body, ABSENT if last is None else Expect(revision=last.revision))
 
 
 async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:

@@ -42,6 +42,7 @@ from fleet.ports import (
     Put,
     Selector,
     Store,
+    Write,
 )
 from fleet.store.rewrite import Rewrite
 from fleet.store.writing import Options, Review, Rule, Written
@@ -100,17 +101,18 @@ class Objects:
             prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
             new = prepared.body
             name = new["metadata"]["name"]
-            await self._admit_new(kind, namespace, new, options)
+            also = await self._admit_new(kind, namespace, new, options)
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name)) is not None:
                     raise already_exists(kind.group, kind.resource, name)
                 return Written(new, created=True, warnings=prepared.warnings)
-            outcome = await self.store.commit([Put(_key(kind, namespace, name), new, ABSENT)], epoch=options.epoch)
+            put = Put(_key(kind, namespace, name), new, ABSENT)
+            outcome = await self.store.commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=prepared.warnings)
-            if not generated or attempt == GENERATE_ATTEMPTS_MAX - 1:
+            if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
                 raise already_exists(kind.group, kind.resource, name)
-        raise AssertionError("the last attempt returns or raises")
+        raise conflict(kind.group, kind.resource, name)
 
     async def update(
         self, kind: Kind, namespace: str, name: str, body: Body, options: Options, subresource: str = ""
@@ -170,11 +172,11 @@ class Objects:
                 kind, namespace, _private(config), author, now=self.clock.now(), uid=self.ids.uid(),
                 field_validation=options.field_validation,
             )  # fmt: skip
-            await self._admit_new(kind, namespace, prepared.body, options)
+            also = await self._admit_new(kind, namespace, prepared.body, options)
             if options.dry_run:
                 return Written(prepared.body, created=True, warnings=prepared.warnings)
             outcome = await self.store.commit(
-                [Put(_key(kind, namespace, name), prepared.body, ABSENT)], epoch=options.epoch
+                [Put(_key(kind, namespace, name), prepared.body, ABSENT), *also], epoch=options.epoch
             )
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=prepared.warnings)
@@ -328,12 +330,15 @@ class Objects:
         )  # fmt: skip
         return await rewrite.run(self.store, self.clock)
 
-    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> None:
+    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> Sequence[Write]:
+        """Ask the rule about a new object; what it wants committed together with it."""
         rule = self.rules.get((kind.group, kind.resource))
-        if rule is not None:
-            name = new["metadata"]["name"]
-            review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run)
-            _refuse(kind, name, await rule(review, self))
+        if rule is None:
+            return ()
+        name = new["metadata"]["name"]
+        review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run)
+        _refuse(kind, name, await rule(review, self))
+        return review.also
 
     async def _need_namespace(self, kind: Kind, namespace: str, body: Body) -> None:
         if not kind.namespaced:

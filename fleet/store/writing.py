@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause
-from fleet.ports import Body
+from fleet.ports import Body, Write
 
 if TYPE_CHECKING:
     from fleet.store.objects import Objects
@@ -58,6 +58,9 @@ class Review:
     old: Body | None
     user: User
     dry_run: bool
+    # On CREATE: writes of the same commit, whose preconditions make what the rule saw hold. When one fails, the rule is
+    # asked again.
+    also: list[Write] = field(default_factory=list)
 
 
 class Rule(Protocol):

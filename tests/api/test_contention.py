@@ -120,3 +120,31 @@ async def test_a_delete_among_many_writers_takes_the_object(hub: Hub) -> None:
     assert await hub.objects.find(kind, "default", "going") is None
     assert not isinstance(answers[2], BaseException) and answers[2].deleted
     assert all(not isinstance(a, BaseException) or (isinstance(a, StatusError) and a.code == 404) for a in answers)
+
+
+@pytest.mark.parametrize("way", ["create", "apply"])
+async def test_of_many_quota_trees_made_at_once_one_is_made(hub: Hub, way: str) -> None:
+    kind = hub.registry.need("scheduling.sigs.k8s.io", "elasticquotatrees")
+    root = {"name": "root", "min": {"cpu": 1}, "max": {"cpu": 1}}
+
+    async def one(number: int) -> int:
+        name = f"tree-{number}"
+        body = {
+            "apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name, "namespace": "kube-system"},
+            "spec": {"root": root},
+        }  # fmt: skip
+        try:
+            if way == "create":
+                await hub.objects.create(kind, "kube-system", body, hub.options())
+            else:
+                await hub.objects.patch(kind, "kube-system", name, body, APPLY, hub.options())
+        except StatusError as error:
+            return error.code
+        return 200
+
+    codes = await asyncio.gather(*(one(number) for number in range(10)))
+    assert sorted(codes) == [200, *[409] * 9]
+    trees = await hub.objects.list(kind)
+    assert len(trees) == 1
+    await hub.objects.delete(kind, "kube-system", trees[0]["metadata"]["name"], hub.options())
+    assert await one(11) == 200
