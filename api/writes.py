@@ -20,7 +20,6 @@ from fleet.store.objects import Objects
 from fleet.store.writing import Options, Written
 
 MAX_MANAGER_CHARS = 128
-MAX_COLLECTION = 100_000
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -182,27 +181,14 @@ class Writes:
         return self._answer(served, written, request, form, 200, ())
 
     async def delete_collection(self, served: Served, route: Route, request: Request, selection: Selection) -> Answer:
-        """Every selected object, one after the other; answers with what there was."""
+        """Every selected object; answers with what there was."""
         given = await self._delete_options(request)
         options = _delete_write_options(request, given)
-        kind = served.kind
-        page = await self._store.list(
-            kind.group,
-            kind.resource,
-            namespace=route.namespace or None,
-            selector=selection.selector,
-            limit=MAX_COLLECTION,
+        gone = await self._objects.delete_collection(
+            served.kind, route.namespace or None, options, selector=selection.selector, delete_options=given
         )
-        gone: list[bytes] = []
-        for stored in page.items:
-            try:
-                await self._objects.delete(kind, stored.key.namespace, stored.key.name, options, dict(given))
-            except StatusError as error:
-                if error.code != 404:
-                    raise
-                continue
-            gone.append(served.outward(stored.raw))
-        return Response(join(served, {"resourceVersion": str(page.revision)}, gone))
+        revision = await self._store.revision()
+        return Response(join(served, {"resourceVersion": str(revision)}, [orjson.dumps(served.shown(b)) for b in gone]))
 
     async def _delete_options(self, request: Request) -> Body:
         given = await read_options(request)

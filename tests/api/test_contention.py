@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.engine.status import StatusError
-from tests.api.conftest import Hub
+from tests.api.conftest import KUBECTL, Hub
 
 MERGE, APPLY, JSON = "application/merge-patch+json", "application/apply-patch+yaml", "application/json-patch+json"
 CLIENTS = 50
@@ -148,3 +148,39 @@ async def test_of_many_quota_trees_made_at_once_one_is_made(hub: Hub, way: str) 
     assert len(trees) == 1
     await hub.objects.delete(kind, "kube-system", trees[0]["metadata"]["name"], hub.options())
     assert await one(11) == 200
+
+
+async def test_a_collection_goes_with_one_request_whatever_else_happens_to_it(hub: Hub) -> None:
+    kind = hub.registry.need("", "configmaps")
+    for number in range(120):
+        labels = {"labels": {"odd": "yes"}} if number % 2 else {}
+        await make(hub, "", "configmaps", {"metadata": {"name": f"m{number:03}", **labels}})
+    await make(
+        hub, "", "configmaps", {"metadata": {"name": "held", "labels": {"odd": "yes"}, "finalizers": ["x.io/a"]}}
+    )
+    path = "/api/v1/namespaces/default/configmaps"
+    async with hub.client() as client:
+        alone = hub.objects.delete(kind, "default", "m001", hub.options())
+        answer, _ = await asyncio.gather(
+            client.delete(path, params={"labelSelector": "odd=yes"}), alone, return_exceptions=True
+        )
+        assert not isinstance(answer, BaseException)
+        assert answer.status_code == 200 and answer.json()["kind"] == "ConfigMapList"
+        names = [item["metadata"]["name"] for item in answer.json()["items"]]
+        assert len(names) >= 60 and "held" in names and not any(name in names for name in ("m000", "m118"))
+        left = {body["metadata"]["name"]: body for body in await hub.objects.list(kind, "default")}
+        assert set(left) == {f"m{number:03}" for number in range(0, 120, 2)} | {"held"}
+        assert left["held"]["metadata"]["deletionTimestamp"]
+        dry = await client.delete(path, params={"dryRun": "All"})
+        assert len(dry.json()["items"]) == 61 and len(await hub.objects.list(kind, "default")) == 61
+
+
+async def test_kubectl_deletes_all_and_by_label(hub: Hub) -> None:
+    kind = hub.registry.need("", "configmaps")
+    for number in range(6):
+        await make(hub, "", "configmaps", {"metadata": {"name": f"m{number}", "labels": {"n": str(number % 2)}}})
+    _, out, _ = await hub.kubectl(KUBECTL, "delete", "configmaps", "-l", "n=1")
+    assert out.splitlines() == [f'configmap "m{number}" deleted from default namespace' for number in (1, 3, 5)]
+    assert [body["metadata"]["name"] for body in await hub.objects.list(kind, "default")] == ["m0", "m2", "m4"]
+    await hub.kubectl(KUBECTL, "delete", "configmaps", "--all")
+    assert await hub.objects.list(kind, "default") == []
