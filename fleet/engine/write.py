@@ -16,6 +16,7 @@ from fleet.engine import fields, meta
 from fleet.engine.builtin import complete
 from fleet.engine.builtin import namespace as complete_namespace
 from fleet.engine.default import default
+from fleet.engine.firststatus import first_status
 from fleet.engine.kind import Body, Kind
 from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import ANYTHING, META, compiled
@@ -163,8 +164,12 @@ def prepare_create(
     """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a
     status is dropped where the kind has the subresource. `managed` is the managedFields of an apply."""
     identify(kind, namespace, body)
+    begun = None
     if kind.status and not with_status:
+        begun = first_status(kind, body)
         body.pop("status", None)
+        if begun is not None:
+            body["status"] = begun
     warnings = decode(kind, body, field_validation)
     metadata = body["metadata"]
     if metadata.get("resourceVersion"):
@@ -182,8 +187,10 @@ def prepare_create(
         metadata["generation"] = 1
     asked = body
     if kind.group == "" and kind.resource == "namespaces":
-        asked = {k: v for k, v in body.items() if k != "status"}
+        begun = {}
         _new_namespace(body)
+    if begun is not None:  # what the server gives is nobody's
+        asked = {k: v for k, v in body.items() if k != "status"}
     warnings += meta.tidy(metadata)
     _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)))
     if not kind.builtin:

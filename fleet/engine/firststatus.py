@@ -1,0 +1,65 @@
+"""The status that a new object of a built-in kind begins with.
+
+A status in a create request is dropped, as everywhere; but built-in kinds do not begin with nothing. A Node keeps what
+its creator says of it (tools that make nodes by hand rely on it), a Pod and a claim are Pending whatever was said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.engine.kind import Kind
+from fleet.model.amounts import BadQuantity, parse_quantity
+
+Body = dict[str, Any]
+_COUNTED = ("cpu", "memory")
+
+
+def first_status(kind: Kind, body: Body) -> Body | None:
+    """`body` as it was sent, before validation; None: without a status."""
+    if not kind.builtin or kind.group:
+        return None
+    match kind.resource:
+        case "nodes":
+            return body.get("status")
+        case "pods":
+            return {"phase": "Pending", "qosClass": qos_class(body.get("spec"))}
+        case "persistentvolumeclaims":
+            return {"phase": "Pending"}
+        case _:
+            return None
+
+
+def qos_class(spec: object) -> str:
+    """Guaranteed when every container has limits for CPU and memory and requests no less, BestEffort when none asks for
+    anything, else Burstable. What does not parse counts as not given: validation speaks of it."""
+    containers = [
+        container
+        for group in ("initContainers", "containers")
+        for container in ((spec.get(group) or ()) if isinstance(spec, Mapping) else ())
+        if isinstance(container, Mapping)
+    ]
+    asked, guaranteed = False, bool(containers)
+    for container in containers:
+        resources = container.get("resources")
+        limits, requests = (_amounts(resources, field) for field in ("limits", "requests"))
+        asked = asked or bool(limits or requests)
+        guaranteed = guaranteed and len(limits) == len(_COUNTED) and {**limits, **requests} == limits
+    if not asked:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _amounts(resources: object, field: str) -> dict[str, int]:
+    """CPU and memory, those above zero."""
+    given = resources.get(field) if isinstance(resources, Mapping) else None
+    found: dict[str, int] = {}
+    for name in _COUNTED:
+        try:
+            amount = parse_quantity(given[name], name) if isinstance(given, Mapping) and name in given else 0
+        except BadQuantity:
+            amount = 0
+        if amount > 0:
+            found[name] = amount
+    return found
