@@ -59,7 +59,7 @@ class DispatchLoop:
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
         self._clusters_mark: object = None
-        self._marks: dict[Key, str] = {}  # of jobs: what was looked at
+        self._marks: dict[Key, str] = {}  # of jobs and bindings: what was looked at
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(CLUSTER, "clusters", self._on_cluster),
@@ -81,20 +81,24 @@ class DispatchLoop:
         if key is not None and (key.group, key.resource) not in self._resources:
             self._resources.add((key.group, key.resource))
             self.controller.follow_only(Source(group, name, self._on_object) for group, name in self._resources)
-        return (event.stored.key,)
+        return (event.stored.key,) if self._is_new(event) else ()
 
     def _on_object(self, event: Event) -> Iterable[Key]:
-        """Its status, which observe writes, does not travel."""
-        key, body = event.stored.key, event.stored.body
-        meta = body["metadata"]
-        mark = repr((event.stored.uid, meta.get("generation"), meta.get("labels"), meta.get("annotations")))
+        return self._index.of_object(event.stored.key) if self._is_new(event) else ()
+
+    def _is_new(self, event: Event) -> bool:
+        """Whether it says more than another status, which observe writes and which does not travel. The full pass
+        that every loop makes now and then (ADDED) always counts."""
+        key, meta = event.stored.key, event.stored.body["metadata"]
         if event.type is EventType.DELETED:
             self._marks.pop(key, None)
         elif "generation" in meta:
-            if self._marks.get(key) == mark:
-                return ()
+            said = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")
+            mark = repr((event.stored.uid, *(meta.get(name) for name in said)))
+            if event.type is EventType.MODIFIED and self._marks.get(key) == mark:
+                return False
             self._marks[key] = mark
-        return self._index.of_object(key)
+        return True
 
     def _on_dependency(self, event: Event) -> Iterable[Key]:
         return self._dependencies.bindings_of(event.stored.key)

@@ -46,8 +46,9 @@ def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, polic
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
     interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
     if interpreter is not None:
-        bare = copy.deepcopy(source)
-        bare.pop("status", None)
+        bare = {
+            name: value for name, value in source.items() if name != "status"
+        }  # what follows copies what it changes
         changed = overridden(bare, source, cluster, policies)
         return hashed(interpreter.stamp(changed, labels, annotations))
     return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))

@@ -21,6 +21,7 @@ from fleet.members.members import Changed, PodView
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import ATTEMPT, FULLY_APPLIED, GANG_WHOLE, PENDING, QUEUE, QUEUING, SCHEDULED, WORK, unit_name
 
+GATHER_S = 0.1  # what a member shows of one job within this time is one write: its pods, their nodes, its conditions
 STARTED_PARTLY_FACTOR = 10  # a gang whose later pods are made by its earlier ones (MPI) may take this much longer
 _OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
 
@@ -69,7 +70,7 @@ class ObserveLoop:
     def _on_member(self, changed: Changed) -> None:
         key = self._index.key(changed.binding)
         if key is not None:
-            self.controller.queue.add(key)
+            self.controller.queue.add_after(key, GATHER_S)
 
     async def reconcile(self, key: Key) -> float | None:
         stored = self._hub.store.peek(key)
