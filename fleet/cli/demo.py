@@ -66,7 +66,7 @@ def demo(
 @contextlib.contextmanager
 def running_hub(folder: Path) -> Iterator[str]:
     """`fleet up` for the length of a `with` block; gives its `ready` line."""
-    command = [sys.executable, "-m", "fleet.cli.main", "up", "--data-dir", str(folder), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-P", "-m", "fleet.cli.main", "up", "--data-dir", str(folder), "--listen", "127.0.0.1:0"]
     environment = {**os.environ, ENV_PARENT: str(os.getpid()), "FLEET_DATABASE_URL": ""}
     process = subprocess.Popen(
         [*command, "--members", str(MEMBERS)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True,

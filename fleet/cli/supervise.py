@@ -121,8 +121,9 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         try:
             with child.log.open("ab") as log:
+                # -P: a folder called fleet where somebody happens to stand is not this program.
                 child.process = await asyncio.create_subprocess_exec(
-                    sys.executable, "-m", "fleet.cli.main", *child.arguments,
+                    sys.executable, "-P", "-m", "fleet.cli.main", *child.arguments,
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=environment,
                     pass_fds=(*child.inherit, writer), start_new_session=True,
                 )  # fmt: skip
