@@ -46,9 +46,7 @@ def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, polic
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
     interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
     if interpreter is not None:
-        bare = {
-            name: value for name, value in source.items() if name != "status"
-        }  # what follows copies what it changes
+        bare = {name: value for name, value in source.items() if name != "status"}  # not changed below: copied
         changed = overridden(bare, source, cluster, policies)
         return hashed(interpreter.stamp(changed, labels, annotations))
     return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))
