@@ -37,7 +37,7 @@ REASONS_HEAD = """# Reasons
 Made by `docs/generate.py` from `fleet/model/reason.py`: every reason why a job does not start. What to do about each: [find out why a job waits](../how-to/find-out-why-a-job-waits.md).
 
 Codes are stable. Severity: Info goes away by itself; at Warning somebody may want to act; at Error the job never starts unless somebody acts. Words in braces are the numbers that `status.reason.numbers` of the QueueUnit holds.
-Amounts of resources are kept in base units there (millicores, bytes) and printed as people write them.
+Amounts of resources are kept in base units there (millicores, bytes) and printed as people write them. For a special case of a code the text may be another sentence: programs compare codes.
 
 | code | severity | text |
 |---|---|---|
