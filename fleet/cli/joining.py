@@ -102,14 +102,19 @@ def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
         hub.request("PATCH", f"{CLUSTERS}/{name}", annotations, content_type="application/merge-patch+json")
     hub.request("DELETE", f"{CLUSTERS}/{name}", missing=True)
     deadline = time.monotonic() + limit_s
-    while hub.find(f"{CLUSTERS}/{name}") is not None:
+    while (found := hub.find(f"{CLUSTERS}/{name}")) is not None:
         if time.monotonic() > deadline:
-            raise Failure(
-                f"{name} is leaving, but not gone after {limit_s:.0f} s: its work cannot be withdrawn yet"
-                " (if it will never answer again: fleet unjoin --force)"
-            )
+            raise Failure(f"{name} is leaving, but not gone after {limit_s:.0f} s: {_still(found)}")
         time.sleep(POLL_S)
     hub.request("DELETE", f"{SECRETS}/member-{name}", missing=True)
+
+
+def _still(cluster: dict[str, Any]) -> str:
+    """What a Cluster that is being deleted waits for, in the controllers' words."""
+    for condition in (cluster.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "Leaving":
+            return str(condition.get("message"))
+    return "its work cannot be withdrawn yet (if it will never answer again: fleet unjoin --force)"
 
 
 def _look(client: Client, access: Access) -> str:

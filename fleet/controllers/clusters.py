@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fleet.controllers import bindings as b
@@ -28,6 +28,8 @@ from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, FINALIZER_CLUSTER
 
 STATUS_EVERY_S = 1.0
 LOOK_AGAIN_S = 5.0  # at a Cluster that is being deleted; bindings that leave it bring it back sooner
+LEAVING = "Leaving"  # condition of a Cluster that is being deleted: what it still waits for
+NAMED_MAX = 3  # objects that its message names
 LABEL_PRICE = "fleet.io/price"  # on a Cluster: what a GPU hour costs there, a whole number in any unit
 
 
@@ -136,18 +138,35 @@ class ClustersLoop:
         name = key.name
         self._leaving.add(name)
         forced = b.annotation(cluster, ANNOTATION_FORCE_REMOVAL) == "true"
-        if not forced and self._in_use(name):
+        waits_for = () if forced else self._in_use(name)
+        if waits_for:
+            text = self._leaving_text(name, waits_for)
+            now = self._hub.clock.now()
+            await self._hub.edit(key, lambda body: set_condition(body, LEAVING, True, "WaitsForWork", text, now))
             return LOOK_AGAIN_S
         kind = self._hub.registry.need(CLUSTER, "clusters")
         uid = cluster["metadata"]["uid"]
         await self._hub.objects.change(kind, "", name, _without_finalizer, self._hub.options, uid=uid)
         return None
 
-    def _in_use(self, name: str) -> bool:
-        for stored in self._hub.scan(WORK, "resourcebindings"):
-            if name in b.clusters_of(stored.body) or any(t["fromCluster"] == name for t in b.tasks_of(stored.body)):
-                return True
-        return False
+    def _in_use(self, name: str) -> Sequence[str]:
+        """What is placed in the member or leaving it."""
+        return [
+            b.job_name(stored.body)
+            for stored in self._hub.scan(WORK, "resourcebindings")
+            if name in b.clusters_of(stored.body) or any(t["fromCluster"] == name for t in b.tasks_of(stored.body))
+        ]
+
+    def _leaving_text(self, name: str, waits_for: Sequence[str]) -> str:
+        """What a person who deleted the Cluster needs to know."""
+        more = f" and {len(waits_for) - NAMED_MAX} more" if len(waits_for) > NAMED_MAX else ""
+        text = f"its work is being withdrawn: {', '.join(sorted(waits_for)[:NAMED_MAX])}{more}"
+        if self._hub.members.ready(name):
+            return text
+        return (
+            f"{text}; the member does not answer. If it never will again, give up what is there:"
+            f" kubectl annotate cluster {name} {ANNOTATION_FORCE_REMOVAL}=true (or fleet unjoin {name} --force)"
+        )
 
     # -- status
 

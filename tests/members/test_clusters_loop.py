@@ -172,6 +172,27 @@ async def test_a_cluster_stays_while_a_binding_is_in_it_or_leaving_it(world: Wor
     await eventually(lambda: world.stored() is None and world.members.names() == ())
 
 
+async def test_a_cluster_that_cannot_leave_says_what_it_waits_for_and_how_to_give_up(
+    world: World, simulated: SimulatedTarget
+) -> None:
+    await world.join(simulated.kubeconfig)
+    await eventually(lambda: condition(world.stored() or {}, "Ready"))
+    resource = {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "namespace": "team", "name": "one"}
+    binding = {
+        "apiVersion": f"{WORK}/v1alpha2", "kind": "ResourceBinding", "metadata": {"name": "one-pytorchjob"},
+        "spec": {"resource": resource, "clusters": [{"name": "cfa"}]},
+    }  # fmt: skip
+    await world.create(WORK, "resourcebindings", "team", binding)
+    await eventually(lambda: world.members.ready("cfa"))
+    await world.hub.delete(CFA)
+    leaving = await eventually(lambda: condition(world.stored() or {}, "Leaving"))
+    assert leaving["message"] == "its work is being withdrawn: team/one"
+    await simulated.cut_off()
+    await eventually(
+        lambda: f"{ANNOTATION_FORCE_REMOVAL}=true" in (condition(world.stored() or {}, "Leaving") or {})["message"]
+    )
+
+
 async def test_forced_removal_waits_for_nothing(world: World, simulated: SimulatedTarget) -> None:
     await world.join(simulated.kubeconfig)
     await eventually(lambda: world.ready() == ("True", "ClusterReady"))
