@@ -1,4 +1,8 @@
-"""Defaulting from the schema: absent fields, and nulls where the field cannot be null, take the schema's default."""
+"""Defaulting from the schema: absent fields, and nulls where the field cannot be null, take the schema's default.
+
+The walk meets every field, so it also says whether any is unknown: objects that have none, nearly all, are spared the
+walk that prunes.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,14 @@ from typing import Any
 from fleet.engine.schema import Node
 
 
-def default(node: Node, value: Any) -> None:
-    """Fill defaults into `value` in place, from the outside in, so that defaults of a defaulted object apply too.
+def default(node: Node, value: Any) -> bool:
+    """Fill defaults into `value` in place, from the outside in, so that defaults of a defaulted object apply too. True
+    when there is something that `prune` has to look at.
 
     A null for a field that is not nullable and has no default is removed, as a kube-apiserver does; in built-in types
     a null is always as good as nothing.
     """
+    strange = False
     if value.__class__ is dict:
         for key in node.own_defaults:
             if value.get(key) is None:
@@ -22,25 +28,26 @@ def default(node: Node, value: Any) -> None:
                 if key not in value or not child.nullable:
                     value[key] = copy.deepcopy(child.default)
         if node.open:
-            return
+            return False
         dead: list[str] | None = None
+        child_of = node.child
         for key, inner in value.items():
-            if inner.__class__ is dict or inner.__class__ is list:
-                child = node.child(key)
-                if child is not None:
-                    default(child, inner)
-            elif inner is None:
-                child = node.child(key)
-                if child is not None and (child.builtin or not (child.nullable or child.open)):
-                    dead = dead or []
-                    dead.append(key)
+            child = child_of(key)
+            if child is None:
+                strange = strange or not node.preserve
+            elif inner.__class__ is dict or inner.__class__ is list:
+                strange = default(child, inner) or strange
+            elif inner is None and (child.builtin or not (child.nullable or child.open)):
+                dead = dead or []
+                dead.append(key)
         if dead is not None:
             for key in dead:
                 del value[key]
     elif value.__class__ is list:
         items = node.items
         if items is None or items.open:
-            return
+            return False
         for inner in value:
             if inner.__class__ is dict or inner.__class__ is list:
-                default(items, inner)
+                strange = default(items, inner) or strange
+    return strange

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 
 def rfc3339(now: float) -> str:
     """`now` is in seconds since the epoch: "2024-05-01T12:00:00Z"."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second(int(now))
+
+
+@lru_cache(maxsize=64)  # the writes of one second share its text
+def _second(now: int) -> str:
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def rfc3339_micro(now: float) -> str:

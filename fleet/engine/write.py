@@ -91,8 +91,8 @@ def decode(
     part = {k: v for k, v in body.items() if k not in same} if same else body
     unknown: list[str] = []
     removed: list[Removed] = []
-    prune(root, part, "", unknown, removed)
-    default(root, part)
+    if default(root, part):
+        prune(root, part, "", unknown, removed)
     if "metadata" not in same:  # everything below takes its types for granted
         metadata_node = root.child("metadata") or META
         for cause in wrong_types(metadata_node, body["metadata"], "metadata"):

@@ -297,7 +297,8 @@ class Objects:
     def _prepare_create(self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool) -> Prepared:
         return prepare_create(
             kind, namespace, body, Author(options.manager), now=self.clock.now(), uid=self.ids.uid(),
-            suffix=self.ids.suffix(), field_validation=options.field_validation, with_status=with_status,
+            suffix="" if _name_in(body) else self.ids.suffix(), field_validation=options.field_validation,
+            with_status=with_status,
         )  # fmt: skip
 
     def _prepare_update(
