@@ -26,6 +26,7 @@ from api.http import (
     Scope,
     Send,
     Stream,
+    conditional,
     error_response,
     json_response,
 )
@@ -38,6 +39,7 @@ from api.reviews import VIRTUAL, Reviews
 from api.routing import Route, parse, verb
 from api.selection import parse_selection
 from api.served import Served, find
+from api.storage import store_refusal
 from api.stream import send_stream
 from api.subresources import SUBRESOURCES, Subresources
 from api.watch import Watches, parse_watch
@@ -141,8 +143,8 @@ class Api:
             answer = await self._answer(request, scope, receive, send, label)
         except StatusError as error:
             answer = error_response(error)
-        except StoreUnavailable:
-            answer = error_response(unavailable("the store cannot be reached now"))
+        except StoreUnavailable as error:
+            answer = error_response(store_refusal(error))
         except Expired:
             answer = error_response(StatusError(410, "Expired", "The requested state is no longer kept"))
         except FutureRevision as error:
@@ -244,7 +246,7 @@ class Api:
                 answer = json_response({"paths": self._paths()})
         if answer is None:
             raise unknown_path()
-        return answer
+        return conditional(answer, request) if parts and parts[0] in ("api", "apis", "openapi") else answer
 
     def _paths(self) -> list[str]:
         paths = [

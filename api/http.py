@@ -7,6 +7,8 @@ No framework: a `Request` wraps the ASGI scope and parses what is asked for when
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -109,6 +111,23 @@ class Request:
             # Half a body must never be taken for a whole one: half a YAML document is one too.
             raise bad_request("the client went away before the whole body had come")
         return message
+
+
+@lru_cache(maxsize=32)  # documents are few, large and made once; bytes know their hash
+def _digest(body: bytes) -> str:
+    return sha256(body).hexdigest().upper()
+
+
+def conditional(response: Response, request: Request) -> Response:
+    """The answer with an ETag; 304 without a body for a client that has just this."""
+    etag = next((value for name, value in response.headers if name == b"etag"), b"")
+    if not etag:
+        etag = f'"{_digest(response.body)}"'.encode()
+        response.headers = (*response.headers, (b"etag", etag))
+    known = [item.strip().removeprefix("W/") for item in request.header(b"if-none-match").split(",")]
+    if response.status == 200 and etag.decode() in known:
+        response.body, response.status = b"", 304
+    return response
 
 
 def too_large(limit: int) -> StatusError:

@@ -133,3 +133,14 @@ def test_nothing_acceptable_is_406(header: str) -> None:
     with pytest.raises(StatusError) as refused:
         accept(header)
     assert refused.value.code == 406
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/apis/batch/v1", "/openapi/v2", "/openapi/v3/api/v1"])
+async def test_a_client_that_has_a_document_is_not_sent_it_again(hub: Hub, path: str) -> None:
+    form = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
+    async with hub.client() as client:
+        first = await client.get(path, headers=form)
+        etag = first.headers["etag"]
+        again = await client.get(path, headers={**form, "if-none-match": f'"other", {etag}'})
+        assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+        assert (await client.get(path, headers={**form, "if-none-match": '"other"'})).content == first.content
