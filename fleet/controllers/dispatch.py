@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from fleet.controllers import bindings as b
-from fleet.controllers.conditions import drop_condition, set_condition
+from fleet.controllers.conditions import drop_condition, is_true, set_condition
 from fleet.controllers.dependencies import Dependencies
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
@@ -29,7 +29,16 @@ from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, EventType, Key, Stored
-from fleet.wellknown import CLUSTER, FINALIZER_BINDING, FULLY_APPLIED, LABEL_HUB, POLICY, SYNC_FAILED, WORK
+from fleet.wellknown import (
+    CLUSTER,
+    FINALIZER_BINDING,
+    FULLY_APPLIED,
+    LABEL_HUB,
+    POLICY,
+    SYNC_FAILED,
+    SYNC_SUCCEED,
+    WORK,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -174,9 +183,13 @@ class DispatchLoop:
             outcomes[member], lacking = await self._send_to(stored, member, key, source.body)
             missing += [text for text in lacking if text not in missing]
         again = await self._judge(stored, outcomes)
-        await self._hub.edit(
+        written = await self._hub.edit(
             stored.key, lambda body: _applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
         )
+        whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
+        if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
+            text = f"Successfully applied to cluster {', '.join(wanted)}"
+            await self._events.courtesy(stored.body["spec"]["resource"], SYNC_SUCCEED, text)
         if again or left:
             return self._again(stored.key)
         self._tries.pop(stored.key, None)

@@ -14,6 +14,7 @@ from fleet.engine.times import rfc3339, seconds
 from fleet.ports import Body, Key, Write
 
 KNOWN_MAX = 4096
+COURTESIES_PER_S = 5.0
 MESSAGE_MAX = 1024
 TRIMMED_AT_ONCE = 500
 TRIM_INTERVAL_S = 60.0
@@ -26,6 +27,7 @@ class EventRecorder:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._known: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+        self._budget, self._budget_at = COURTESIES_PER_S, hub.clock.monotonic()
 
     def write(
         self, about: Body, reason: str, message: str, *, warning: bool = False, component: str = "fleet"
@@ -46,6 +48,16 @@ class EventRecorder:
         return self._hub.new(
             "", "events", namespace, _event(namespace, name, reference, reason, text, warning, component, now)
         )
+
+    async def courtesy(self, about: Body, reason: str, message: str) -> None:
+        """Record good news, unless there is much of it: beyond COURTESIES_PER_S nobody reads it, and it would cost the
+        writes that jobs need."""
+        clock = self._hub.clock.monotonic()
+        self._budget = min(COURTESIES_PER_S, self._budget + (clock - self._budget_at) * COURTESIES_PER_S)
+        self._budget_at = clock
+        if self._budget >= 1:
+            self._budget -= 1
+            await self.record(about, reason, message)
 
     async def record(
         self, about: Body, reason: str, message: str, *, warning: bool = False, component: str = "fleet"

@@ -53,7 +53,7 @@ class ObserveLoop:
         self._index = index
         self._written: dict[Key, tuple[float, object]] = {}
         sources = [Source(WORK, "resourcebindings", self._on_binding), Source(QUEUE, "queueunits", self._on_unit)]
-        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=16)
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
     async def run(self) -> None:
         self._hub.members.subscribe(self._on_member)
@@ -238,7 +238,12 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
     own = _own_condition(binding)
     if own is not None and own["type"] == PENDING:
         return {"conditions": [own]}
-    return interpreter.merge_status({"conditions": [own]} if own else {}, shown)
+    merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
+    lost = condition(binding, b.REACHABLE)
+    if lost is not None:  # first, so that the last one stays what the job's STATE shows
+        shown_as = _job_condition(b.REACHABLE, "False", lost["reason"], lost["message"], lost["lastTransitionTime"])
+        merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
+    return merged
 
 
 def _own_condition(binding: Body) -> Body | None:
