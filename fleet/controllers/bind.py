@@ -60,7 +60,7 @@ class BindLoop:
             Source(CLUSTER, "clusters", self._on_cluster),
             Source("apiextensions.k8s.io", "customresourcedefinitions", lambda event: (_REFRESH,)),
         ]
-        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=8)
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
     async def run(self) -> None:
         self.controller.queue.add(_REFRESH)

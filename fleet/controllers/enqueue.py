@@ -49,7 +49,7 @@ class EnqueueLoop:
             Source(QUEUE, "queues", self._all),
             Source(QUOTA, "elasticquotatrees", self._all),
         ]
-        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=16)
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
     async def run(self) -> None:
         await self.controller.run()
