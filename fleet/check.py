@@ -10,9 +10,8 @@ passes is good; a plan that is refused may, rarely, have been good too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 
+from fleet.check_reclaim import reclaims
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
@@ -20,34 +19,9 @@ from fleet.plan import Plan
 from fleet.quota.guarantee import Guarantees, capacity, guarantees
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.snapshot import Snapshot
+from fleet.violation import Rule, Violation
 
-
-class Rule(StrEnum):
-    UNKNOWN_UNIT = "UnknownUnit"
-    UNKNOWN_MEMBER = "UnknownMember"
-    TWICE = "PlacedTwice"
-    NOT_WAITING = "NotWaiting"
-    HELD = "Held"
-    BACK_OFF = "BackOff"
-    NO_LEAF = "NoQueue"
-    NOT_READY = "MemberNotReady"
-    POLICY = "PolicyForbids"
-    MAX = "AboveMax"
-    MIN = "AboveMin"
-    LENT = "NotLent"
-    BLOCK_ORDER = "OutOfOrder"
-    ROOM = "DoesNotFit"
-    REASON_MISSING = "NoReason"
-    REASON_EXTRA = "ReasonForNobody"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One broken rule: the unit that breaks it ("" if none does), and what is wrong in a sentence."""
-
-    rule: Rule
-    unit: str
-    text: str
+__all__ = ["Rule", "Violation", "check"]
 
 
 def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
@@ -69,6 +43,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...
     found += _quota(snapshot, placed)
     found += _block_order(snapshot, placed, now)
     found += _room(snapshot, placed)
+    found += reclaims(snapshot, plan, placed, now)
     found += _reasons(snapshot, plan)
     return tuple(found)
 

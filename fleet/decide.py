@@ -6,18 +6,19 @@ answer; let the solver try to do better; ship the better of the two after `check
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.check import Violation, check
 from fleet.model.amounts import Amounts
-from fleet.model.reason import Code, Reason
+from fleet.model.reason import Code, Reason, instant
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.eligibility import Policies
 from fleet.placement.greedy import Candidate, Ground, Pass, order, place
-from fleet.placement.linked import MOST_VARIABLES, Band, band_of, build, decode, sound, weight
+from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
-from fleet.placement.room import MemberRoom, Space, committed, rooms
+from fleet.placement.reclaim import NOTHING_FOUND, Found, Reclaim
+from fleet.placement.room import MemberRoom, Shape, Space, committed, rooms
 from fleet.placement.why import Explainer, Nevers, defect, early
 from fleet.plan import Certificate, Placement, Plan, Stage
 from fleet.quota.entitlement import entitlement
@@ -91,7 +92,7 @@ class _Decision:
             (unit.id, unit.member, committed(unit, self.space)) for unit in self.holding if unit.member is not None
         ]
         self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
-        self.rooms: Mapping[str, MemberRoom] = rooms(self.free, self.coming, self.space)
+        self.rooms = rooms(self.free, self.coming, self.space)
         self.usage: Usage | None = None
         self.nevers = Nevers(snapshot.members, self.space)
         self.tiers: dict[str, Tier] = {}
@@ -109,6 +110,71 @@ class _Decision:
                 if candidate.unit.leaf is not None:
                     candidate.tier = self.tiers.get(candidate.unit.id, Tier.BORROWED)
             self.candidates.sort(key=lambda candidate: candidate.tier)  # stable: in order within a tier
+        self.first: Pairs = []  # units that claimed their room, and it is there
+        self.kept: Pairs = []  # units for which room is kept
+        self._honour([candidate for candidate in self.candidates if _claims(candidate, now)])
+
+    def _honour(self, claimed: Sequence[Candidate]) -> None:
+        """Claimed room is given to nobody else: its unit starts now, or the room is kept."""
+        if not claimed:
+            return
+        ground = self.ground()
+        for candidate in claimed:
+            member = candidate.unit.claim.member if candidate.unit.claim is not None else ""
+            fit = ground.fit(candidate.shape, member) if ground.admits(candidate) else None
+            if fit is not None:
+                ground.take(candidate, member, fit)
+                self.first.append((candidate, member))
+            else:
+                self.kept.append((candidate, member))
+                ground.rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
+                if ground.usage is not None and candidate.unit.leaf is not None:
+                    ground.usage.charge(candidate.unit.leaf, candidate.request)
+        self.rooms, self.usage = ground.rooms, ground.usage
+        gone = {candidate.unit.id for candidate in claimed}
+        self.candidates = [candidate for candidate in self.candidates if candidate.unit.id not in gone]
+
+    def _new(self, placed: Iterable[tuple[Candidate, str]]) -> list[tuple[str, str, Shape]]:
+        return [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
+
+    def _laid_out(self, placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
+        """The rooms that the next cycle sees once `placed` is committed, less what is kept."""
+        found = rooms(self.free, [*self.coming, *self._new(placed)], self.space)
+        for candidate, member in self.kept:
+            found[member].hold(self.space.shapes[candidate.shape], self.space.devices)
+        return found
+
+    def reclaimed(self, outcome: _Outcome, now: float) -> tuple[_Outcome, Found]:
+        """What must leave for those who have a right to room that they did not get, and the outcome beside it: what
+        borrows is placed again in what is left."""
+        found = NOTHING_FOUND
+        if not self.snapshot.config.reclaim or self.usage is None:
+            return outcome, found
+        taken = {candidate.unit.id for candidate, _ in outcome.placed}
+        preemptors = [
+            c
+            for c in self.candidates
+            if c.tier < Tier.BORROWED
+            and c.unit.leaf is not None
+            and not c.block
+            and c.unit.id not in taken
+            and c.eligibility.choices
+            and not self.nevers.of(c.shape, c.eligibility)
+        ]
+        firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
+        usage = self.after(firm).usage
+        if not preemptors or usage is None:
+            return outcome, found
+        coming = [*self.coming, *self._new(firm)]
+        found = Reclaim(self.snapshot, self.space, coming, self.kept, usage, self.tiers, now).run(preemptors)
+        if not found.claims:
+            return outcome, found
+        for candidate, _ in found.kept:
+            self.usage.charge(candidate.unit.leaf or "", candidate.request)
+        self.kept = [*self.kept, *found.kept]
+        waiting = {candidate.unit.id for candidate, _ in found.kept}
+        self.candidates = [candidate for candidate in self.candidates if candidate.unit.id not in waiting]
+        return self.settle(self.after(firm), firm), found
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""
@@ -116,8 +182,7 @@ class _Decision:
         for candidate, _ in placed:
             if candidate.unit.leaf is not None and ground.usage is not None:
                 ground.usage.charge(candidate.unit.leaf, candidate.request)
-        new = [(candidate.unit.id, member, self.space.shapes[candidate.shape]) for candidate, member in placed]
-        return Ground(rooms(self.free, [*self.coming, *new], self.space), ground.usage, self.space)
+        return Ground(self._laid_out(placed), ground.usage, self.space)
 
     @property
     def bands(self) -> list[Band]:
@@ -145,8 +210,7 @@ class _Decision:
             placed += done.placed
             if not placed:
                 break
-            new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in placed]
-            ground = Ground(rooms(self.free, [*self.coming, *new], self.space), ground.usage, self.space)
+            ground = Ground(self._laid_out(placed), ground.usage, self.space)
             if not done.placed:
                 break
         return _Outcome(placed, ground, done)
@@ -163,9 +227,16 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
         raise BadSnapshot(problems)
     decision = _Decision(snapshot, now)
     greedy = decision.settle(decision.ground(), [])
-    outcome, certificate = _improved(decision, greedy, seed, solver, now)
-    plan = _plan(decision, outcome, certificate)
+    improved, certificate = _improved(decision, greedy, seed, solver, now)
+    outcome, found = decision.reclaimed(improved, now)
+    plan = _plan(decision, outcome, certificate, found)
     violations = check(snapshot, plan, now=now)
+    if violations and found.claims:  # what evicts is never mended: it is left to the next decision
+        certificate = replace(certificate, why=f"the checker refused to evict: {violations[0].text}")
+        decision = _Decision(snapshot, now)
+        greedy = decision.settle(decision.ground(), [])
+        plan = _plan(decision, greedy, replace(certificate, shipped="greedy"))
+        violations = check(snapshot, plan, now=now)
     if violations and certificate.shipped != "greedy":
         certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
         plan = _plan(decision, greedy, certificate)
@@ -211,13 +282,31 @@ def _improved(
     return solved, Certificate("cp-sat", stages, answer.why, said)
 
 
-def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate) -> Plan:
-    taken = {candidate.unit.id for candidate, _ in outcome.placed}
+def _claims(candidate: Candidate, now: float) -> bool:
+    """Whether room is claimed for it that it may still use. A queue with policy Block has an order of its own."""
+    claim = candidate.unit.claim
+    return (
+        claim is not None
+        and claim.until > now
+        and not candidate.block
+        and any(choice.member == claim.member for choice in candidate.eligibility.choices)
+    )
+
+
+def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate, found: Found = NOTHING_FOUND) -> Plan:
+    placed = [*decision.first, *outcome.placed]
+    taken = {candidate.unit.id for candidate, _ in placed}
     left = [candidate for candidate in decision.candidates if candidate.unit.id not in taken]
     explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space)
     reasons = decision.reasons | explainer.all(left, outcome.done)
-    placements = tuple(Placement(candidate.unit.id, member) for candidate, member in outcome.placed)
-    return Plan(placements, reasons, certificate)
+    placements = tuple(Placement(candidate.unit.id, member) for candidate, member in placed)
+    until = {claim.unit: claim.until for claim in found.claims}
+    for candidate, member in decision.kept:
+        unit = candidate.unit
+        end = until.get(unit.id, unit.claim.until if unit.claim is not None else 0.0)
+        numbers = {"member": member, "until": instant(end), "tier": candidate.tier.name.capitalize()}
+        reasons[unit.id] = Reason(Code.ROOM_CLAIMED, numbers)
+    return Plan(placements, reasons, certificate, found.evictions, found.claims)
 
 
 def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:
@@ -226,9 +315,10 @@ def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Se
     barred: dict[str, str] = {}
     certificate = plan.certificate
     for _ in range(_MOST_ROUNDS):
-        members = {candidate.unit.id: member for candidate, member in outcome.placed}
+        members = {candidate.unit.id: member for candidate, member in (*decision.first, *outcome.placed)}
         barred |= {v.unit: members[v.unit] for v in violations if v.unit in members}
         kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
+        decision.first = [pair for pair in decision.first if pair[0].unit.id not in barred]
         outcome = decision.settle(decision.after(kept), kept, barred)
         why = f"the checker dropped {len(barred)}: {violations[0].text}"
         plan = _plan(decision, outcome, replace(certificate, why=why))
@@ -240,5 +330,6 @@ def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Se
         violations = check(decision.snapshot, plan, now=now)
         if not violations:
             return plan
+    decision.kept, decision.first = [*decision.kept, *decision.first], []
     nothing = _Outcome([], decision.ground(), place(decision.ground(), [], ()))
     return _plan(decision, nothing, replace(certificate, why=f"the checker refused everything: {violations[0].text}"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fleet.model.amounts import Amounts
 from fleet.model.reason import Reason
 
 
@@ -14,6 +15,26 @@ class Placement:
 
     unit: str
     member: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """Unit `unit` leaves `member` whole, so that `preemptor` may start."""
+
+    unit: str
+    member: str
+    preemptor: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoomClaim:
+    """From now until the epoch second `until`, `room` (the sum over the gang) in `member` is kept for `unit`, which
+    a later plan starts when it sees the room free."""
+
+    unit: str
+    member: str
+    room: Amounts
+    until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +63,11 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`placements` in the order to commit; `reasons` has exactly one entry for every waiting unit not placed (I9)."""
+    """`placements` in the order to commit; `reasons` has exactly one entry for every waiting unit not placed (I9).
+    `evictions` and `claims` are empty unless the snapshot's configuration allows to reclaim."""
 
     placements: tuple[Placement, ...] = ()
     reasons: Mapping[str, Reason] = field(default_factory=dict)
     certificate: Certificate = Certificate(shipped="greedy")
+    evictions: tuple[Eviction, ...] = ()
+    claims: tuple[RoomClaim, ...] = ()

@@ -17,6 +17,9 @@ class Config:
     solve_limit_s: float = 2.0
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
+    reclaim: bool = False  # whether plans may evict; only for whoever carries evictions and claims out
+    protection_s: float = 300.0  # for so long after its start nobody is evicted
+    claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,25 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Seat:
+    """What a unit's pods hold on one node, and what is free there beside them: `pool` counts the member's pools, and
+    `free` is this node's entry in it. It says what the node has once they are gone."""
+
+    node: str
+    pool: int
+    free: Amounts
+    holds: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Room for one waiting unit, kept in one member until an epoch second, while what must leave it leaves."""
+
+    member: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """`leaf` is the full path of its quota leaf ("root/child-2"), or None when it is outside quota.
 
@@ -93,6 +112,9 @@ class Unit:
     walltime_s: float | None = None
     attempts: int = 0
     user: str = ""
+    claim: Claim | None = None
+    seats: tuple[Seat, ...] = ()  # of its visible pods; empty: the inventory does not say
+    checkpoint_at: float | None = None  # its work up to then is not lost when it is evicted
     generation: str = field(default="", compare=False)
 
     @property

@@ -200,6 +200,15 @@ class MemberRoom:
         self.pools = fit.pools
         self.version += 1
 
+    def hold(self, shape: Shape, devices: int) -> None:
+        """Take room for a whole gang: a packing where there is one, else as `assume`."""
+        fit = self.fit(shape, devices)
+        if fit is not None:
+            self.take(fit)
+        else:
+            for part in shape:
+                self.assume(part, devices)
+
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
@@ -284,10 +293,5 @@ def rooms(
             sizes[shape] = tuple(space.size(part.need) for part in shape)
     items.sort(key=lambda item: sizes[item[2]], reverse=True)
     for _, member, shape in items:
-        fit = found[member].fit(shape, devices)
-        if fit is not None:
-            found[member].take(fit)
-        else:
-            for part in shape:
-                found[member].assume(part, devices)
+        found[member].hold(shape, devices)
     return found

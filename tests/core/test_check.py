@@ -15,6 +15,7 @@ from fleet.packer import Gang, first_unpackable
 from fleet.plan import Placement, Plan
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.snapshot import Snapshot
+from tests.core import reclaims
 from tests.core.builders import ANYWHERE, GPU, NOW, NodeClaim, Taint, amounts, member, snapshot, tree, unit
 
 WORLD = snapshot(
@@ -84,7 +85,14 @@ CORRUPTIONS = {
 
 
 def test_every_rule_has_a_corruption() -> None:
-    assert set(CORRUPTIONS) == set(Rule)
+    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS} == set(Rule)
+
+
+@pytest.mark.parametrize("rule", reclaims.CORRUPTIONS)
+def test_a_corrupted_eviction_is_caught_by_its_rule_alone(rule: Rule) -> None:
+    assert check(reclaims.WORLD, reclaims.SOUND, now=NOW) == ()
+    found = check(reclaims.WORLD, reclaims.CORRUPTIONS[rule], now=NOW)
+    assert {violation.rule for violation in found} == {rule}
 
 
 @pytest.mark.parametrize("rule", CORRUPTIONS)

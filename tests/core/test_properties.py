@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.check import check
 from fleet.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
 from fleet.decide import _Decision, decide
-from fleet.model.unit import Phase
+from fleet.model.unit import Claim, Phase
 from fleet.placement.cpsat import CpSat
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
@@ -30,12 +30,14 @@ def decided(world: Snapshot, solver: Solver | None) -> Plan:
 
 
 def committed(world: Snapshot, plan: Plan) -> Snapshot:
-    """The world after the plan: its units are placed, and no pod of them is seen yet."""
+    """The world after the plan: its units are placed, and no pod of them is seen yet; who must leave is leaving."""
     placed = tuple(
         replace(world.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW, visible=())
         for p in plan.placements
     )
-    return world.apply(Changes(put_units=placed))
+    leaving = tuple(replace(world.units[e.unit], phase=Phase.EVICTING) for e in plan.evictions)
+    claiming = tuple(replace(world.units[c.unit], claim=Claim(c.member, c.until)) for c in plan.claims)
+    return world.apply(Changes(put_units=(*placed, *leaving, *claiming)))
 
 
 @many

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from fleet.model.unit import Claim
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Snapshot
+from fleet.snapshot import Config, Snapshot
 from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
 
 MEMBERS = ("x", "y", "z")
@@ -38,7 +39,9 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
         )  # fmt: skip
     made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
     made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
-    kind = draw(st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy")))
+    kind = draw(
+        st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy", "claims"))
+    )
     match kind:
         case "runs":
             return made.runs_in(draw(st.sampled_from(MEMBERS)))
@@ -46,6 +49,8 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
             return made.runs_in(draw(st.sampled_from(MEMBERS)), visible=0)
         case "leaves":
             return made.evicting_from(draw(st.sampled_from(MEMBERS)))
+        case "claims":
+            return made.having(claim=Claim(draw(st.sampled_from(MEMBERS)), NOW + draw(st.sampled_from((-1, 60)))))
         case "held":
             return made.having(held=True)
         case "backs off":
@@ -73,4 +78,5 @@ def worlds(draw: st.DrawFn) -> Snapshot:
     names = draw(st.sampled_from((MEMBERS, MEMBERS, ("x",), ("x", "y"), ())))
     count = draw(st.integers(0, 9))
     parts = [*(draw(members(name)) for name in names), *(draw(units(number)) for number in range(count))]
-    return snapshot(*parts, *((draw(trees()),) if draw(st.booleans()) else ()))
+    config = draw(st.sampled_from((Config(), Config(reclaim=True, protection_s=3.0), Config(reclaim=True))))
+    return snapshot(*parts, config, *((draw(trees()),) if draw(st.booleans()) else ()))

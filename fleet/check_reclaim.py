@@ -1,0 +1,236 @@
+"""The checker's rules about evicting and claiming, written apart from the search for victims.
+
+Evicting is for a unit that claims the room; it takes only what ranks below it, is old enough and may be preempted; with
+the victims gone there is room for all that is claimed, and without them there is not. Nothing that starts uses claimed
+room. Tiers are what they are by definition (fleet/quota); which waiting units count as demand is worked out again here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from fleet.model.leaving import vacated
+from fleet.model.matching import member_bars
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Component, Phase, Unit
+from fleet.packer import Gang, first_unpackable
+from fleet.plan import Eviction, Plan
+from fleet.quota.entitlement import Entitlement, entitlement
+from fleet.quota.tiers import Claimed, Tier
+from fleet.quota.usage import request_of
+from fleet.snapshot import Snapshot
+from fleet.violation import Rule, Violation
+
+
+def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
+    """Every rule about evictions and claims that the plan breaks. `placed`: units that start, with their member."""
+    claims = {claim.unit: claim.member for claim in plan.claims}
+    bad = {v.unit: v for v in _unsound_claims(snapshot, plan, placed, now)}
+    yield from bad.values()
+    known = _live_claims(snapshot, now)
+    live = {key: member for key, member in known.items() if key not in placed and key not in claims}
+    sound = {key: member for key, member in claims.items() if key not in bad}
+    victims: dict[str, Eviction] = {}
+    tiers = _tiers(snapshot, now) if plan.evictions else {}
+    for eviction in plan.evictions:
+        unit = snapshot.units.get(eviction.unit)
+        broken = _may_not_leave(snapshot, eviction, unit, victims, tiers, now)
+        if broken is None and eviction.preemptor not in claims and eviction.preemptor not in bad:
+            broken = Violation(Rule.CLAIM_UNSOUND, eviction.unit, f"{eviction.preemptor} evicts but claims no room")
+        if broken is not None:
+            yield broken
+        else:
+            victims[eviction.unit] = eviction
+    yield from _room(snapshot, placed, live, sound, victims)
+
+
+def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
+    """Claims of the snapshot that still hold, by unit."""
+    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"} if snapshot.tree else set()
+    return {
+        key: unit.claim.member
+        for key, unit in snapshot.units.items()
+        if unit.claim is not None
+        and unit.claim.until > now
+        and unit.leaf not in strict
+        and _may_start(snapshot, unit, now)
+        and unit.claim.member in snapshot.members
+        and snapshot.members[unit.claim.member].ready
+        and not member_bars(unit, snapshot.members[unit.claim.member])
+    }
+
+
+def _may_start(snapshot: Snapshot, unit: Unit, now: float) -> bool:
+    sound = unit.pods > 0 and all(
+        0 <= part.replicas <= 1_000_000 and all(0 <= amount <= 1 << 62 for _, amount in part.requests.items_)
+        for part in unit.components
+    )
+    leaf = unit.leaf is None or (snapshot.tree is not None and snapshot.tree.is_leaf(unit.leaf))
+    backs_off = unit.backoff_until is not None and unit.backoff_until > now
+    return sound and leaf and unit.phase is Phase.WAITING and not unit.held and not backs_off
+
+
+def _unsound_claims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
+    seen: set[str] = set()
+    for claim in plan.claims:
+        unit, member = snapshot.units.get(claim.unit), snapshot.members.get(claim.member)
+        problem = ""
+        if unit is None or not _may_start(snapshot, unit, now):
+            problem = "claims room, but could not start"
+        elif claim.unit in placed or claim.unit in seen:
+            problem = "claims room, but starts or has claimed already"
+        elif member is None or not member.ready or member_bars(unit, member):
+            problem = f"claims room in {claim.member}, where it may not go"
+        elif claim.until <= now or claim.room != unit.total:
+            problem = "claims room that is not its own, or for no time"
+        seen.add(claim.unit)
+        if problem:
+            yield Violation(Rule.CLAIM_UNSOUND, claim.unit, f"{claim.unit} {problem}")
+
+
+def _may_not_leave(
+    snapshot: Snapshot,
+    eviction: Eviction,
+    unit: Unit | None,
+    victims: Mapping[str, Eviction],
+    tiers: Mapping[str, Tier],
+    now: float,
+) -> Violation | None:
+    if unit is None or unit.phase is not Phase.PLACED or unit.member != eviction.member or eviction.unit in victims:
+        return Violation(Rule.EVICTS_NOBODY, eviction.unit, f"{eviction.unit} does not run in {eviction.member}")
+    young = unit.placed_at is not None and now - unit.placed_at < snapshot.config.protection_s
+    if not snapshot.config.reclaim or young or not unit.preemptible or unit.leaf is None:
+        return Violation(Rule.EVICTS_PROTECTED, unit.id, f"{unit.name} may not be evicted")
+    preemptor = snapshot.units.get(eviction.preemptor)
+    if preemptor is None or preemptor.leaf is None or preemptor.leaf == unit.leaf or snapshot.tree is None:
+        return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} does not give way to {eviction.preemptor}")
+    node = snapshot.tree.nodes.get(preemptor.leaf)
+    policy = node.attributes.get("preempt-policy", "") if node is not None else "Never"
+    theirs = tiers.get(unit.id, Tier.BORROWED)
+    above = {
+        "Never": True, "AnyPriority": False, "PreemptLowerPriority": unit.priority >= preemptor.priority,
+    }.get(policy, unit.priority > preemptor.priority)  # fmt: skip
+    if above or theirs <= tiers.get(preemptor.id, Tier.BORROWED):
+        return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} ranks above {preemptor.name}")
+    return None
+
+
+def _tiers(snapshot: Snapshot, now: float) -> Mapping[str, Tier]:
+    return _entitled(snapshot, now).tiers if snapshot.tree is not None else {}
+
+
+def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
+    assert snapshot.tree is not None
+    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"}
+    empty = {name: _emptied(member) for name, member in snapshot.members.items()}
+    fits: dict[tuple[tuple[Component, ...], tuple[str, ...]], bool] = {}
+    waiting: list[Claimed] = []
+    later: list[Claimed] = []
+    queue = sorted(snapshot.units.values(), key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
+    for unit in queue:
+        if _may_start(snapshot, unit, now):
+            names = tuple(sorted(name for name, member in snapshot.members.items() if not member_bars(unit, member)))
+            key = (unit.components, names)
+            if key not in fits:
+                gang = [_gang(unit)]
+                rooms = [empty[name] for name in names]
+                known = any(pool.free for room in rooms if room is not None for pool in room.pools)
+                fits[key] = bool(names) and (
+                    not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
+                )
+            if fits[key]:
+                waiting.append(Claimed(unit, request_of(unit), unit.leaf in strict))
+        elif _may_start(snapshot, replace(unit, backoff_until=None), now):
+            later.append(Claimed(unit, request_of(unit)))
+    holding = [unit for unit in snapshot.units.values() if unit.phase is not Phase.WAITING]
+    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later)
+
+
+def _emptied(member: Member) -> Member | None:
+    """The member with nothing running; None when its inventory does not say what its nodes have."""
+    pools: list[Pool] = []
+    for pool in member.pools:
+        if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
+            return None
+        whole = dict(pool.allocatable.items_)
+        for vector, nodes in pool.free:
+            if nodes > 0:
+                whole |= {name: max(amount, whole.get(name, 0)) for name, amount in vector.items_}
+        nodes = sum(max(0, count) for _, count in pool.free)
+        pools.append(replace(pool, free=((type(pool.allocatable).of(whole), nodes),) if nodes else ()))
+    return replace(member, pools=tuple(pools))
+
+
+def _gang(unit: Unit, *, hidden: bool = False) -> Gang:
+    seen = dict(unit.visible) if hidden else {}
+    parts = ((max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components)
+    return Gang(unit.id, tuple(parts))
+
+
+def _room(
+    snapshot: Snapshot,
+    placed: Mapping[str, str],
+    live: Mapping[str, str],
+    new: Mapping[str, str],
+    victims: Mapping[str, Eviction],
+) -> Iterable[Violation]:
+    """What is claimed fits once all that leaves is gone, not before, and beside all that starts."""
+    names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
+    for member in sorted({*live.values(), *new.values()}):
+        going = [
+            unit for unit in snapshot.units.values()
+            if unit.member == member and (unit.phase is Phase.EVICTING or unit.id in victims)
+        ]  # fmt: skip
+        after = vacated(snapshot.members[member], going)
+        leaving = {unit.id for unit in going}
+        coming = _coming(snapshot, member, leaving)
+        kept = [_gang(snapshot.units[key]) for key, where in sorted(live.items()) if where == member]
+        wanted = [_gang(snapshot.units[key]) for key, where in sorted(new.items()) if where == member]
+        lost = set(first_unpackable(after, coming, [*kept, *wanted], names))
+        for gang in wanted:
+            if gang.unit in lost:
+                yield Violation(Rule.CLAIM_TOO_SMALL, gang.unit, f"{gang.unit} claims room that {member} will not have")
+        holds = [*coming, *(gang for gang in (*kept, *wanted) if gang.unit not in lost)]
+        starting = [_gang(snapshot.units[key]) for key, where in placed.items() if where == member]
+        for key in first_unpackable(after, holds, starting, names) if starting else ():
+            yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {member} that is claimed")
+        today = vacated(snapshot.members[member], [u for u in going if u.id not in victims])
+        for gang in wanted:
+            cause = [v for v in victims.values() if v.preemptor == gang.unit]
+            if cause and all(v.member == member for v in cause):
+                others = [g for g in (*kept, *wanted) if g.unit != gang.unit]
+                own = {v.unit for v in cause}
+                still = _coming(snapshot, member, leaving - own)
+                everything = [*still, *others, *starting]
+                blocked = _quota_blocked(snapshot, gang.unit, victims, own)
+                if not blocked and not first_unpackable(today, [], [*everything, gang], names):
+                    text = f"{gang.unit} has room in {member} without evicting anybody"
+                    yield Violation(Rule.EVICTS_NEEDLESSLY, cause[0].unit, text)
+
+
+def _coming(snapshot: Snapshot, member: str, leaving: set[str]) -> list[Gang]:
+    return [
+        _gang(unit, hidden=True)
+        for unit in snapshot.units.values()
+        if unit.phase is not Phase.WAITING and unit.member == member and unit.id not in leaving
+    ]
+
+
+def _quota_blocked(snapshot: Snapshot, key: str, victims: Mapping[str, Eviction], own: set[str]) -> bool:
+    """Whether, with all gone but its own victims, quota alone keeps the unit from starting."""
+    unit, tree = snapshot.units[key], snapshot.tree
+    if tree is None or unit.leaf is None:
+        return False
+    gone = set(victims) - own
+    for node in tree.ancestors(unit.leaf):
+        for name, limit in tree.nodes[node].max.items():
+            used = sum(
+                request_of(other)[name]
+                for other in snapshot.units.values()
+                if other.phase is Phase.PLACED and other.id not in gone and other.leaf is not None
+                and (other.leaf == node or other.leaf.startswith(node + "/"))
+            )  # fmt: skip
+            if used + request_of(unit)[name] > limit:
+                return True
+    return False

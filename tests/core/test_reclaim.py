@@ -1,0 +1,213 @@
+"""Taking room back across members: who must leave, who may not, what is kept for whom, and that it settles."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet.check import check
+from fleet.codec import decode_plan, encode_plan, encode_record, replay
+from fleet.decide import decide
+from fleet.model.leaving import vacated
+from fleet.model.reason import Code
+from fleet.model.unit import Claim, Phase, Seat
+from fleet.packer import Gang, first_unpackable
+from fleet.plan import Plan
+from fleet.quota.tree import QuotaTree
+from fleet.snapshot import Changes, Config, Snapshot
+from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
+from tests.core.reclaims import PROMISED, RECLAIM, runs, waits
+
+FULL = member("x").nodes(2, free_gpu=0)
+
+
+def plan_of(*parts: UnitBuilder | MemberBuilder | QuotaTree | Config, config: Config = RECLAIM) -> Plan:
+    world = snapshot(*parts, config)
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    assert "checker" not in plan.certificate.why
+    return plan
+
+
+def evicted(*parts: UnitBuilder | MemberBuilder | QuotaTree, config: Config = RECLAIM) -> list[str]:
+    return [eviction.unit for eviction in plan_of(*parts, config=config).evictions]
+
+
+def test_what_is_promised_takes_back_what_was_borrowed_and_claims_the_room() -> None:
+    owner = waits("owner", "a")
+    plan = plan_of(owner, runs("old", "c", since=NOW - 9000), runs("new", "c", since=NOW - 900), FULL, PROMISED)
+    assert [(e.unit, e.member, e.preemptor) for e in plan.evictions] == [("new", "x", "owner")]
+    (claim,) = plan.claims
+    assert (claim.unit, claim.member, claim.room, claim.until) == ("owner", "x", owner.value.total, NOW + 900)
+    assert plan.placements == ()
+    assert plan.reasons["owner"].code is Code.ROOM_CLAIMED
+
+
+def test_nobody_is_evicted_where_it_is_not_allowed_to() -> None:
+    assert evicted(waits("owner", "a"), runs("r", "c"), FULL, PROMISED, config=Config()) == []
+
+
+KEPT = {
+    "work of a higher priority": runs("r", "c").priority(1),
+    "work that may not be preempted": runs("r", "c").having(preemptible=False),
+    "work that started a moment ago": runs("r", "c", since=NOW - 9),
+    "work outside quota": runs("r", "c").queue(None),
+    "work of the own leaf": runs("r", "a"),
+}
+
+
+@pytest.mark.parametrize("story", KEPT)
+def test_never_evicted(story: str) -> None:
+    assert evicted(waits("owner", "a"), KEPT[story], member("x").nodes(1, free_gpu=0), PROMISED) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "leaves"),
+    [("", 0, True), ("PreemptLowerPriority", 0, False), ("PreemptLowerPriority", -1, True), ("AnyPriority", 7, True),
+     ("Never", -1, False)],
+)  # fmt: skip
+def test_the_leaf_says_which_priorities_it_takes_from(policy: str, priority: int, leaves: bool) -> None:
+    promised = tree(a={"min": {GPU: 8}, "attributes": {"preempt-policy": policy}}, c={})
+    nodes = member("x").nodes(1, free_gpu=0)
+    assert evicted(waits("owner", "a"), runs("r", "c").priority(priority), nodes, promised) == ["r"] * leaves
+
+
+def test_work_within_its_share_takes_back_only_what_is_borrowed() -> None:
+    even = tree(a={}, c={})
+    old, new = runs("old", "c", since=NOW - 9000), runs("new", "c", since=NOW - 900)
+    assert evicted(waits("poor", "a"), old, new, FULL, even) == ["new"]
+    assert evicted(waits("poor", "a"), waits("poor2", "a"), old, new, FULL, even) == ["new"]
+
+
+def test_what_is_borrowed_goes_before_what_is_within_its_share() -> None:
+    promised = tree(a={"min": {GPU: 8}}, c={"min": {GPU: 1}}, d={})
+    nodes = member("x").nodes(3, free_gpu=0)
+    rest = [runs("c1", "c"), runs("d1", "d", since=NOW - 5000), runs("d2", "d", since=NOW - 9000)]
+    assert evicted(waits("owner", "a"), *rest, nodes, promised) == ["d1"]
+
+
+def test_a_gang_leaves_whole() -> None:
+    gang = unit("gang").gpus(8, pods=2).queue("root/c").runs_in("x").having(placed_at=NOW - 5000)
+    plan = plan_of(waits("owner", "a"), gang, FULL, PROMISED)
+    assert [(e.unit, e.member) for e in plan.evictions] == [("gang", "x")]
+
+
+def test_the_one_with_a_recent_checkpoint_loses_less() -> None:
+    owner, first = waits("owner", "a"), runs("c1", "c")
+    assert evicted(owner, first.having(checkpoint_at=NOW - 10), runs("d1", "d"), FULL, PROMISED) == ["c1"]
+    assert evicted(owner, first, runs("d1", "d").having(checkpoint_at=NOW - 10), FULL, PROMISED) == ["d1"]
+
+
+def test_one_large_one_leaves_rather_than_several_small_ones() -> None:
+    beside = amounts(cpu=96, memory=768, pods=110)
+    small = [runs(f"s{i}", "c", 4) for i in range(2)]
+    seated = [s.having(seats=(Seat("n1", 0, beside, amounts(gpu=4, pods=1)),)) for s in small]
+    assert evicted(waits("owner", "a"), *seated, runs("large", "d"), FULL, PROMISED) == ["large"]
+
+
+def test_seats_tell_that_two_small_ones_on_one_node_make_room_for_a_large_one() -> None:
+    beside = amounts(cpu=96, memory=768, pods=110)
+    small = [runs(f"s{i}", "c", 4) for i in range(2)]
+    seated = [s.having(seats=(Seat("n1", 0, beside, amounts(gpu=4, pods=1)),)) for s in small]
+    nodes = member("x").nodes(1, free_gpu=0)
+    assert evicted(waits("owner", "a"), *small, nodes, PROMISED) == []
+    assert evicted(waits("owner", "a"), *seated, nodes, PROMISED) == ["s0", "s1"]
+
+
+def test_quota_that_is_lent_is_taken_back_across_members() -> None:
+    """There is room in y, but not under the root's max: what borrows in x must leave for it."""
+    limited = replace(PROMISED, nodes={**PROMISED.nodes, "root": replace(PROMISED.nodes["root"], max={GPU: 16})})
+    owner = waits("owner", "a").only_in("y")
+    plan = plan_of(owner, runs("r1", "c"), runs("r2", "c", since=NOW - 5000), FULL, member("y").nodes(1), limited)
+    assert [(e.unit, e.member) for e in plan.evictions] == [("r2", "x")]
+    assert [(c.unit, c.member) for c in plan.claims] == [("owner", "y")]
+
+
+def test_what_leaves_already_is_waited_for_before_anybody_else_must_go() -> None:
+    going = unit("going").gpus(8).queue("root/c").evicting_from("x")
+    plan = plan_of(waits("owner", "a"), going, runs("r", "c"), FULL, PROMISED)
+    assert plan.evictions == ()
+    assert [claim.unit for claim in plan.claims] == ["owner"]
+
+
+CLAIMED = waits("owner", "a").having(claim=Claim("x", NOW + 60))
+
+
+def test_claimed_room_is_given_to_nobody_else() -> None:
+    nodes = member("x").nodes(1, free_gpu=4)
+    plan = plan_of(CLAIMED, waits("quick", "c", 4), unit("outside").gpus(2).priority(9), nodes, PROMISED)
+    assert plan.placements == ()
+    assert plan.reasons["owner"].code is Code.ROOM_CLAIMED
+
+
+def test_a_claim_becomes_a_start_when_the_room_is_seen_free() -> None:
+    plan = plan_of(CLAIMED, waits("quick", "c", 4).priority(9), member("x").nodes(1), PROMISED)
+    assert [(p.unit, p.member) for p in plan.placements] == [("owner", "x")]
+
+
+def test_a_claim_that_ran_out_keeps_nothing() -> None:
+    late = waits("owner", "a").having(claim=Claim("x", NOW - 1))
+    plan = plan_of(late, waits("quick", "c", 4), member("x").nodes(1, free_gpu=4), PROMISED)
+    assert [p.unit for p in plan.placements] == ["quick"]
+
+
+def test_planning_again_once_evictions_are_under_way_evicts_nobody_else() -> None:
+    world = snapshot(waits("owner", "a"), runs("r1", "c"), runs("r2", "c", since=NOW - 5000), FULL, PROMISED, RECLAIM)
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert plan.evictions
+    again = decide(carried_out(world, plan), now=NOW, seed=1, solver=None)
+    assert (again.placements, again.evictions, again.claims) == ((), (), ())
+
+
+def test_evictions_and_claims_survive_json_and_replay() -> None:
+    world = snapshot(waits("owner", "a"), runs("r1", "c"), runs("r2", "c"), FULL, PROMISED, RECLAIM)
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert plan.evictions
+    assert decode_plan(json.loads(json.dumps(encode_plan(plan)))) == plan
+    assert replay(json.loads(json.dumps(encode_record(world, plan, now=NOW, seed=1)))) == plan
+
+
+def carried_out(world: Snapshot, plan: Plan) -> Snapshot:
+    """The plan begun: who must leave is leaving, and claims are written down."""
+    leaving = [replace(world.units[e.unit], phase=Phase.EVICTING) for e in plan.evictions]
+    claiming = [replace(world.units[c.unit], claim=Claim(c.member, c.until)) for c in plan.claims]
+    return world.apply(Changes(put_units=(*leaving, *claiming)))
+
+
+@settings(max_examples=80, deadline=None, derandomize=True)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(("c", "d")), st.sampled_from((1, 2, 4, 8)), st.integers(1, 2), st.sampled_from("xy")),
+        max_size=8,
+    ),
+    st.sampled_from((2, 4, 8)),
+    st.integers(1, 3),
+    st.integers(0, 2),
+)
+def test_removing_any_one_from_the_set_leaves_the_preemptor_without_room(
+    running: list[tuple[str, int, int, str]], gpus: int, pods: int, idle: int
+) -> None:
+    work = [
+        unit(f"r{i}").gpus(size, pods=count).queue(f"root/{leaf}").runs_in(where).having(placed_at=NOW - 5000 - i)
+        for i, (leaf, size, count, where) in enumerate(running)
+    ]
+    owner = unit("owner").gpus(gpus, pods=pods).queue("root/a")
+    nodes = [member(name).nodes(4, free_gpu=0).nodes(idle, free_gpu=2) for name in "xy"]
+    world = snapshot(owner, *work, *nodes, tree(a={"min": {GPU: 24}}, c={}, d={}), RECLAIM)
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    assert "checker" not in plan.certificate.why
+    if not plan.evictions:
+        return
+    (claim,) = plan.claims
+    gone = [world.units[eviction.unit] for eviction in plan.evictions]
+    part = owner.value.components[0]
+    gang = Gang("owner", ((part.replicas, part.requests, part.claim),))
+    assert not first_unpackable(vacated(world.members[claim.member], gone), [], [gang])
+    for one in gone:
+        rest = [other for other in gone if other is not one]
+        assert first_unpackable(vacated(world.members[claim.member], rest), [], [gang])
