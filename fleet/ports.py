@@ -202,6 +202,10 @@ class StoreUnavailable(Exception):
     unknown outcomes are resolved by re-reading before anything is raised."""
 
 
+class StoreFull(StoreUnavailable):
+    """The database has no room for the write, which did not happen; reads go on (HTTP 503, and the reason)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of a list, all pages of it at the same `revision`.

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.storage import store_refusal
 from api.v1.context import answer
 from fleet.engine.status import Cause, StatusError, unavailable
 from fleet.ports import Expired, Fenced, FutureRevision, StoreUnavailable
@@ -81,7 +82,8 @@ async def _store(request: Request, error: Exception) -> Response:
         return status_answer(StatusError(504, "Timeout", str(error)))
     if isinstance(error, Fenced):
         return status_answer(unavailable("this process no longer leads"))
-    return status_answer(unavailable("the store cannot be reached now"))
+    assert isinstance(error, StoreUnavailable)
+    return status_answer(store_refusal(error))
 
 
 async def _bug(request: Request, error: Exception) -> Response:

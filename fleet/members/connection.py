@@ -97,7 +97,7 @@ class Connection:
     ) -> Answer:
         """One request and its whole answer, within `limit_s` seconds of getting a place. Raises Unreachable; without
         `even_lost` at once when the member is known not to answer, so that nothing queues up for it. What changes the
-        member is not sent by a process that may have been replaced (I11): hub writes are fenced, a member knows no epoch.
+        member is not sent by a process that may have been replaced (I11): the hub fences writes, a member cannot.
         """
         limit_s = self._request_s if limit_s is None else limit_s
         sent = dict(headers or ())

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import orjson
 import structlog
 
@@ -229,8 +230,8 @@ class PostgresStore:
                     "INSERT INTO history (kind, at, body) VALUES ($1, $2, $3)",
                     kind, self._clock.now(), orjson.dumps(record),
                 )  # fmt: skip
-        except BROKEN as error:
-            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+        except (*BROKEN, asyncpg.PostgresError) as error:
+            raise StoreUnavailable(f"the database does not take it: {error!r}") from error
 
     async def read_history(
         self, kind: str, *, limit: int = 100, before: int | None = None

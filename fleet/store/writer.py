@@ -30,6 +30,7 @@ from fleet.ports import (
     Key,
     Stats,
     Stored,
+    StoreFull,
     StoreUnavailable,
     Write,
 )
@@ -49,6 +50,11 @@ MAX_BYTES = 16 << 20  # of bodies; what does not fit goes first into the next ba
 MAX_WAITING = 20_000  # commits; more are refused
 RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)  # pauses before a batch that did not happen is given up
 RESOLVE_S = 300.0  # how long an unknown outcome is asked for
+
+
+def no_space(error: Exception) -> bool:
+    """The disk is full, the quota used up, or a limit on the size of files reached."""
+    return isinstance(error, asyncpg.DiskFullError) or str(error).endswith(": File too large")
 
 
 class OutcomeUnknown(StoreUnavailable):
@@ -157,7 +163,11 @@ class Writer:
         for pause in (*RETRY_S, None):
             try:
                 batch = await self._attempt(commits)
-            except BROKEN as error:
+            except (*BROKEN, asyncpg.PostgresError) as error:
+                if no_space(error):  # waiting for each batch would only let the others queue up
+                    raise StoreFull(f"the database has no space left: {error}") from error
+                if not isinstance(error, BROKEN):
+                    raise
                 if isinstance(error, ValueError):
                     raise  # an argument that cannot be sent: the connection is well, the commit is not
                 if pause is None:

@@ -74,7 +74,7 @@ async def test_a_leader_is_sure_only_while_it_shows_life(postgres: PostgresWorld
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    while not holds():
+    while not holds():  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
 

@@ -1,0 +1,13 @@
+"""What a client is told when the store cannot serve it: one text for each case, the same under every path."""
+
+from __future__ import annotations
+
+from fleet.engine.status import StatusError, unavailable
+from fleet.ports import StoreFull, StoreUnavailable
+
+
+def store_refusal(error: StoreUnavailable) -> StatusError:
+    """503, to be tried again. Details of the database are for the log, not for clients."""
+    if isinstance(error, StoreFull):
+        return unavailable("the database has no disk space left: reads go on, writes are refused until there is some")
+    return unavailable("the store cannot be reached now")
