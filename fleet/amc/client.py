@@ -29,14 +29,19 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """`body` is the parsed JSON, or the text when it is none."""
+    """`body` is the parsed JSON, or the text when it is none; `raw` are the bytes that came."""
 
     status: int
     body: Any
+    raw: bytes = b""
 
     @property
     def ok(self) -> bool:
         return 200 <= self.status < 300
+
+    @property
+    def text(self) -> str:
+        return self.raw.decode(errors="replace")
 
     @property
     def message(self) -> str:
@@ -95,7 +100,7 @@ class Client:
                 if attempt == 1 and not fresh and gone:
                     continue
                 raise NoAnswer(f"no answer from {self.access.server}: {_why(error)}") from error
-            return Answer(response.status, _parse(raw))
+            return Answer(response.status, _parse(raw), raw)
         raise AssertionError("unreachable")
 
     def _connect(self) -> http.client.HTTPConnection:

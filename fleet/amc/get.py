@@ -54,6 +54,7 @@ class Found:
     rows: list[dict[str, Any]] = field(default_factory=list)
     objects: list[dict[str, Any]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    unserved: bool = False  # the member does not know the kind: its only complaint
 
 
 def proxy(member: str) -> str:
@@ -97,6 +98,8 @@ def run(client: Client, query: Query) -> tuple[str, list[str]]:
             answers = list(pool.map(lambda job: _ask(client, job[0], job[1], query), jobs))
     else:
         answers = []
+    if query.members is None:
+        _forgive(resources, jobs, answers)
     complaints = [line for found in answers for line in found.complaints]
     by_resource = [
         (resource, [f for (r, _), f in zip(jobs, answers, strict=True) if r is resource]) for resource in resources
@@ -108,6 +111,15 @@ def run(client: Client, query: Query) -> tuple[str, list[str]]:
         return "".join(line + "\n" for line in lines), complaints
     blocks = [_table(resource, found, query, prefixed=len(resources) > 1) for resource, found in by_resource]
     return "\n".join(block for block in blocks if block), complaints
+
+
+def _forgive(resources: Sequence[Resource], jobs: Sequence[tuple[Resource, str]], answers: Sequence[Found]) -> None:
+    """All members were asked: those that do not serve a kind which others do have nothing to show, and are right."""
+    for resource in resources:
+        mine = [found for (asked, _), found in zip(jobs, answers, strict=True) if asked is resource]
+        if any(not found.complaints for found in mine):
+            for found in mine:
+                found.complaints = [] if found.unserved else found.complaints
 
 
 def empty_line(query: Query) -> str:
@@ -156,6 +168,7 @@ def _take(found: Found, answer: Answer, resource: Resource, name: str) -> None:
             message = f'{resource.group_resource} "{name}" not found'
         elif answer.status == 404 and not known:
             message = f'the server doesn\'t have a resource type "{resource.plural}"'
+            found.unserved = True
         found.complaints.append(f"cluster({found.member}): {message}")
     elif body.get("kind") == "Table":
         found.columns = body.get("columnDefinitions") or []

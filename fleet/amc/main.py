@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fleet.amc.client import Client
     from fleet.amc.get import Query
 
 PROG = "kubectl amc"
 EXAMPLES = """examples:
   kubectl amc get pytorchjob -M                        jobs in every member
   kubectl amc get pods -m member1,member2 -n team-a    pods in two members
-  kubectl amc get pytorchjob NAME -m member1 -o yaml   one object as it is there"""
+  kubectl amc get pytorchjob NAME -m member1 -o yaml   one object as it is there
+  kubectl amc logs POD -m member1                      what a pod has written"""
 
 
 def parser() -> argparse.ArgumentParser:
@@ -46,7 +48,25 @@ def parser() -> argparse.ArgumentParser:
     get.add_argument("--request-timeout", type=float, default=10.0, metavar="SECONDS", help="for each member (10)")
     get.add_argument("--kubeconfig", help="default: $KUBECONFIG, then ~/.kube/config")
     get.add_argument("--context", help="context of the kubeconfig")
+    _add_logs(commands)
     return top
+
+
+def _add_logs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    logs = commands.add_parser(
+        "logs", help="print the log of a pod in a member", description="Print a pod's log so far."
+    )
+    logs.add_argument("pod", metavar="POD", help="name of the pod, or pod/NAME")
+    logs.add_argument("container_", nargs="?", default="", metavar="CONTAINER", help="as -c")
+    logs.add_argument("-m", "--member", required=True, metavar="CLUSTER", help="the member that it runs in")
+    logs.add_argument("-c", "--container", default="", help="default: its first")
+    logs.add_argument("-n", "--namespace", help="default: the context's namespace")
+    logs.add_argument("--tail", type=int, metavar="LINES", help="only the last lines")
+    logs.add_argument("-p", "--previous", action="store_true", help="of the container before it was restarted")
+    logs.add_argument("--timestamps", action="store_true", help="when each line was written")
+    logs.add_argument("--request-timeout", type=float, default=10.0, metavar="SECONDS", help="for the member (10)")
+    logs.add_argument("--kubeconfig", help="default: $KUBECONFIG, then ~/.kube/config")
+    logs.add_argument("--context", help="context of the kubeconfig")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -70,6 +90,9 @@ def run(options: argparse.Namespace) -> int:
         files = kubeconfig.paths(options.kubeconfig, os.environ)
         access = kubeconfig.load(files, context=options.context, must_exist=bool(options.kubeconfig))
         client = Client(access, timeout_s=options.request_timeout)
+        if options.command == "logs":
+            sys.stdout.write(_logs(client, options, access.namespace))
+            return 0
         query = _query(options, access.namespace)
         text, complaints = get.run(client, query)
     except (kubeconfig.BadKubeconfig, NoAnswer) as error:
@@ -85,6 +108,16 @@ def run(options: argparse.Namespace) -> int:
     if not text and not complaints and query.output in ("", "wide"):
         print(get.empty_line(query), file=sys.stderr)
     return 1 if complaints else 0
+
+
+def _logs(client: Client, options: argparse.Namespace, namespace: str) -> str:
+    from fleet.amc.logs import LogQuery, logs
+
+    query = LogQuery(
+        options.pod, options.member, options.namespace or namespace, options.container or options.container_,
+        options.tail, options.previous, options.timestamps,
+    )  # fmt: skip
+    return logs(client, query)
 
 
 def _query(options: argparse.Namespace, namespace: str) -> Query:

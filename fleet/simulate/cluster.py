@@ -29,6 +29,7 @@ from fleet.ports import Body, Clock, Ids
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.jaxjob import JAXJobs
 from fleet.simulate.kubelet import Kubelet
+from fleet.simulate.logs import PodLogs
 from fleet.simulate.mpijob import MPIJobs
 from fleet.simulate.paddlejob import PaddleJobs
 from fleet.simulate.pytorchjob import PyTorchJobs
@@ -131,6 +132,7 @@ class SimulatedCluster:
         self._app = build_app(
             objects, store, registry, clock=clock, authorizer=AllowAll(), version=VERSION,
             authenticator=StaticTokens({self.token: User("admin", (MASTERS,))}),
+            extra_routes={("", "pods", "log"): PodLogs(self.world)},
         )  # fmt: skip
         self._kubelet = (pod_start_s, pod_stop_s)
         self._server: Server | None = None

@@ -150,6 +150,41 @@ def test_what_cannot_be_asked_is_refused_in_one_line(members: Members) -> None:
     assert lost.returncode == 1 and len(lost.stderr.splitlines()) == 1
 
 
+def test_a_kind_that_only_some_members_have_is_listed_from_those(members: Members) -> None:
+    names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced", "names": names,
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }  # fmt: skip
+    path = proxy("cfb") + "/apis/example.com/v1/namespaces/default/gadgets"
+    members.up.hub.request("POST", proxy("cfb") + "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    until("cfb serves it", lambda: members.up.hub.find(path) is not None)
+    gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+    members.up.hub.request("POST", path, gadget)
+    done = members.amc("get", "gadgets", "-M")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert without_ages(done.stdout) == "NAME   CLUSTER   AGE   ADOPTION\ng      cfb       1s    N\n"
+    asked = members.amc("get", "gadgets", "-m", "cfa,cfb")
+    assert asked.returncode == 1
+    assert asked.stderr == 'cluster(cfa): the server doesn\'t have a resource type "gadgets"\n'
+
+
+def test_a_pods_log_comes_through_the_hub_and_a_refusal_is_one_line(members: Members) -> None:
+    done = members.amc("logs", "made-there-master-0", "-m", "cfa")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "made-there-master-0/pytorch: Running in the simulated cluster cfa\n"
+    missing = members.amc("logs", "nobody", "-m", "cfa")
+    assert (missing.returncode, missing.stdout) == (1, "")
+    assert missing.stderr == 'cluster(cfa): pods "nobody" not found\n'
+    unknown = members.amc("logs", "made-there-master-0", "-m", "cfa", "-c", "other")
+    assert (unknown.returncode, len(unknown.stderr.splitlines())) == (1, 1)
+
+
 def test_a_lost_member_is_a_line_and_the_others_are_listed(members: Members) -> None:
     members.sim.terminate()
     members.sim.wait(20)

@@ -1,0 +1,39 @@
+"""`kubectl amc logs`: what a pod in one member has written so far, through the hub's proxy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from fleet.amc.client import Client
+from fleet.amc.get import Refused, proxy
+
+
+@dataclass(frozen=True)
+class LogQuery:
+    """Which pod's log. `container` "": its first. `tail` None: all of it."""
+
+    pod: str
+    member: str
+    namespace: str
+    container: str = ""
+    tail: int | None = None
+    previous: bool = False
+    timestamps: bool = False
+
+
+def logs(client: Client, query: LogQuery) -> str:
+    """The log. Raises NoAnswer, and Refused with the member's answer as one line."""
+    parameters = {
+        "container": query.container,
+        "tailLines": "" if query.tail is None else str(query.tail),
+        "previous": "true" if query.previous else "",
+        "timestamps": "true" if query.timestamps else "",
+    }
+    given = urlencode({name: value for name, value in parameters.items() if value})
+    pod = quote(query.pod.removeprefix("pod/").removeprefix("pods/"), safe="")
+    path = f"{proxy(query.member)}/api/v1/namespaces/{quote(query.namespace, safe='')}/pods/{pod}/log"
+    answer = client.request("GET", f"{path}?{given}" if given else path, accept="*/*")
+    if not answer.ok:
+        raise Refused(f"cluster({query.member}): {' '.join(answer.message.split())}")
+    return answer.text
