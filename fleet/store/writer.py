@@ -54,7 +54,7 @@ RESOLVE_S = 300.0  # how long an unknown outcome is asked for
 
 def no_space(error: Exception) -> bool:
     """The disk is full, the quota used up, or a limit on the size of files reached."""
-    return isinstance(error, asyncpg.DiskFullError) or str(error).endswith(": File too large")
+    return isinstance(error, asyncpg.DiskFullError) or "File too large" in str(error)
 
 
 class OutcomeUnknown(StoreUnavailable):

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.client import BINDINGS, CLUSTERS, EVENTS, JOBS, UNITS, Body, Client
-from tests.chaos.conftest import StartHub
+from tests.chaos.client import BINDINGS, CLUSTERS, EVENTS, JOBS, POLICIES, UNITS, Body, Client
+from tests.chaos.conftest import end
 from tests.chaos.work import COPIES, delete_all, name_of, set_up, states, wait_all
 from tests.e2e.conftest import join
-from tests.e2e.hub import BIN, World
+from tests.e2e.hub import BIN, Hub, Kubectl, World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob
 from tests.testbed.processes import wait_for
 
@@ -30,6 +30,7 @@ class Far:
     """A member of its own process, joined as "far"."""
 
     process: subprocess.Popen[bytes]
+    kubeconfig: Path
 
     def cut_off(self) -> None:
         os.kill(self.process.pid, signal.SIGSTOP)
@@ -46,6 +47,10 @@ class FarWorld:
     client: Client
     far: Far
 
+    def send_far_jobs_to(self, *members: str) -> None:
+        affinity = {"spec": {"placement": {"clusterAffinity": {"clusterNames": list(members)}}}}
+        self.client.patch(f"{POLICIES.format('far')}/gang", affinity)
+
     def ready(self) -> Body:
         conditions = self.client.get(f"{CLUSTERS}/far").get("status", {}).get("conditions") or []
         return next((c for c in conditions if c["type"] == "Ready"), {})
@@ -61,24 +66,28 @@ class FarWorld:
         return time.monotonic() - began
 
 
-@pytest.fixture
-def far_world(start_hub: StartHub, tmp_path: Path) -> Iterator[FarWorld]:
-    data = tmp_path / "far"
+@pytest.fixture(scope="module")
+def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarWorld]:
+    folder = tmp_path_factory.mktemp("far")
+    data = folder / "far"
     kubeconfig = data / "members" / "cfa.kubeconfig"
-    with (tmp_path / "far.log").open("wb") as output:
+    hub = Hub(folder / "hub", "--members", "2")
+    with (folder / "far.log").open("wb") as output:
         command = [str(BIN / "fleet"), "sim", "--data-dir", str(data), "--members", "1"]
         process = subprocess.Popen(command, stdout=output, stderr=output)
     try:
-        world = start_hub("--members", "2", members=("cfa", "cfb", "far"))
+        hub.start()
+        world = World("simulated", hub, Kubectl(hub.kubeconfig), ("cfa", "cfb", "far"))
         wait_for("the far member", kubeconfig.exists, 30)
-        join(world.hub, "far", kubeconfig)
+        join(hub, "far", kubeconfig)
         client = Client(world.hub.kubeconfig)
         near = gang_policy(queue=True, placement={"clusterAffinity": {"clusterNames": ["cfa", "cfb"]}})
         set_up(client, leaf("near", "near"), leaf("far", "far"), policy=near)
-        far = {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["far"]}}}}
-        client.patch("/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/far/propagationpolicies/gang", far)
-        yield FarWorld(world, client, Far(process))
+        far_world = FarWorld(world, client, Far(process, kubeconfig))
+        far_world.send_far_jobs_to("far")
+        yield far_world
     finally:
+        end(hub.folder)
         process.send_signal(signal.SIGCONT)
         process.kill()
         process.wait(10)
@@ -130,9 +139,8 @@ def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_el
     world, client, far = far_world.world, far_world.client, far_world.far
     client.post(JOBS.format("far"), pytorchjob("runs", workers=1))
     wait_all(world, client, ["far/runs"], "Running")
-    anywhere = {"spec": {"placement": {"clusterAffinity": None}}}
     far.cut_off()
-    client.patch("/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/far/propagationpolicies/gang", anywhere)
+    far_world.send_far_jobs_to("cfa", "cfb", "far")
     client.delete(f"{CLUSTERS}/far")
     world.until("it wants to leave", lambda: far_world.binding("runs")["spec"].get("gracefulEvictionTasks"))
     assert far_world.place_near("meanwhile") < PLACED_WITHIN_S
@@ -143,3 +151,11 @@ def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_el
     world.until("the cluster is gone", lambda: all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS)), 30)
     wait_all(world, client, ["far/runs"], "Running")
     assert set(states(client)) == {"far/runs", "near/meanwhile"}
+
+    far.reconnect()  # it comes back to a hub that does not know it, and is joined again: the old copy goes
+    join(world.hub, "far", far.kubeconfig)
+    world.until("it is ready", lambda: far_world.ready().get("status") == "True", 30)
+    world.until("the old copy is gone", lambda: client.in_member("far", COPIES) == [], 60)
+    assert world.placed("runs", "far") in ("cfa", "cfb")
+    far_world.send_far_jobs_to("far")
+    delete_all(world, client)

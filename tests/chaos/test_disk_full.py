@@ -50,7 +50,7 @@ class Disk:
 
     def fill(self) -> None:
         if not self._mounted:
-            self._limit(str(64 * 1024))
+            self._limit(str(17 * MIB))  # files of the write-ahead log have 16, and go on
             return
         with self._ballast.open("wb", buffering=0) as ballast, suppress(OSError):
             while True:
