@@ -5,7 +5,7 @@ from __future__ import annotations
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
 from fleet.ports import Key
-from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB
+from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
 from tests.members.builders import config_map, ours
 from tests.members.conftest import Target, eventually
 
@@ -37,3 +37,22 @@ async def test_what_is_not_this_bindings_is_not_let_go(joined: ClusterMembers, t
     assert (await joined.relabel("cfa", nothing, OFF, {})).did is Did.NOT_FOUND
     stored = await target.get(f"/api/v1/namespaces/{target.namespace}/configmaps/settings")
     assert stored is not None and stored["metadata"]["labels"][LABEL_BINDING] == "b-2"
+
+
+async def test_a_claim_can_be_shared_and_applied_again_although_its_spec_may_not_change(
+    joined: ClusterMembers, target: Target
+) -> None:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = ours(target.namespace, "scratch")
+    meta["annotations"] = {ANNOTATION_USERS: '["b-1"]'}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    assert (await joined.apply("cfa", body)).did is Did.DONE
+    shared = await joined.relabel("cfa", body, {LABEL_BINDING: "b-2"}, {ANNOTATION_USERS: '["b-2"]'})
+    assert shared.did is Did.DONE, shared
+    again = {**body, "metadata": {**meta, "labels": {**meta["labels"], LABEL_BINDING: "b-2"}}}
+    again["metadata"]["annotations"] = {ANNOTATION_USERS: '["b-2", "b-3"]'}
+    outcome = await joined.apply("cfa", again)
+    assert outcome.did is Did.DONE, outcome
+    stored = await target.get(f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims/scratch")
+    assert stored is not None and stored["metadata"]["annotations"][ANNOTATION_USERS] == '["b-2", "b-3"]'
+    assert (await joined.relabel("cfa", again, OFF, {ANNOTATION_USERS: None})).did is Did.DONE
