@@ -17,7 +17,8 @@ import httpx
 from api.http import Answer, Request, Stream
 from api.routing import Route
 from fleet.engine.status import StatusError, not_found, unavailable
-from fleet.members.kubeconfig import BadKubeconfig, client_from_kubeconfig
+from fleet.members.kubeconfig import BadKubeconfig
+from fleet.members.relay import client_from_kubeconfig
 from fleet.ports import Key, Store
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
-import httpx
 import yaml
 
 # Most that a kubeconfig may have: far above any real one, far below what hurts.
@@ -90,8 +90,9 @@ def _check(cluster_at: str, cluster: dict[str, Any], user_at: str, user: dict[st
     if not isinstance(server, str) or not server.startswith(("https://", "http://")):
         raise BadKubeconfig(f"{cluster_at}.server", "must be an https:// or http:// URL")
     try:
-        httpx.URL(server)
-    except httpx.InvalidURL as error:
+        if not urlsplit(server).hostname or urlsplit(server).port == 0:
+            raise ValueError("no host and port that could be connected to")
+    except ValueError as error:
         raise BadKubeconfig(f"{cluster_at}.server", str(error)) from error
     proxy = cluster.get("proxy-url")
     if proxy and not (isinstance(proxy, str) and proxy.startswith(("http://", "https://"))):
@@ -125,18 +126,6 @@ def _check(cluster_at: str, cluster: dict[str, Any], user_at: str, user: dict[st
             raise BadKubeconfig(f"{user_at}.{name}", "must be a string")
     if not (user.get("token") or user.get("client-certificate-data") or user.get("username")):
         raise BadKubeconfig(user_at, "no credentials: a token, a client certificate or a user name is required")
-
-
-class _NamedServer(httpx.AsyncHTTPTransport):
-    """Checks the server's certificate against `tls-server-name` instead of the URL's host."""
-
-    def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(**options)
-        self._name = name
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        request.extensions = {**request.extensions, "sni_hostname": self._name}
-        return await super().handle_async_request(request)
 
 
 def _tls(loaded: Any, cluster_at: str, user_at: str) -> ssl.SSLContext:
@@ -199,12 +188,3 @@ def read_kubeconfig(text: str) -> Access:
         str(loaded.host).rstrip("/"), headers, context, cluster.get("tls-server-name") or None,
         cluster.get("proxy-url") or None,
     )  # fmt: skip
-
-
-def client_from_kubeconfig(text: str) -> httpx.AsyncClient:
-    """A client whose base URL is the member's API server, for what passes requests on. As `read_kubeconfig`."""
-    access = read_kubeconfig(text)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=20, keepalive_expiry=60.0)
-    options: dict[str, Any] = {"verify": access.tls, "limits": limits, "proxy": access.proxy, "trust_env": False}
-    transport = _NamedServer(access.tls_name, **options) if access.tls_name else httpx.AsyncHTTPTransport(**options)
-    return httpx.AsyncClient(base_url=access.server, headers=dict(access.headers), transport=transport, trust_env=False)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.members.kubeconfig import BadKubeconfig, client_from_kubeconfig
+from fleet.members.kubeconfig import BadKubeconfig, read_kubeconfig
+from fleet.members.relay import client_from_kubeconfig
 
 
 def config(cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None) -> str:
@@ -60,13 +61,18 @@ def test_a_user_name_and_password_are_taken() -> None:
         pytest.param(
             config(user={"client-certificate-data": "aGVsbG8="}), "users[0].user.client-key-data", id="half a pair"
         ),
+        pytest.param(config(cluster={"server": "https://x:y"}), "clusters[0].cluster.server", id="no port"),
+        pytest.param(
+            config(cluster={"server": "https://x", "proxy-url": "socks5://y"}), "clusters[0].cluster.proxy-url",
+            id="no proxy that can be used",
+        ),
         pytest.param(config(user={}), "users[0].user", id="no credentials"),
         pytest.param(config(user={"token": "t", "as": "root"}), "users[0].user.as", id="impersonation"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_used_names_the_field(text: str, field: str) -> None:
     with pytest.raises(BadKubeconfig) as refused:
-        client_from_kubeconfig(text)
+        read_kubeconfig(text)
     assert refused.value.field == field
 
 
