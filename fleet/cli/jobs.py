@@ -60,6 +60,7 @@ def record(binding: dict[str, Any], unit: dict[str, Any] | None, now: float) -> 
     created = datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
     state = state_of(member, status, unit_status)
     waits = state in ("Queued", "Waiting", "BackOff")
+    unreachable = _message(status, "MemberReachable")  # what is shown of the job is then what was last seen
     return {
         "namespace": metadata["namespace"],
         "name": resource.get("name"),
@@ -67,7 +68,7 @@ def record(binding: dict[str, Any], unit: dict[str, Any] | None, now: float) -> 
         "state": state,
         "member": member,
         "age": age(now - created),
-        "reason": (unit_status.get("message") or _scheduled_message(status)) if waits else "",
+        "reason": (unit_status.get("message") or _message(status, "Scheduled")) if waits else unreachable,
         "code": (unit_status.get("reason") or {}).get("code") if waits else None,
         "numbers": (unit_status.get("reason") or {}).get("numbers") if waits else None,
     }
@@ -88,9 +89,10 @@ def state_of(member: str, status: dict[str, Any], unit_status: dict[str, Any]) -
     return "Queued" if phase else "Waiting"
 
 
-def _scheduled_message(status: dict[str, Any]) -> str:
+def _message(status: dict[str, Any], kind: str) -> str:
+    """Of the condition of this type, where it is not True."""
     for condition in status.get("conditions") or ():
-        if condition.get("type") == "Scheduled" and condition.get("status") != "True":
+        if condition.get("type") == kind and condition.get("status") != "True":
             return str(condition.get("message") or condition.get("reason") or "")
     return ""
 
