@@ -176,6 +176,8 @@ def _room(
     victims: Mapping[str, Eviction],
 ) -> Iterable[Violation]:
     """What is claimed fits once all that leaves is gone, not before, and beside all that starts."""
+    if not live and not new:
+        return
     names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
     for member in sorted({*live.values(), *new.values()}):
         going = [

@@ -98,9 +98,7 @@ class _Decision:
         self.tiers: dict[str, Tier] = {}
         if tree is not None:
             possible = [
-                Claimed(c.unit, c.request, c.block)
-                for c in self.candidates
-                if c.eligibility.allowed and not self.nevers.of(c.shape, c.eligibility)
+                c for c in self.candidates if c.eligibility.allowed and not self.nevers.of(c.shape, c.eligibility)
             ]
             later = [Claimed(unit, request_of(unit)) for unit in backing_off]
             entitled = entitlement(tree, snapshot.members, self.holding, possible, later)
@@ -112,7 +110,7 @@ class _Decision:
             self.candidates.sort(key=lambda candidate: candidate.tier)  # stable: in order within a tier
         self.first: Pairs = []  # units that claimed their room, and it is there
         self.kept: Pairs = []  # units for which room is kept
-        self._honour([candidate for candidate in self.candidates if _claims(candidate, now)])
+        self._honour([c for c in self.candidates if c.unit.claim is not None and _claims(c, now)])
 
     def _honour(self, claimed: Sequence[Candidate]) -> None:
         """Claimed room is given to nobody else: its unit starts now, or the room is kept."""

@@ -10,7 +10,7 @@ from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.quota.fairshare import shares
 from fleet.quota.guarantee import Guarantees, capacity, guarantees
-from fleet.quota.tiers import Claimed, Ranks, Tier
+from fleet.quota.tiers import Claimed, Ranked, Ranks, Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import FIRM, request_of
 
@@ -28,8 +28,8 @@ def entitlement(
     tree: QuotaTree,
     members: Mapping[str, Member],
     holding: Sequence[Unit],
-    waiting: Sequence[Claimed],
-    later: Iterable[Claimed] = (),
+    waiting: Sequence[Ranked],
+    later: Iterable[Ranked] = (),
 ) -> Entitlement:
     """`holding`: placed and evicting units. `waiting`: those that may start, in order. `later`: those that back off,
     which are demand all the same."""
@@ -48,16 +48,19 @@ def entitlement(
         else:
             for name, amount in request.items_:
                 outside[name] = outside.get(name, 0) + amount
-    counts: dict[tuple[str, Amounts], int] = {}
+    counts: dict[tuple[str, int], int] = {}  # by leaf and identity of the request, which many share
+    kinds: dict[int, Amounts] = {}
     for item in (*charged, *waiting, *later):
         if item.unit.leaf is not None:
-            asked = (item.unit.leaf, item.request)
+            number = id(item.request)
+            kinds[number] = item.request
+            asked = (item.unit.leaf, number)
             counts[asked] = counts.get(asked, 0) + 1
     demand: dict[str, dict[str, int]] = {}
     names: set[str] = set()
-    for (leaf, request), times in counts.items():
+    for (leaf, number), times in counts.items():
         mine = demand.setdefault(leaf, {})
-        for name, amount in request.items_:
+        for name, amount in kinds[number].items_:
             if name != MAX_JOBS and not name.startswith(FIRM):
                 mine[name] = mine.get(name, 0) + amount * times
                 names.add(name)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
@@ -29,13 +30,26 @@ class Tier(IntEnum):
     BORROWED = 2
 
 
+class Ranked(Protocol):
+    """One unit that is ranked, with what it is charged; `block`: its queue has policy Block."""
+
+    @property
+    def unit(self) -> Unit: ...
+
+    @property
+    def request(self) -> Amounts: ...
+
+    @property
+    def block(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """One unit that is ranked: `strict` in a queue with policy Block."""
+    """A Ranked and nothing else."""
 
     unit: Unit
     request: Amounts
-    strict: bool = False
+    block: bool = False
 
 
 class Ranks:
@@ -46,13 +60,17 @@ class Ranks:
         self._promised = promises.resources
         self._shares = shares
 
-    def tiers(self, holding: Iterable[Claimed], waiting: Iterable[Claimed]) -> dict[str, Tier]:
+    def tiers(self, holding: Iterable[Ranked], waiting: Iterable[Ranked]) -> dict[str, Tier]:
         """By unit id; units whose leaf is gone borrow. `waiting` is in the order of the queues."""
-        leaves: dict[str, tuple[list[Claimed], list[Claimed]]] = {}
+        leaves: dict[str, tuple[list[Ranked], list[Ranked]]] = {}
         for group, items in ((0, holding), (1, waiting)):
             for item in items:
-                if item.unit.leaf is not None:
-                    leaves.setdefault(item.unit.leaf, ([], []))[group].append(item)
+                leaf = item.unit.leaf
+                if leaf is not None:
+                    both = leaves.get(leaf)
+                    if both is None:
+                        both = leaves[leaf] = ([], [])
+                    both[group].append(item)
         found: dict[str, Tier] = {}
         for leaf in sorted(leaves):
             running, queue = leaves[leaf]
@@ -60,7 +78,7 @@ class Ranks:
             self._leaf(leaf, running, queue, found)
         return found
 
-    def _leaf(self, leaf: str, running: Sequence[Claimed], queue: Sequence[Claimed], found: dict[str, Tier]) -> None:
+    def _leaf(self, leaf: str, running: Sequence[Ranked], queue: Sequence[Ranked], found: dict[str, Tier]) -> None:
         used: dict[str, int] = {}
         for item in running:
             within = self._within_min(leaf, used, item.request)
@@ -68,28 +86,31 @@ class Ranks:
             found[item.unit.id] = Tier.GUARANTEED if within else Tier.SHARE if below else Tier.BORROWED
             _add(used, item.request)
         # Usage only grows below, so what was refused once is refused to all alike.
-        refused: set[Amounts] = set()
-        later: list[Claimed] = []
+        refused: set[int] = set()  # requests by identity: those of one kind of gang are one object
+        later: list[Ranked] = []
         for number, item in enumerate(queue):
-            if item.request not in refused and self._within_min(leaf, used, item.request):
+            if id(item.request) not in refused and self._within_min(leaf, used, item.request):
                 found[item.unit.id] = Tier.GUARANTEED
                 _add(used, item.request)
                 continue
             later.append(item)
-            refused.add(item.request)
-            if item.strict:
+            refused.add(id(item.request))
+            if item.block:
                 later += queue[number + 1 :]
                 break
         refused.clear()
         stopped = False
         for item in later:
-            if not stopped and item.request not in refused and self._below_share(leaf, used, item.request):
+            if stopped or id(item.request) in refused:
+                found[item.unit.id] = Tier.BORROWED
+                continue
+            if self._below_share(leaf, used, item.request):
                 found[item.unit.id] = Tier.SHARE
                 _add(used, item.request)
-                continue
-            found[item.unit.id] = Tier.BORROWED
-            refused.add(item.request)
-            stopped = stopped or item.strict
+            else:
+                found[item.unit.id] = Tier.BORROWED
+                refused.add(id(item.request))
+                stopped = item.block
 
     def _within_min(self, leaf: str, used: Mapping[str, int], request: Amounts) -> bool:
         limits = self._mins.get(leaf)
