@@ -142,4 +142,7 @@ class ClusterMembers:
 
     def _tell(self, changed: Changed) -> None:
         for callback in self._callbacks:
-            callback(changed)
+            try:
+                callback(changed)
+            except Exception:  # a bug of one listener: were the others not told, they would wait for what has happened
+                log.exception("a listener failed", member=changed.member, what=changed.what)

@@ -159,3 +159,22 @@ def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_el
     assert world.placed("runs", "far") in ("cfa", "cfb")
     far_world.send_far_jobs_to("far")
     delete_all(world, client)
+
+
+def test_a_member_that_is_unjoined_gives_its_work_to_the_others(far_world: FarWorld) -> None:
+    world, client = far_world.world, far_world.client
+    client.post(JOBS.format("far"), pytorchjob("runs", workers=1))
+    wait_all(world, client, ["far/runs"], "Running")
+    assert world.placed("runs", "far") == "far"
+    far_world.send_far_jobs_to("cfa", "cfb", "far")
+    command = [str(BIN / "fleet"), "unjoin", "far", "--data-dir", str(world.hub.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS))
+    world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"), 30)
+    wait_all(world, client, ["far/runs"], "Running")
+    join(world.hub, "far", far_world.far.kubeconfig)
+    world.until("it is ready", lambda: far_world.ready().get("status") == "True", 30)
+    assert client.in_member("far", COPIES) == [], "nothing was left behind in it"
+    far_world.send_far_jobs_to("far")
+    delete_all(world, client)
