@@ -116,6 +116,7 @@ class Failure:
     reason: str
     user: bool = False
     backoff: bool = True  # waits before the next attempt
+    message: str = ""  # for people; the evictor fills it in
 
 
 def failures_of(binding: Body) -> tuple[Failure, ...]:
@@ -131,6 +132,7 @@ def failures_of(binding: Body) -> tuple[Failure, ...]:
                 str(entry.get("reason", "")),
                 bool(entry.get("user")),
                 bool(entry.get("backoff", True)),
+                str(entry.get("message", "")),
             )
             for entry in orjson.loads(text)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fleet.controllers import bindings as b
 from fleet.controllers.conditions import drop_condition, set_condition
 from fleet.controllers.events import EventRecorder
@@ -10,6 +12,8 @@ from fleet.controllers.hub import Hub
 from fleet.engine.times import rfc3339
 from fleet.ports import Body, Committed, Key, Stored, Write
 from fleet.wellknown import EVICT_SUCCEED, QUEUE, unit_name
+
+FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
 
 
 class Evictor:
@@ -33,6 +37,8 @@ class Evictor:
         active again."""
         binding, now = stored.body, self._hub.clock.now()
         members = ", ".join(b.clusters_of(binding))
+        if failure is not None:
+            failure = replace(failure, message=message[:FAILURE_TEXT_MAX])
 
         def change(body: Body) -> Body | None:
             done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)

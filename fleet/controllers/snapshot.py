@@ -215,6 +215,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         preferences=_preferences(placement, clusters),
         backoff_until=b.backoff_until(failures),
         attempts=b.attempt(binding),
+        failed_why=failures[-1].message if failures and failures[-1].backoff else "",
     )
 
 

@@ -127,6 +127,7 @@ _UNLENT = (
     "quota {node} is exhausted: {resource} requested {request}, used {used}, of which {kept} is not lent, max {max};"
     " short by {short}."
 )
+_BACK_OFF_AFTER = "backs off until {until} after {attempts} attempts; the last: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
@@ -194,6 +195,8 @@ class Reason:
     def _template(self) -> str:
         if self.code is Code.HELD and self.numbers.get("why"):
             return _HELD_FOR
+        if self.code is Code.BACK_OFF and self.numbers.get("why"):
+            return _BACK_OFF_AFTER
         request, limit = self.numbers.get("request"), self.numbers.get("max")
         if self.code in (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS) and isinstance(limit, int):
             if self.code is Code.MAX_JOBS and limit <= 0:

@@ -106,6 +106,7 @@ class Unit:
     preferences: tuple[tuple[str, int], ...] = ()  # (member, weight) of the policy's static weights
     visible: tuple[tuple[str, int], ...] = ()
     backoff_until: float | None = None
+    failed_why: str = ""  # what its last attempt came to nothing for, while it backs off
     held: bool = False  # never starts: a person holds it, or `held_why` says who or what does
     held_why: str = ""
     suspended: bool = False  # held since its own user suspended it

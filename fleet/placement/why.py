@@ -50,7 +50,8 @@ def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: 
     if unit.held:
         return Reason(Code.HELD, {"why": unit.held_why} if unit.held_why else {})
     if unit.backoff_until is not None and unit.backoff_until > now:
-        return Reason(Code.BACK_OFF, {"until": instant(unit.backoff_until), "attempts": unit.attempts})
+        numbers: dict[str, str | int] = {"until": instant(unit.backoff_until), "attempts": unit.attempts}
+        return Reason(Code.BACK_OFF, numbers | ({"why": unit.failed_why} if unit.failed_why else {}))
     if unit.leaf is not None and (tree is None or not tree.is_leaf(unit.leaf)):
         return Reason(Code.NO_LEAF, {"leaf": unit.leaf, "tree": "none" if tree is None else tree.root})
     return None
