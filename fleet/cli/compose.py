@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.5
+KINDS_WAIT_S = 10.0
 # Net new objects before the collector looks at the young ones, and how many such looks before it goes a generation up.
 # The default of 700 was measured to cost a fifth of the CPU: nearly all objects here are parsed JSON, which lives long
 # and has no cycles, so looking early finds nothing.
@@ -118,8 +119,11 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
     try:
         registry = Registry(load_kinds())
         objects = Objects(store, registry, clock, ids, rules=rules())
-        crds = asyncio.create_task(follow_crds(store, registry), name="crds")
+        loaded = asyncio.Event()
+        crds = asyncio.create_task(follow_crds(store, registry, loaded), name="crds")
         try:
+            with contextlib.suppress(TimeoutError):  # no loop should look at an object whose kind is on its way
+                await asyncio.wait_for(loaded.wait(), KINDS_WAIT_S)
             yield Base(data, dsn, clock, ids, store, registry, objects)
         finally:
             crds.cancel()

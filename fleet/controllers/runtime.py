@@ -24,6 +24,7 @@ Mapper = Callable[[Event], Iterable[Key]]
 
 BACKOFF_FIRST_S = 0.05
 BACKOFF_MAX_S = 30.0
+STORE_BACKOFF_MAX_S = 2.0  # while the store is away
 
 
 def same_object(event: Event) -> Iterable[Key]:
@@ -97,12 +98,12 @@ class WorkQueue:
             self._again.discard(key)
             self.add(key)
 
-    def failed(self, key: Key) -> float:
+    def failed(self, key: Key, at_most_s: float = BACKOFF_MAX_S) -> float:
         """Put the key back after a pause, which is returned in seconds."""
         self._running.discard(key)
         self._again.discard(key)
         count = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(count - 1, 12)) * random.uniform(0.8, 1.2)
+        pause = min(at_most_s, BACKOFF_FIRST_S * 2.0 ** min(count - 1, 12)) * random.uniform(0.8, 1.2)
         self.add_after(key, pause)
         return pause
 
@@ -195,8 +196,9 @@ class Controller:
             except (asyncio.CancelledError, Fenced):
                 raise
             except Exception as error:
-                pause = self.queue.failed(key)
                 unexpected = not isinstance(error, StoreUnavailable)
+                # A store that is back should find everybody at work soon, however long it was away.
+                pause = self.queue.failed(key, BACKOFF_MAX_S if unexpected else STORE_BACKOFF_MAX_S)
                 log.warning(
                     "reconcile failed",
                     controller=self.name,

@@ -25,12 +25,12 @@ CLEAN_UP_EVERY_S = 0.5
 DELETE_BATCH = 100
 
 
-async def follow_crds(store: Store, registry: Registry) -> None:
-    """Run until cancelled."""
+async def follow_crds(store: Store, registry: Registry, loaded: asyncio.Event | None = None) -> None:
+    """Run until cancelled. `loaded` is set once every CRD that is stored has been taken in."""
     follower = _Follower(store, registry)
     while True:
         try:
-            await follower.follow()
+            await follower.follow(loaded)
         except Expired:
             log.info("the log no longer reaches back, listing the CRDs again")
         except StoreUnavailable as error:
@@ -62,8 +62,10 @@ class _Follower:
             await self._take(stored.body)
         return page.revision
 
-    async def follow(self) -> None:
+    async def follow(self, loaded: asyncio.Event | None) -> None:
         watch = await self._store.watch(GROUP, RESOURCE, since=await self.load())
+        if loaded is not None:
+            loaded.set()
         try:
             while True:
                 event = await watch.next(timeout=CLEAN_UP_EVERY_S if self._terminating else 60.0)

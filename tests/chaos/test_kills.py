@@ -14,7 +14,7 @@ from tests.e2e.manifests import leaf, pytorchjob
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
-ROUNDS = ("controllers", "api", "postgres", "controllers", "postgres")
+ROUNDS = ("controllers", "api", "postgres", "controllers")
 
 
 def test_thirty_jobs_run_once_each_while_every_process_of_the_hub_is_killed(start_hub: StartHub) -> None:
@@ -27,7 +27,7 @@ def test_thirty_jobs_run_once_each_while_every_process_of_the_hub_is_killed(star
         witness.start()
     copies = Copies(world)
     copies.start()
-    submitter = Submitter(world, short_jobs(("a", "b"), 30), every_s=0.25)
+    submitter = Submitter(world, short_jobs(("a", "b"), 30), every_s=0.15)
     submitter.start()
     killed = []
     for part in ROUNDS:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 import uvloop
 
-from fleet.controllers.runtime import WorkQueue
+from fleet.controllers.runtime import STORE_BACKOFF_MAX_S, WorkQueue
 from fleet.ports import Key
 
 pytestmark = pytest.mark.xdist_group("chaos")
@@ -38,3 +38,14 @@ def test_the_nearer_of_two_pauses_counts() -> None:
             return await queue.take()
 
     assert uvloop.run(scenario()) == KEY
+
+
+def test_keys_that_failed_since_the_store_was_away_come_back_soon_after_it_does() -> None:
+    async def scenario() -> float:
+        queue = WorkQueue()
+        try:
+            return max(queue.failed(KEY, STORE_BACKOFF_MAX_S) for _ in range(30))
+        finally:
+            queue.close()
+
+    assert uvloop.run(scenario()) <= 1.2 * STORE_BACKOFF_MAX_S
