@@ -187,9 +187,9 @@ def prepare_create(
         metadata["generation"] = 1
     asked = body
     if kind.group == "" and kind.resource == "namespaces":
-        begun = {}
+        asked = {k: v for k, v in body.items() if k != "status"}
         _new_namespace(body)
-    if begun is not None:  # what the server gives is nobody's
+    elif begun is not None:  # what the server gives is nobody's
         asked = {k: v for k, v in body.items() if k != "status"}
     warnings += meta.tidy(metadata)
     _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)))

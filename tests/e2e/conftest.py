@@ -37,7 +37,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         try:
             for name, member in bed.members.items():
                 join(hub, name, member.kubeconfig)
-            yield World("real", hub, Kubectl(hub.kubeconfig), MEMBERS)
+            yield World("real", hub, Kubectl(hub.kubeconfig), MEMBERS, bed)
         finally:
             assert hub.stop() == 0, hub.log()
 

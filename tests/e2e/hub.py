@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from tests.testbed.bed import Bed
 from tests.testbed.build import parts
 from tests.testbed.processes import wait_for
 
@@ -152,12 +153,13 @@ class Kubectl:
 
 @dataclass
 class World:
-    """A hub with its members, `kind` "simulated" or "real"."""
+    """A hub with its members, `kind` "simulated" or "real"; `bed` has the processes of real ones."""
 
     kind: str
     hub: Hub
     kubectl: Kubectl
     members: Sequence[str]
+    bed: Bed | None = None
 
     def until(self, what: str, probe: Callable[[], object], within_s: float = 60) -> None:
         try:
