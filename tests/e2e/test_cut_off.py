@@ -38,8 +38,8 @@ def test_a_member_that_is_cut_off_keeps_its_job_and_the_others_go_on(world: Worl
         world.until("another job runs elsewhere", lambda: world.state("next", namespace) == "Running")
         assert world.placed("next", namespace) in others
         assert world.placed("stays", namespace) == member
-        told = world.kubectl.run("describe", "pytorchjob", "stays", "-n", namespace)
-        assert "MemberUnreachable" in told, told
+        describe = ("describe", "pytorchjob", "stays", "-n", namespace)
+        world.until("the job says why it is quiet", lambda: "MemberUnreachable" in world.kubectl.run(*describe))
     finally:
         lost.reconnect()
     world.until("the member is back", lambda: ready(world, member) == "True")
