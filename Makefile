@@ -64,7 +64,7 @@ $(STAMP): pyproject.toml requirements.lock
 		echo "$(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "setting up $(VENV) …" >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .
 	@touch $@
 
 .PHONY: lock
