@@ -38,14 +38,11 @@ from fleet.store.memory import MemoryStore
 from fleet.store.objects import Objects
 from fleet.store.postgres import PostgresStore
 from fleet.store.writing import Options, User
+from tests.testbed.kubectls import OWN, kubectls
 
 ADMIN = User("admin", ("system:masters",))
-KUBECTL_FOLDER = Path("/usr/lib/google-cloud-sdk/bin")
-KUBECTLS = {
-    **{f"1.{minor}": str(KUBECTL_FOLDER / f"kubectl.1.{minor}") for minor in range(27, 34)},
-    "1.36": str(Path.home() / ".cache/fleet/testbed/build/kubectl"),
-}
-KUBECTL = KUBECTLS["1.36"]
+KUBECTLS = kubectls()
+KUBECTL = KUBECTLS[OWN]
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"dev"\nbob-token,bob,3,""\n'
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.api.conftest import KUBECTLS, Hub
+from tests.api.conftest import KUBECTL, KUBECTLS, Hub
 from tests.api.wait import read_until
 
-VERSIONS = sorted(KUBECTLS)
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
 JOB = {
     "apiVersion": "kubeflow.org/v1",
@@ -27,11 +25,25 @@ JOB = {
 OBJECTS = {"configmap": CONFIG_MAP, "pytorchjob": JOB}
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=KUBECTLS)
 def kubectl(request: pytest.FixtureRequest) -> str:
-    binary = KUBECTLS[request.param]
-    assert Path(binary).exists(), f"kubectl {request.param} is missing"
-    return binary
+    return KUBECTLS[request.param]
+
+
+async def test_every_kubectl_lists_every_kind(hub: Hub, kubectl: str) -> None:
+    listed = [kind for kind in hub.registry if "list" in kind.verbs]
+    names = ",".join(f"{kind.resource}.{kind.version}.{kind.group}" if kind.group else kind.resource for kind in listed)
+    for output in ("wide", "yaml", "name"):
+        await hub.kubectl(kubectl, "get", names, "-A", "-o", output)
+    await hub.kubectl(kubectl, "describe", names, "-A")
+    _, out, _ = await hub.kubectl(kubectl, "api-resources", "-o", "name")
+    assert {kind.group_resource for kind in listed} <= set(out.split())
+
+
+async def test_kubectl_explains_every_kind(hub: Hub) -> None:
+    for kind in hub.registry:
+        _, out, _ = await hub.kubectl(KUBECTL, "explain", kind.resource, f"--api-version={kind.api_version}")
+        assert kind.kind in out
 
 
 @pytest.mark.parametrize("kind", OBJECTS)

@@ -16,9 +16,11 @@ from fleet.admission.seed import seed
 from fleet.engine.kind import Kind
 from fleet.store.crds import follow_crds
 from tests.api.conftest import KUBECTLS, Hub
+from tests.testbed.kubectls import OWN
 
 WALK_THROUGH = Path(__file__).parents[2] / "examples" / "walkthrough"
-VERSIONS = ("1.27", "1.28", "1.30", "1.33", "1.36")
+# 1.27 and 1.28 validate by version 2 of the documents in protobuf, the others by version 3.
+VERSIONS = [version for version in KUBECTLS if version in ("1.27", "1.28", "1.30", "1.33", OWN)]
 JOB = yaml.safe_load((WALK_THROUGH / "pytorchjob.yaml").read_text())
 
 
@@ -73,7 +75,7 @@ async def test_every_kubectl_names_an_unknown_field(seeded: Hub, version: str) -
     assert code == 0, err
 
 
-@pytest.mark.parametrize("version", ["1.27", "1.28", "1.30"])
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_kubectl_explains_from_the_protobuf_of_version_2(seeded: Hub, version: str) -> None:
     arguments = ("explain", "--output=plaintext-openapiv2", "--recursive")
     _, out, _ = await seeded.kubectl(KUBECTLS[version], *arguments, "pytorchjob.spec")
@@ -82,7 +84,7 @@ async def test_kubectl_explains_from_the_protobuf_of_version_2(seeded: Hub, vers
     assert "limits\t<map[string]" in out, out
 
 
-@pytest.mark.parametrize("version", ["1.27", "1.36"])
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_strategic_merge_of_a_built_in_kind_needs_no_warning(seeded: Hub, version: str) -> None:
     pod = {
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
