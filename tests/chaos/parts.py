@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from tests.testbed.processes import wait_for
+
 PARTS = ("controllers", "api", "sim")
 
 
@@ -27,9 +29,8 @@ def process_of(data: Path, part: str) -> psutil.Process | None:
 
 
 def hit(data: Path, part: str, number: int = signal.SIGKILL) -> int:
-    """Signal the part; returns the pid that was hit. It must be running."""
-    process = process_of(data, part)
-    assert process is not None, f"{part} does not run"
+    """Signal the part; returns the pid that was hit. A part that is being started again is waited for."""
+    process = wait_for(f"{part} runs", lambda: process_of(data, part), 30)
     os.kill(process.pid, number)
     return process.pid
 

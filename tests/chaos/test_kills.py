@@ -42,8 +42,12 @@ def test_thirty_jobs_run_once_each_while_every_process_of_the_hub_is_killed(star
     assert copies.double == []
     assert {name: len(uids) for name, uids in copies.ever.items() if len(uids) > 1} == {}
     for part, pid in killed:
-        process = process_of(data, part)
-        assert process is not None and process.pid != pid, f"{part} was not started again"
+
+        def again(part: str = part, pid: int = pid) -> bool:
+            process = process_of(data, part)
+            return process is not None and process.pid != pid
+
+        world.until(f"{part} was started again", again)
     for witness in witnesses:
         witness.judge()
     assert any(witness.resumed > 1 for witness in witnesses), "the watches were never cut: the test shows nothing"
