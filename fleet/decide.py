@@ -13,8 +13,10 @@ from fleet.check import Violation, check
 from fleet.model.amounts import Amounts
 from fleet.model.reason import Code, Reason, instant
 from fleet.model.unit import Component, Phase, Unit
+from fleet.placement.candidate import Candidate, order
 from fleet.placement.eligibility import Policies
-from fleet.placement.greedy import Candidate, Ground, Pass, order, place
+from fleet.placement.greedy import Pass, place
+from fleet.placement.ground import Ground
 from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
 from fleet.placement.reclaim import NOTHING_FOUND, Found, Reclaim

@@ -19,6 +19,7 @@ class Config:
     deterministic_limit: float = 5.0
     reclaim: bool = False  # whether plans may evict; only for whoever carries evictions and claims out
     protection_s: float = 300.0  # for so long after its start nobody is evicted
+    head_after_s: float = 600.0  # who waited so long in its leaf collects room (its leaf's head); 0: nobody does
     claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
 
 

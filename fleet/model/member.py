@@ -46,3 +46,4 @@ class Member:
     zone: str = ""
     price: int = 0  # per GPU hour, any unit; lower is better at equal fit
     not_ready_reason: str = ""
+    potential: tuple[Pool, ...] = ()  # nodes that an autoscaler could add, empty: `free` counts them

@@ -7,37 +7,11 @@ with policy Block the first gang that cannot start stops its leaf; otherwise the
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
-from fleet.model.amounts import Amounts
-from fleet.model.unit import Unit
-from fleet.placement.eligibility import Choice, Eligibility
-from fleet.placement.room import Fit, MemberRoom, Space
-from fleet.quota.tiers import Tier
-from fleet.quota.usage import Usage
-
-
-@dataclass(slots=True, eq=False)
-class Candidate:
-    """A waiting unit that may start now, as far as it alone can tell."""
-
-    unit: Unit
-    shape: int
-    eligibility: Eligibility
-    request: Amounts
-    block: bool  # its queue starts strictly in order
-    tier: Tier = Tier.SHARE
-
-
-def order(unit: Unit) -> tuple[int, float, str, str]:
-    """The order in which units are served."""
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
-
-
-def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
-    """The order in which candidates are served: what they may count on first."""
-    return (candidate.tier, *order(candidate.unit))
+from fleet.placement.candidate import Candidate
+from fleet.placement.ground import Ground
 
 
 @dataclass(slots=True)
@@ -46,46 +20,6 @@ class Pass:
 
     placed: list[tuple[Candidate, str]] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
-
-
-class Ground:
-    """Rooms and usage while placing. Answers about a member are kept until its room changes."""
-
-    def __init__(self, rooms: Mapping[str, MemberRoom], usage: Usage | None, space: Space) -> None:
-        self.rooms = {name: room.copy() for name, room in rooms.items()}
-        self.usage = usage.copy() if usage is not None else None
-        self.space = space
-        self._devices = space.devices
-        self._fits: dict[tuple[int, str], tuple[int, Fit | None]] = {}
-
-    def fit(self, shape: int, member: str) -> Fit | None:
-        room = self.rooms[member]
-        known = self._fits.get((shape, member))
-        if known is not None and (known[0] == room.version or known[1] is None):
-            return known[1]
-        found = room.fit(self.space.shapes[shape], self._devices)
-        self._fits[(shape, member)] = (room.version, found)
-        return found
-
-    def best(self, shape: int, eligibility: Eligibility) -> tuple[str, Fit] | None:
-        """Policy's rank and weight first, then the member whose large slots suffer least, then price, then name."""
-        best: tuple[Choice, Fit] | None = None
-        for choice in eligibility.choices:  # by order, then by what comes after fit
-            if best is not None and choice.order > best[0].order:
-                break
-            fit = self.fit(shape, choice.member)
-            if fit is not None and (best is None or fit.broken < best[1].broken):
-                best = (choice, fit)
-        return None if best is None else (best[0].member, best[1])
-
-    def admits(self, candidate: Candidate) -> bool:
-        leaf = candidate.unit.leaf
-        return leaf is None or self.usage is None or self.usage.refusal(leaf, candidate.request) is None
-
-    def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
-        self.rooms[member].take(fit)
-        if candidate.unit.leaf is not None and self.usage is not None:
-            self.usage.charge(candidate.unit.leaf, candidate.request)
 
 
 def place(ground: Ground, candidates: Sequence[Candidate], barred: Container[str] = ()) -> Pass:

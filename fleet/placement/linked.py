@@ -1,32 +1,28 @@
 """The linked model: a decision as a counting problem, and its answer as units and members again.
 
 Gangs alike are counted per class (who wants) and per lane (where they go); quota limits the classes, room limits the
-lanes, and sums link the two. Its size grows with kinds of gangs, not with gangs. For devices, room is counted in slots
-of g = 1, 2, 4, 8: placing a pod of s devices lowers floor(free / g) of its node by at least floor(s / g), so each row
-is a true limit for every size, and together they are exact where sizes divide each other. CPU, memory and the like get
-one row of sums and one of whole pods. Rows may promise too much, never too little: what does not pack is dropped when
-the answer is decoded.
+lanes (rows.py), and sums link the two. Its size grows with kinds of gangs, not with gangs. Rows may promise too much,
+never too little: what does not pack is dropped when the answer is decoded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fleet.placement.candidate import Candidate, standing
 from fleet.placement.eligibility import Eligibility
-from fleet.placement.greedy import Candidate, Ground, standing
-from fleet.placement.problem import Answer, GangClass, Lane, Problem, QuotaRow, RoomRow, Spread
-from fleet.placement.room import MemberRoom, Part, Space, slots
+from fleet.placement.ground import Ground
+from fleet.placement.problem import Answer, GangClass, Lane, Problem, QuotaRow
+from fleet.placement.room import Space
+from fleet.placement.rows import Kind, KindCaps, lanes_of, room_rows
 from fleet.snapshot import Config
 
 MOST_BANDS = 12
 MOST_VARIABLES = 200_000
 AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
-_SLOT_SIZES = (1, 2, 4, 8)
-_MOST_SIZES = 12
 _MOST_DECODES = 8
 _MOST_DEVICES = 1024
-Kind = tuple[int, int]  # shape, eligibility
 Band = tuple[int, int]  # tier, minus priority: smaller is served first
 _BAND_NAMES = ("guaranteed", "share", "borrowed")
 
@@ -76,7 +72,7 @@ def build(
     """The problem of placing `candidates` (in order) on `ground`. `greedy`: a known answer, unit to member."""
     bands = sorted({band_of(candidate) for candidate in candidates})[:MOST_BANDS]
     numbers = {band: number for number, band in enumerate(bands)}
-    caps = _KindCaps(ground)
+    caps = KindCaps(ground)
     members: dict[tuple[str | None, int, int, int, int, int, bool], list[Candidate]] = {}
     runs: dict[str, tuple[int, object]] = {}
     for candidate in candidates:
@@ -110,8 +106,8 @@ def build(
         behind.append(tuple(group))
         wanted[shape, eligibility] = wanted.get((shape, eligibility), 0) + cap
         eligibilities[eligibility] = group[0].eligibility
-    lanes = _lanes(wanted, eligibilities, caps)
-    rooms, spreads = _rooms(lanes, ground)
+    lanes = lanes_of(wanted, eligibilities, caps)
+    rooms, spreads = room_rows(lanes, ground)
     problem = Problem(
         bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in bands),
         classes=tuple(classes),
@@ -125,49 +121,6 @@ def build(
         deterministic_limit=config.deterministic_limit,
     )
     return Linked(problem, tuple(behind), tuple(bands))
-
-
-class _KindCaps:
-    """How many gangs of a kind could start at most if all else were away."""
-
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
-        self._lane: dict[tuple[int, str], int] = {}
-
-    def lane(self, shape: int, member: str) -> int:
-        key = (shape, member)
-        if key not in self._lane:
-            room, parts = self._ground.rooms[member], self._ground.space.shapes[shape]
-            self._lane[key] = min((room.slots(part) // part.replicas for part in parts), default=0)
-        return self._lane[key]
-
-    def room(self, shape: int, eligibility: Eligibility) -> int:
-        return sum(self.lane(shape, choice.member) for choice in eligibility.choices)
-
-    def quota(self, candidate: Candidate) -> int:
-        usage, leaf = self._ground.usage, candidate.unit.leaf
-        if usage is None or leaf is None:
-            return 1 << 40
-        most = 1 << 40
-        for node in usage.path(leaf):
-            for resource, amount in candidate.request.items_:
-                room = usage.room(node, resource)
-                if room is not None:
-                    most = min(most, room // amount)
-        return most
-
-
-def _lanes(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility], caps: _KindCaps) -> tuple[Lane, ...]:
-    lanes: list[Lane] = []
-    for (shape, number), count in wanted.items():
-        ranks = sorted({choice.order for choice in eligibilities[number].choices})
-        prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
-        for choice in eligibilities[number].choices:
-            cap = min(count, caps.lane(shape, choice.member))
-            if cap > 0:
-                cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
-                lanes.append(Lane(shape, number, choice.member, cap, cost))
-    return tuple(lanes)
 
 
 def _quota(classes: Sequence[GangClass], behind: Sequence[Sequence[Candidate]], ground: Ground) -> tuple[QuotaRow, ...]:
@@ -188,82 +141,6 @@ def _quota(classes: Sequence[GangClass], behind: Sequence[Sequence[Candidate]], 
         if sum(amount * classes[index].cap for index, amount in row) > room:
             rows.append(QuotaRow(node, resource, tuple(row), room))
     return tuple(rows)
-
-
-def _rooms(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...], tuple[Spread, ...]]:
-    """Rows for every pool of every member, and pool variables for parts that may use several pools of one."""
-    spreads: list[Spread] = []
-    rows: list[RoomRow] = []
-    variables = 0
-    by_member: dict[str, list[int]] = {}
-    for index, lane in enumerate(lanes):
-        by_member.setdefault(lane.member, []).append(index)
-    for member in sorted(by_member):
-        room = ground.rooms[member]
-        using: list[_PoolUse] = [_PoolUse() for _ in room.pools]
-        for index in by_member[member]:
-            lane = lanes[index]
-            for part in ground.space.shapes[lane.shape]:
-                pools = [number for number, pool in enumerate(room.pools) if pool.takes[part.claim] and pool.counts]
-                if len(pools) == 1:
-                    using[pools[0]].lanes.append((index, part, part.replicas, lane.cap))
-                else:
-                    numbers = tuple(range(variables, variables + len(pools)))
-                    variables += len(pools)
-                    spreads.append(Spread(index, part.replicas, numbers, part.replicas * lane.cap))
-                    for number, pool in zip(numbers, pools, strict=True):
-                        using[pool].spreads.append((number, part, 1, part.replicas * lane.cap))
-        for number, use in enumerate(using):
-            rows += _pool_rows(f"{member}/{number}", room, number, use, ground)
-    return tuple(rows), tuple(spreads)
-
-
-class _PoolUse:
-    """Who may put pods into one pool: (variable, part, pods of the part for one of it, cap)."""
-
-    def __init__(self) -> None:
-        self.lanes: list[tuple[int, Part, int, int]] = []
-        self.spreads: list[tuple[int, Part, int, int]] = []
-
-
-def _pool_rows(name: str, room: MemberRoom, number: int, use: _PoolUse, ground: Ground) -> list[RoomRow]:
-    counts = room.pools[number].counts
-    rows: list[RoomRow] = []
-
-    def row(what: str, amount_of: Mapping[Part, int], limit: int) -> None:
-        lanes, spreads = (
-            _summed((index, amount_of.get(part, 0) * pods) for index, part, pods, _ in group)
-            for group in (use.lanes, use.spreads)
-        )
-        most = sum(amount_of.get(part, 0) * pods * cap for _, part, pods, cap in (*use.lanes, *use.spreads))
-        if most > limit:
-            rows.append(RoomRow(f"{name} {what}", lanes, spreads, limit))
-
-    parts = {part for _, part, _, _ in (*use.lanes, *use.spreads)}
-    for index, resource in enumerate(ground.space.resources):
-        sizes = {part: dict(part.need).get(index, 0) for part in sorted(parts, key=lambda part: part.need)}
-        free = {vector[index]: 0 for vector in counts}
-        for vector, nodes in counts.items():
-            free[vector[index]] += nodes
-        if index < ground.space.devices:
-            odd = sorted({size for size in sizes.values() if size > 0} - set(_SLOT_SIZES))
-            for unit in (*_SLOT_SIZES, *odd[: _MOST_SIZES - len(_SLOT_SIZES)]):
-                limit = sum(max(0, have) // unit * nodes for have, nodes in free.items())
-                row(f"slots of {unit} {resource}", {part: size // unit for part, size in sizes.items()}, limit)
-        else:
-            row(resource, sizes, sum(max(0, have) * nodes for have, nodes in free.items()))
-    for needs in sorted({part.need for part in parts if len(part.need) > 1}):
-        limit = sum(slots(vector, needs) * nodes for vector, nodes in counts.items())
-        row(f"pods of {needs}", {part: 1 for part in parts if part.need == needs}, limit)
-    return rows
-
-
-def _summed(terms: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    total: dict[int, int] = {}
-    for index, amount in terms:
-        if amount:
-            total[index] = total.get(index, 0) + amount
-    return tuple(total.items())
 
 
 def _hint(

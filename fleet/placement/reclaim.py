@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.unit import Phase, Unit
-from fleet.placement.greedy import Candidate
+from fleet.placement.candidate import Candidate
 from fleet.placement.room import MemberRoom, Shape, Space, rooms
 from fleet.plan import Eviction, RoomClaim
 from fleet.quota.tiers import Tier

@@ -12,8 +12,10 @@ from collections.abc import Mapping, Sequence
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason, Severity, human, instant
 from fleet.model.unit import Component, Unit
+from fleet.placement.candidate import Candidate
 from fleet.placement.eligibility import Eligibility
-from fleet.placement.greedy import Candidate, Ground, Pass
+from fleet.placement.greedy import Pass
+from fleet.placement.ground import Ground
 from fleet.placement.room import MemberRoom, Part, Shape, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree

@@ -53,6 +53,11 @@ def request_of(unit: Unit) -> Amounts:
     return Amounts.of(charged)
 
 
+def account_of(tree: QuotaTree, unit: Unit) -> str | None:
+    """Where a unit's work is charged, as `Usage` takes it: its leaf; None outside quota."""
+    return unit.leaf
+
+
 def charged_path(tree: QuotaTree, leaf: str) -> tuple[str, ...]:
     """Where work of `leaf` counts: the leaf and its ancestors; for a leaf that was removed from the tree while work
     of it runs, the ancestors that are left."""

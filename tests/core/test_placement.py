@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Component
+from fleet.placement.candidate import Candidate
 from fleet.placement.eligibility import Policies
-from fleet.placement.greedy import Candidate, Ground
+from fleet.placement.ground import Ground
 from fleet.placement.linked import age_bucket, build, weight
 from fleet.placement.room import MemberRoom, Space, rooms
 from fleet.quota.usage import Usage, request_of

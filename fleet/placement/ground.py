@@ -1,0 +1,50 @@
+"""The ground that gangs are placed on: rooms and usage while a plan is made, and the best member for a gang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fleet.placement.candidate import Candidate
+from fleet.placement.eligibility import Choice, Eligibility
+from fleet.placement.room import Fit, MemberRoom, Space
+from fleet.quota.usage import Usage
+
+
+class Ground:
+    """Rooms and usage while placing. Answers about a member are kept until its room changes."""
+
+    def __init__(self, rooms: Mapping[str, MemberRoom], usage: Usage | None, space: Space) -> None:
+        self.rooms = {name: room.copy() for name, room in rooms.items()}
+        self.usage = usage.copy() if usage is not None else None
+        self.space = space
+        self._devices = space.devices
+        self._fits: dict[tuple[int, str], tuple[int, Fit | None]] = {}
+
+    def fit(self, shape: int, member: str) -> Fit | None:
+        room = self.rooms[member]
+        known = self._fits.get((shape, member))
+        if known is not None and (known[0] == room.version or known[1] is None):
+            return known[1]
+        found = room.fit(self.space.shapes[shape], self._devices)
+        self._fits[(shape, member)] = (room.version, found)
+        return found
+
+    def best(self, shape: int, eligibility: Eligibility) -> tuple[str, Fit] | None:
+        """Policy's rank and weight first, then the member whose large slots suffer least, then price, then name."""
+        best: tuple[Choice, Fit] | None = None
+        for choice in eligibility.choices:  # by order, then by what comes after fit
+            if best is not None and choice.order > best[0].order:
+                break
+            fit = self.fit(shape, choice.member)
+            if fit is not None and (best is None or fit.broken < best[1].broken):
+                best = (choice, fit)
+        return None if best is None else (best[0].member, best[1])
+
+    def admits(self, candidate: Candidate) -> bool:
+        leaf = candidate.unit.leaf
+        return leaf is None or self.usage is None or self.usage.refusal(leaf, candidate.request) is None
+
+    def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
+        self.rooms[member].take(fit)
+        if candidate.unit.leaf is not None and self.usage is not None:
+            self.usage.charge(candidate.unit.leaf, candidate.request)
