@@ -15,7 +15,8 @@ from typing import Any
 from fleet.model.amounts import BadQuantity
 from fleet.model.quantity_text import quantity
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
-from fleet.quota.tree import QuotaNode, QuotaTree
+from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
+from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps
 
 NODES_MAX = 10_000
 DEPTH_MAX = 16
@@ -57,12 +58,23 @@ def validate_tree(spec: Mapping[str, Any] | None) -> list[Flaw]:
     return _read(spec)[1]
 
 
-def parse_tree(spec: Mapping[str, Any] | None, policies: Mapping[str, str] | None = None) -> QuotaTree:
-    """The tree as the decider wants it. `policies`: of its Queue, by path of the node. Raises BadTree."""
+def parse_tree(
+    spec: Mapping[str, Any] | None,
+    policies: Mapping[str, str] | None = None,
+    thresholds: Mapping[str, int] | None = None,
+) -> QuotaTree:
+    """The tree as the decider wants it. `policies` and `thresholds`: of its Queue, by path of the node. Raises
+    BadTree."""
     root, flaws = _read(spec)
     if flaws or root is None:
         raise BadTree(tuple(flaws))
-    nodes = {node.path: _quota_node(node, (policies or {}).get(node.path, "Priority")) for node in _walk(root)}
+    policies, thresholds = policies or {}, thresholds or {}
+    nodes = {
+        node.path: _quota_node(
+            node, policies.get(node.path, "Priority"), thresholds.get(node.path, PRIORITY_THAT_BLOCKS)
+        )
+        for node in _walk(root)
+    }
     return QuotaTree(root.path, nodes)
 
 
@@ -72,7 +84,7 @@ def leaf_fields(spec: Mapping[str, Any] | None) -> dict[str, str]:
     return {node.path: node.place for node in _walk(root) if not node.children} if root is not None else {}
 
 
-def _quota_node(node: _Node, policy: str) -> QuotaNode:
+def _quota_node(node: _Node, policy: str, threshold: int) -> QuotaNode:
     return QuotaNode(
         path=node.path,
         name=node.name,
@@ -83,6 +95,7 @@ def _quota_node(node: _Node, policy: str) -> QuotaNode:
         children=tuple(child.path for child in node.children),
         attributes=_attributes(node),
         policy=policy,
+        threshold=threshold,
     )
 
 
@@ -201,10 +214,17 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
     if not isinstance(node.text.get("attributes") or {}, dict):
         flaws.append(Flaw(f"{node.place}.attributes", "Invalid value: must be a map", "FieldValueTypeInvalid"))
         return
+    attributes = _attributes(node)
     try:
-        lend_limit(_attributes(node))
+        lend_limit(attributes)
     except BadQuantity as error:
         flaws.append(Flaw(f"{node.place}.attributes[{LEND_LIMIT}]", f"Invalid value: {error}"))
+    for name in (USER_MAX, USER_MAX_BY_NAME):
+        try:
+            user_caps({name: attributes[name]} if name in attributes else {})
+        except BadQuantity as error:
+            why = str(error).removeprefix(f"{name}: ")
+            flaws.append(Flaw(f"{node.place}.attributes[{name}]", f"Invalid value: {why}"))
 
 
 def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from fleet.model.amounts import BadQuantity
+from fleet.model.unit import Unit
+from fleet.quota.users import UserCaps, user_caps
+
 MAX_JOBS = "kube-queue/max-jobs"
+PRIORITY_THAT_BLOCKS = 4  # of an Intelligent queue that does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,12 @@ class QuotaNode:
     children: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     policy: str = "Priority"  # of its Queue: Priority | Block | Intelligent
+    threshold: int = PRIORITY_THAT_BLOCKS  # of an Intelligent queue: who has this priority or a higher one blocks it
+
+
+def stops(node: QuotaNode, unit: Unit) -> bool:
+    """Whether nobody of the leaf may start before `unit`, when it is first and cannot start."""
+    return node.policy == "Block" or (node.policy == "Intelligent" and unit.priority >= node.threshold)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +43,8 @@ class QuotaTree:
     root: str
     nodes: Mapping[str, QuotaNode]
     _leaf_by_namespace: Mapping[str, str] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _user_caps: Mapping[str, UserCaps] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _capped: frozenset[str] = field(init=False, repr=False, compare=False, default=frozenset())
 
     def __post_init__(self) -> None:
         index: dict[str, str] = {}
@@ -41,6 +54,15 @@ class QuotaTree:
                 for namespace in node.namespaces:
                     index.setdefault(namespace, path)
         object.__setattr__(self, "_leaf_by_namespace", index)
+        caps = _caps(self.nodes)
+        capped = frozenset(path for path in self.nodes if caps and not caps.keys().isdisjoint(self.ancestors(path)))
+        object.__setattr__(self, "_user_caps", caps)
+        object.__setattr__(self, "_capped", capped)
+
+    @property
+    def user_caps(self) -> Mapping[str, UserCaps]:
+        """Limits per user, by path of the node that sets them."""
+        return self._user_caps
 
     def leaf_of(self, namespace: str) -> str | None:
         """The leaf that a namespace hangs on, or None."""
@@ -58,6 +80,12 @@ class QuotaTree:
             at = self.nodes[at].parent
         return tuple(line)
 
+    def caps_users(self, path: str) -> bool:
+        """Whether the node, or what is left above one that was removed, limits what a user has below it."""
+        while path and path not in self.nodes:
+            path = path.rpartition("/")[0]
+        return path in self._capped
+
     def problems(self) -> tuple[tuple[str, str], ...]:
         """What keeps this from being a tree, as (field, problem); empty when it is one. Amounts are not judged: a
         max below min, or below what runs, is a limit like any other."""
@@ -74,7 +102,23 @@ class QuotaTree:
                 found.append((f"{where}.parent", f"{node.parent!r} is not among the nodes"))
             elif self.ancestors(path)[-1] != self.root:
                 found.append((f"{where}.parent", "leads round in a circle, not to the root"))
+            try:
+                user_caps(node.attributes)
+            except BadQuantity as error:
+                found.append((f"{where}.attributes", str(error)))
             for child in node.children:
                 if child not in self.nodes or self.nodes[child].parent != path:
                     found.append((f"{where}.children", f"{child!r} is not a node with this parent"))
         return tuple(found)
+
+
+def _caps(nodes: Mapping[str, QuotaNode]) -> dict[str, UserCaps]:
+    found: dict[str, UserCaps] = {}
+    for path, node in nodes.items():
+        try:
+            caps = user_caps(node.attributes)
+        except BadQuantity:
+            continue  # `problems` names it
+        if caps is not None:
+            found[path] = caps
+    return found

@@ -19,7 +19,9 @@ from fleet.model.amounts import Amounts
 from fleet.model.unit import Phase, Unit
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.users import account, split
 
+_NOTHING: Mapping[str, int] = {}
 FIRM = "firm:"  # before a resource: what work that may not be preempted uses of it, bound by min
 
 
@@ -33,6 +35,7 @@ class Refusal:
     used: int
     max: int
     kept: int = 0  # of `used`, what others do not lend
+    user: str = ""  # whose limit below the node it is; "" for the node's own
 
     @property
     def firm(self) -> bool:
@@ -54,20 +57,30 @@ def request_of(unit: Unit) -> Amounts:
 
 
 def account_of(tree: QuotaTree, unit: Unit) -> str | None:
-    """Where a unit's work is charged, as `Usage` takes it: its leaf; None outside quota."""
-    return unit.leaf
+    """Where a unit's work is charged, as `Usage` takes it: its leaf, with its user where the leaf's line caps users;
+    None outside quota."""
+    if unit.leaf is None or not tree.user_caps or not unit.user or not tree.caps_users(unit.leaf):
+        return unit.leaf
+    return account(unit.leaf, unit.user)
 
 
-def charged_path(tree: QuotaTree, leaf: str) -> tuple[str, ...]:
-    """Where work of `leaf` counts: the leaf and its ancestors; for a leaf that was removed from the tree while work
-    of it runs, the ancestors that are left."""
+def charged_path(tree: QuotaTree, name: str) -> tuple[str, ...]:
+    """Where work of an account counts: the leaf and its ancestors, each after what its user has there where it caps
+    users; for a leaf that was removed from the tree while work of it runs, the ancestors that are left."""
+    leaf, user = split(name)
     while leaf and leaf not in tree.nodes:
         leaf = leaf.rpartition("/")[0]
-    return tree.ancestors(leaf)
+    line = tree.ancestors(leaf)
+    if not user:
+        return line
+    return tuple(at for node in line for at in ((account(node, user), node) if node in tree.user_caps else (node,)))
 
 
 class Usage:
-    """Amounts used per node of one tree. Mutable; `copy()` is cheap enough for one try."""
+    """Amounts used per node of one tree. Mutable; `copy()` is cheap enough for one try.
+
+    Work is charged to accounts (`account_of`): a leaf is one. Where a node caps users, its user's usage below it is
+    counted as at a node of its own, whose name is an account too."""
 
     def __init__(self, tree: QuotaTree, promises: Guarantees | None = None) -> None:
         """`promises`: what min binds and what is not lent; None: only max counts."""
@@ -87,8 +100,9 @@ class Usage:
         """What the placed and evicting units among `units` use; units outside quota are charged nowhere."""
         usage = Usage(tree, promises)
         for unit in units:
-            if unit.leaf is not None and unit.phase is not Phase.WAITING:
-                usage.charge(unit.leaf, request_of(unit))
+            name = account_of(tree, unit)
+            if name is not None and unit.phase is not Phase.WAITING:
+                usage.charge(name, request_of(unit))
         return usage
 
     def copy(self) -> Usage:
@@ -96,40 +110,46 @@ class Usage:
         other._used = {path: dict(used) for path, used in self._used.items()}
         return other
 
-    def path(self, leaf: str) -> tuple[str, ...]:
-        line = self._paths.get(leaf)
+    def path(self, account: str) -> tuple[str, ...]:
+        """Where work of an account counts, from below."""
+        line = self._paths.get(account)
         if line is None:
-            line = self._paths[leaf] = charged_path(self._tree, leaf)
+            line = self._paths[account] = charged_path(self._tree, account)
+            for name in line:
+                node, user = split(name)
+                if user:
+                    self._limits[name] = dict(self._tree.user_caps[node].of(user))
         return line
 
     def used(self, node: str, resource: str) -> int:
-        return self._used[node].get(resource, 0)
+        return self._used.get(node, _NOTHING).get(resource, 0)
 
     def room(self, node: str, resource: str) -> int | None:
         """What may still be charged there, never below zero; None for unlimited."""
         limit = self._limits[node].get(resource)
         return None if limit is None else max(0, limit - self.used(node, resource))
 
-    def charge(self, leaf: str, request: Amounts, times: int = 1) -> None:
-        for node in self.path(leaf):
-            used = self._used[node]
+    def charge(self, account: str, request: Amounts, times: int = 1) -> None:
+        for node in self.path(account):
+            used = self._used.setdefault(node, {})
             for resource, amount in request.items_:
                 used[resource] = used.get(resource, 0) + amount * times
 
-    def refusal(self, leaf: str, request: Amounts) -> Refusal | None:
+    def refusal(self, account: str, request: Amounts) -> Refusal | None:
         """What the request would break first, or None: nodes from the leaf up, resources by name."""
-        for node in self.path(leaf):
-            limits, used = self._limits[node], self._used[node]
+        for name in self.path(account):
+            limits, used = self._limits[name], self._used.get(name, _NOTHING)
             if not limits:
                 continue
             for resource, amount in request.items_:
                 limit = limits.get(resource)
                 if limit is not None and used.get(resource, 0) + amount > limit:
-                    return Refusal(node, resource, amount, used.get(resource, 0), limit)
-        return self._unlent(leaf, request) if self._kept else None
+                    node, user = split(name)
+                    return Refusal(node, resource, amount, used.get(resource, 0), limit, user=user)
+        return self._unlent(split(account)[0], request) if self._kept else None
 
     def _unlent(self, leaf: str, request: Amounts) -> Refusal | None:
-        """As `refusal`, where what nodes do not lend counts as used by them."""
+        """As `refusal`, where what nodes do not lend counts as used by them. Users' limits lend nothing."""
         for resource, amount in request.items_:
             below, before, after = "", 0, 0
             for node in self.path(leaf):

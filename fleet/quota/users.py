@@ -1,0 +1,87 @@
+"""Limits per user below a node of the tree, read from the node's attributes.
+
+A cap is one more node on the way up from the work to the root: what one user has below the capping node counts there,
+and is bound by the cap as a node's `max` binds. Who the user is says the hub, which notes the authenticated creator of
+each job; work of nobody in particular (`user` "") is capped by nothing but the tree.
+
+An account names the leaf, and the user where some node of the leaf's line caps users: "root/vision//alice". Names of
+nodes are never empty and hold no slash, so the two slashes are always the seam.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.model.amounts import BadQuantity
+from fleet.model.quantity_text import quantity
+
+USER_MAX = "fleet.io/user-max"  # of every user: {"nvidia.com/gpu": 8, "kube-queue/max-jobs": 2}
+USER_MAX_BY_NAME = "fleet.io/user-max-by-name"  # instead of it, of some: {"alice": {"nvidia.com/gpu": 16}}
+SEAM = "//"
+_EXAMPLES = {USER_MAX: '{"nvidia.com/gpu": 8}', USER_MAX_BY_NAME: '{"alice": {"nvidia.com/gpu": 8}}'}
+
+
+@dataclass(frozen=True, slots=True)
+class UserCaps:
+    """`each` user's limits by resource, in base units, and those of users in `named`, which stand instead of it. What
+    neither names is unlimited."""
+
+    each: Mapping[str, int] = field(default_factory=dict)
+    named: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def of(self, user: str) -> Mapping[str, int]:
+        return self.named.get(user, self.each) if user else {}
+
+
+def user_caps(attributes: Mapping[str, str]) -> UserCaps | None:
+    """The caps that a node's attributes set; None without any. Raises BadQuantity, which begins with the attribute."""
+    if USER_MAX not in attributes and USER_MAX_BY_NAME not in attributes:
+        return None
+    each = _object(attributes, USER_MAX)
+    named = _object(attributes, USER_MAX_BY_NAME)
+    for user, limits in named.items():
+        if not user or not isinstance(limits, dict):
+            raise BadQuantity(f"{USER_MAX_BY_NAME}: must be a JSON object such as {_EXAMPLES[USER_MAX_BY_NAME]}")
+    return UserCaps(
+        _amounts(each, USER_MAX),
+        {user: _amounts(limits, f"{USER_MAX_BY_NAME}: {user}") for user, limits in named.items()},
+    )
+
+
+def account(leaf: str, user: str) -> str:
+    """Where work of a leaf is charged when its line caps users and `user` is known."""
+    return f"{leaf}{SEAM}{user}"
+
+
+def split(name: str) -> tuple[str, str]:
+    """The node and the user ("" for none) of an account, or of a node where a user's usage is counted."""
+    node, _, user = name.partition(SEAM)
+    return node, user
+
+
+def _object(attributes: Mapping[str, str], name: str) -> dict[str, Any]:
+    text = attributes.get(name)
+    if text is None:
+        return {}
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise BadQuantity(f"{name}: must be a JSON object such as {_EXAMPLES[name]}")
+    return given
+
+
+def _amounts(given: Mapping[str, Any], where: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for resource, value in given.items():
+        try:
+            found[resource] = quantity(value, resource)
+        except BadQuantity as error:
+            raise BadQuantity(f"{where}: {resource}: {error}") from None
+        if found[resource] < 0:
+            raise BadQuantity(f"{where}: {resource}: must not be negative")
+    return found
