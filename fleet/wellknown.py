@@ -38,10 +38,13 @@ ANNOTATION_ENQUEUED = "fleet.io/enqueued-at"  # on a binding: RFC 3339, kept ove
 ANNOTATION_RETRIES = "fleet.io/failures"  # on a binding: JSON list of {member, at, reason}, newest last
 ANNOTATION_QUEUEING = "fleet.io/queueing"  # on a binding: "true" while its policy wants it queued
 ANNOTATION_SUSPENDED = "fleet.io/suspended"  # on a binding: "true" while its job says suspend: true
+ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the authenticated user who created it
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.
 ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
+# On a job (copied to its binding), on its copy in a member or on any of its pods: RFC 3339, the work up to then is saved.
+ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
 ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's
 ANNOTATION_JOB_GENERATION = "fleet.io/job-generation"  # on a binding: generation of the object it was made from
 ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2

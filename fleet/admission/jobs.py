@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.admission.creator import creator
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
@@ -32,7 +33,7 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
             if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
         ]
 
-    return Checks(of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")))
+    return Checks(creator, of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")))
 
 
 def batch_job(interpreter: Interpreter) -> Checks:
@@ -45,7 +46,7 @@ def batch_job(interpreter: Interpreter) -> Checks:
             return [required(where, 'valid values: "OnFailure", "Never"')]
         return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
 
-    return Checks(of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
+    return Checks(creator, of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
 
 
 def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cause]]:

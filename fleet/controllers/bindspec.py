@@ -15,6 +15,7 @@ from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
+    ANNOTATION_CHECKPOINT,
     ANNOTATION_FORCE_DELETE,
     ANNOTATION_HOLD,
     ANNOTATION_JOB_GENERATION,
@@ -117,7 +118,9 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
     for name, text in (
         (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
         (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
+        (ANNOTATION_CREATOR, b.annotation(wanted.body, ANNOTATION_CREATOR)),
         (ANNOTATION_FORCE_DELETE, _force_delete(wanted)),
+        (ANNOTATION_CHECKPOINT, b.annotation(wanted.body, ANNOTATION_CHECKPOINT)),
     ):
         if text:
             annotations[name] = text

@@ -24,6 +24,7 @@ from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
+    ANNOTATION_CREATOR,
     ANNOTATION_QUOTA_FULLNAME,
     CLUSTER,
     PREEMPTIBLE_LABELS,
@@ -216,6 +217,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         backoff_until=b.backoff_until(failures),
         attempts=b.attempt(binding),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
+        user=b.annotation(binding, ANNOTATION_CREATOR),
     )
 
 

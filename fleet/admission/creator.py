@@ -1,0 +1,43 @@
+"""Who made a job: noted when it is created, by the hub, and never changed after.
+
+Limits per user are charged to this name, so it must be that of the authenticated user and of nobody else: what a
+client sends under the annotation is replaced on creation and refused in an update. An update that leaves it out (a
+`kubectl replace` of a manifest) keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fleet.admission.rule import forbidden
+from fleet.engine.status import Cause
+from fleet.ports import Body
+from fleet.store.writing import Review
+from fleet.wellknown import ANNOTATION_CREATOR
+
+_FIELD = f"metadata.annotations[{ANNOTATION_CREATOR}]"
+
+
+def creator(review: Review) -> Sequence[Cause]:
+    """The check of one job; fills the annotation in."""
+    if review.new is None or review.subresource:
+        return ()
+    if review.operation == "CREATE":
+        _note(review.new, review.user.name)
+        return ()
+    before, now = _of(review.old), _of(review.new)
+    if now is None and before is not None:
+        _note(review.new, before)
+    elif now != before:
+        return [forbidden(_FIELD, "it names who made the job, and does not change")]
+    return ()
+
+
+def _of(body: Body | None) -> str | None:
+    found = ((body or {}).get("metadata", {}).get("annotations") or {}).get(ANNOTATION_CREATOR)
+    return None if found is None else str(found)
+
+
+def _note(body: Body, name: str) -> None:
+    metadata = body["metadata"]
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), ANNOTATION_CREATOR: name}
