@@ -47,6 +47,11 @@ class Stage:
     status: str
     seconds: float = field(default=0.0, compare=False)
 
+    @property
+    def gap(self) -> float:
+        """How far below the bound the value may be at most, as a part of the bound: 0 is proven to be the best."""
+        return max(0, self.bound - self.value) / self.bound if self.bound > 0 else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Certificate:

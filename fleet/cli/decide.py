@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,10 +19,17 @@ SNAPSHOT_BYTES_MAX = 1 << 30
 
 
 def decide(
-    snapshot: Annotated[Path, typer.Argument(help='A snapshot or a decision record as JSON ("-": stdin).')],
-    now: Annotated[float | None, typer.Option(help="Epoch seconds (default: now). Not for records.")] = None,
+    snapshot: Annotated[
+        Path | None, typer.Argument(help='A snapshot or a decision record as JSON ("-": stdin).', show_default=False)
+    ] = None,
+    now: Annotated[
+        float | None, typer.Option(help="Epoch seconds (default: as the snapshot says). Not for records.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the solver. Not for records.")] = 0,
     greedy: Annotated[bool, typer.Option("--greedy", help="Without the solver. Not for records.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON Schema of snapshots, or with SNAPSHOT plan or decision.")
+    ] = False,
     output: OutputOption = Output.table,
 ) -> None:
     """Decide a snapshot offline: who starts where, who waits why.
@@ -33,6 +39,11 @@ def decide(
     from fleet import codec
     from fleet.decide import BadSnapshot
 
+    if schema:
+        _show_schema("snapshot" if snapshot is None else str(snapshot))
+        return
+    if snapshot is None:
+        raise typer.BadParameter("name a file", param_hint="SNAPSHOT")
     text = _read(snapshot)
     try:
         document = codec.loads(text)
@@ -42,7 +53,7 @@ def decide(
             verdict = f"the recorded plan {'is reproduced' if same else 'is NOT reproduced'}"
         else:
             parsed, verdict = codec.decode_snapshot(document), ""
-            plan = run(parsed, now=time.time() if now is None else now, seed=seed, greedy=greedy)
+            plan = run(parsed, now=codec.now_of(document, parsed) if now is None else now, seed=seed, greedy=greedy)
     except BadSnapshot as error:
         raise Failure(f"{snapshot}: {error}") from error
     _show(parsed, plan, output)
@@ -59,6 +70,15 @@ def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:
     from fleet.placement.cpsat import CpSat
 
     return decide_snapshot(snapshot, now=now, seed=seed, solver=CpSat())
+
+
+def _show_schema(kind: str) -> None:
+    from fleet.amc.yamlout import as_json
+    from fleet.notation.schema import KINDS, schema
+
+    if kind.capitalize() not in KINDS:
+        raise typer.BadParameter(f"--schema knows {', '.join(KINDS).lower()}, not {kind}", param_hint="SNAPSHOT")
+    sys.stdout.write(as_json(schema(kind.capitalize())))
 
 
 def _read(path: Path) -> bytes:
@@ -79,9 +99,16 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
         return
     rows: list[list[Any]] = [["JOB", "MEMBER", "REASON"]]
     rows += [[snapshot.units[placement.unit].name, placement.member, ""] for placement in plan.placements]
+    rows += [
+        [snapshot.units[e.unit].name, "-", f"leaves {e.member} for {snapshot.units[e.preemptor].name}"]
+        for e in plan.evictions
+    ]
     rows += [[snapshot.units[unit].name, "-", reason.text] for unit, reason in sorted(plan.reasons.items())]
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate
     print(f"answer: {certificate.shipped}" + (f" ({certificate.why})" if certificate.why else ""))
     for stage in certificate.stages:
-        print(f"  {stage.name}: {stage.value} of at most {stage.bound}, {stage.status}, {stage.seconds:.3f} s")
+        print(
+            f"  {stage.name}: {stage.value} of at most {stage.bound}, gap {stage.gap:.2%}, {stage.status},"
+            f" {stage.seconds:.3f} s"
+        )

@@ -1,0 +1,162 @@
+"""What people write shorter than programs do: nodes by their count, gangs as "4x8", a tree by its leaves.
+
+Each short form stands for a long one, and is turned into it before anything is decoded. Its own parts are checked here,
+so that an error names what was written and not what it stands for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleet.decide import BadSnapshot
+from fleet.model.unit import Phase
+from fleet.notation.bytype import Json, amounts_of, decode, decode_value, listed
+from fleet.quota.parse import DEPTH_MAX, NODES_MAX, BadTree, parse_tree
+from fleet.quota.tree import QuotaNode, QuotaTree
+
+GPU = "nvidia.com/gpu"
+PODS_OF_A_NODE = 110  # as kubelet has it, where a node by hand does not say
+MOST_COUNT = 1_000_000  # units that one entry stands for
+OF_NODES = ("count", "labels", "taints", "domain", "used")
+"""What an entry of `nodes` has beside resources."""
+GANG = r"^[0-9]+x[0-9]+$"
+"""Pods x GPUs of each."""
+_NOTATIONS = ("components", "gang", "requests")
+
+
+def members(data: object) -> Iterator[tuple[object, str]]:
+    """Members in long form, each with the place that errors name."""
+    for index, item in enumerate(listed(data, "members")):
+        where = f"members[{index}]"
+        if isinstance(item, Mapping) and "nodes" in item:
+            if "pools" in item:
+                raise BadSnapshot([(f"{where}.nodes", "says what pools say: give one of them")])
+            pools = [pool(entry, f"{where}.nodes[{i}]") for i, entry in enumerate(listed(item["nodes"], where))]
+            item = {**{key: value for key, value in item.items() if key != "nodes"}, "pools": pools}
+        yield item, where
+
+
+def pool(data: object, where: str) -> Json:
+    """A pool in long form from an entry of `nodes`: {"count": 4, "nvidia.com/gpu": 8, "used": {"cpu": "2"}}."""
+    if not isinstance(data, Mapping):
+        raise BadSnapshot([(where, "is not an object")])
+    count = decode_value(int, data.get("count", 1), f"{where}.count")
+    has = amounts_of({key: value for key, value in data.items() if key not in OF_NODES}, where)
+    has.setdefault("pods", PODS_OF_A_NODE)
+    used = amounts_of(data.get("used", {}), f"{where}.used")
+    free = {name: has.get(name, 0) - used.get(name, 0) for name in {*has, *used}}
+    kept = {key: data[key] for key in ("labels", "taints", "domain") if key in data}
+    return {**kept, "free": [[free, count]], "allocatable": has}
+
+
+def units(data: object) -> Iterator[tuple[object, str]]:
+    """Units in long form, each with the place that errors name."""
+    made = 0
+    for index, item in enumerate(listed(data, "units")):
+        where = f"units[{index}]"
+        if not isinstance(item, Mapping):
+            yield item, where
+            continue
+        item = _gang(item, where)
+        if "member" in item and "phase" not in item:
+            item = {**item, "phase": Phase.PLACED.value}
+        count = decode_value(int, item["count"], f"{where}.count") if "count" in item else None
+        if count is None:
+            yield _named(item), where
+            continue
+        made += count
+        if not 0 <= count <= MOST_COUNT or made > MOST_COUNT:
+            raise BadSnapshot([(f"{where}.count", f"{count} is not between 0 and {MOST_COUNT}, or makes more units")])
+        one = {key: value for key, value in item.items() if key != "count"}
+        for number in range(1, count + 1):
+            yield _named({**one, "id": f"{one.get('id', '')}-{number:0{len(str(count))}}"}), where
+
+
+def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """With the components that `gang`, or `requests` and `replicas`, stand for."""
+    given = [name for name in _NOTATIONS if name in item]
+    if len(given) > 1:
+        raise BadSnapshot([(f"{where}.{given[1]}", f"says what {given[0]} says: give one of them")])
+    if "replicas" in item and given != ["requests"]:
+        raise BadSnapshot([(f"{where}.replicas", "goes with requests")])
+    if not given or given == ["components"]:
+        return item
+    if given == ["gang"]:
+        text = item["gang"]
+        if not isinstance(text, str) or not re.match(GANG, text) or len(text) > 40:
+            raise BadSnapshot([(f"{where}.gang", f'{text!r} is not pods x GPUs of each, as in "4x8"')])
+        pods, gpus = text.split("x")
+        component = {"name": "worker", "replicas": int(pods), "requests": {GPU: int(gpus)}}
+    else:
+        replicas = decode_value(int, item.get("replicas", 1), f"{where}.replicas")
+        component = {
+            "name": "worker",
+            "replicas": replicas,
+            "requests": amounts_of(item["requests"], f"{where}.requests"),
+        }
+    kept = {key: value for key, value in item.items() if key not in (*given, "replicas")}
+    return {**kept, "components": [component]}
+
+
+def _named(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A unit without a name is called by its id."""
+    return {"name": item["id"], **item} if "id" in item else item
+
+
+def tree(data: object) -> QuotaTree:
+    """A tree: its nodes by path ({"root/ml": {"max": …}}), the same below "nodes" as programs write it, or the
+    ElasticQuotaTree that kubectl prints."""
+    if not isinstance(data, Mapping):
+        raise BadSnapshot([("tree", "is not an object")])
+    if "spec" in data:
+        try:
+            return parse_tree(data["spec"] if isinstance(data["spec"], Mapping) else None)
+        except BadTree as error:
+            raise BadSnapshot([(f"tree.{flaw.field}", flaw.message) for flaw in error.flaws]) from None
+    if "nodes" not in data:
+        return _by_path(data, "tree", "")
+    unknown = sorted(set(data) - {"root", "nodes"})
+    if unknown:
+        raise BadSnapshot([(f"tree.{unknown[0]}", "is no field that this version knows")])
+    if not isinstance(data["nodes"], Mapping):
+        raise BadSnapshot([("tree.nodes", "is not an object")])
+    return _by_path(data["nodes"], "tree.nodes", decode_value(str, data.get("root", ""), "tree.root"))
+
+
+def _by_path(data: Mapping[str, Any], where: str, root: str) -> QuotaTree:
+    """Names, parents, children, and nodes that are only named as part of a path below them, follow from the paths."""
+    given: dict[str, Json] = {}
+    for path, node in data.items():
+        if not isinstance(node, Mapping):
+            raise BadSnapshot([(f"{where}[{path}]", "is not an object")])
+        above, _, name = path.rpartition("/")
+        given[path] = {"path": path, "name": name, "parent": above or None, **node}
+        while above and above not in data and above not in given and "parent" not in node and len(given) <= NODES_MAX:
+            over, _, name = above.rpartition("/")
+            given[above] = {"path": above, "name": name, "parent": over or None}
+            above = over
+    _bounded(given, where)
+    below: dict[object, list[str]] = {}
+    for path, node in given.items():
+        below.setdefault(node["parent"] if isinstance(node["parent"], str) else None, []).append(path)
+    for path, node in given.items():
+        node.setdefault("children", sorted(below.get(path, [])))
+    nodes = {path: decode(QuotaNode, node, f"{where}[{path}]") for path, node in given.items()}
+    return QuotaTree(root or min(given, key=len, default=""), nodes)
+
+
+def _bounded(given: Mapping[str, Json], where: str) -> None:
+    """As large and as deep as a tree may be; everything that climbs one counts on it."""
+    if len(given) > NODES_MAX:
+        raise BadSnapshot([(where, f"has {len(given)} nodes; a tree has at most {NODES_MAX}")])
+    for path in given:
+        at: object = path
+        for _ in range(DEPTH_MAX + 1):
+            if not isinstance(at, str) or at not in given:
+                break
+            at = given[at]["parent"]
+        else:
+            said = f"leads up through more than {DEPTH_MAX} levels, or round in a circle"
+            raise BadSnapshot([(f"{where}[{path}].parent", said)])
