@@ -33,7 +33,9 @@ def members(data: object) -> Iterator[tuple[object, str]]:
         if isinstance(item, Mapping) and "nodes" in item:
             if "pools" in item:
                 raise BadSnapshot([(f"{where}.nodes", "says what pools say: give one of them")])
-            pools = [pool(entry, f"{where}.nodes[{i}]") for i, entry in enumerate(listed(item["nodes"], where))]
+            pools = [
+                pool(entry, f"{where}.nodes[{i}]") for i, entry in enumerate(listed(item["nodes"], f"{where}.nodes"))
+            ]
             item = {**{key: value for key, value in item.items() if key != "nodes"}, "pools": pools}
         yield item, where
 
@@ -85,7 +87,7 @@ def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         return item
     if given == ["gang"]:
         text = item["gang"]
-        if not isinstance(text, str) or not re.match(GANG, text) or len(text) > 40:
+        if not isinstance(text, str) or not re.fullmatch(GANG, text) or len(text) > 40:
             raise BadSnapshot([(f"{where}.gang", f'{text!r} is not pods x GPUs of each, as in "4x8"')])
         pods, gpus = text.split("x")
         component = {"name": "worker", "replicas": int(pods), "requests": {GPU: int(gpus)}}
