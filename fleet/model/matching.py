@@ -72,6 +72,15 @@ def pool_takes(pool: Pool, claim: NodeClaim) -> bool:
     return not claim.affinity or any(all(satisfies(labels, term) for term in terms) for terms in claim.affinity)
 
 
+def domain_of(pool: Pool, topology: str) -> str:
+    """The value of a topology label on the nodes of this pool; "": they have none, and then no gang that must lie
+    within one value uses them."""
+    for key, value in pool.labels:
+        if key == topology:
+            return value
+    return pool.domain
+
+
 def member_bars(unit: Unit, member: Member) -> str:
     """Why policy keeps the unit out of this member, in a few words; "" if it does not. Readiness is not asked here."""
     if unit.affinity_groups and not any(member.name in group.members for group in unit.affinity_groups):

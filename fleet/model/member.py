@@ -16,11 +16,12 @@ class Taint:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Nodes of one member alike in labels, taints and topology domain.
+    """Nodes of one member alike in labels and taints, topology labels (racks) among them.
 
     `free` is the multiset of free vectors of its schedulable nodes: (vector, how many nodes have it). A vector counts
     what kube-scheduler would count free: allocatable less the requests of the pods on the node; "pods" included.
-    `allocatable` is the largest vector a node of it offers when empty.
+    `allocatable` is the largest vector a node of it offers when empty. `domain` is short for every topology label
+    that `labels` does not name: inventories leave it empty, snapshots written by hand need no label of a rack.
     """
 
     labels: tuple[tuple[str, str], ...] = ()

@@ -2,108 +2,56 @@
 
 Nodes that no unit of this decision can tell apart are one pool here, whatever their labels, and resources that nobody
 asks for are dropped: so a member of 300 nodes is often a dozen distinct vectors. Within a pool a gang goes to the
-fullest nodes that still take it (fewest free GPUs first), so that whole nodes stay whole; largest pods go first. For
-one resource in sizes that divide each other this finds a packing whenever there is one; with CPU and memory beside it,
-it may miss one, and then the gang waits, which is safe.
+fullest nodes that still take it (fewest free GPUs first), so that whole nodes stay whole; largest pods go first. That
+finds a packing of equal pods whenever there is one. Where pods of a gang differ and it finds none, an exact search of
+bounded size follows (refine.py); past its bound the gang waits, which is safe.
+
+A gang that must lie within one value of a topology label (a rack) is packed into the fullest such domain that takes it
+whole. Nodes that an autoscaler could add are *potential*: they are used only when that is asked for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from heapq import merge
+from itertools import chain, islice, repeat
 
-from fleet.model.matching import pool_takes
-from fleet.model.member import Member
-from fleet.model.unit import Component, NodeClaim, Unit
+from fleet.model.matching import domain_of, pool_takes
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Component, Unit
+from fleet.placement.refine import Home, Outcome, refine
+from fleet.placement.space import UNBOUNDED, Need, Part, Shape, Space, Vector, slots
 
-Vector = tuple[int, ...]
-UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Equal pods of a gang: how many, what each needs as (index of resource, amount), and which claim they carry."""
-
-    replicas: int
-    need: tuple[tuple[int, int], ...]
-    claim: int
-
-
-Shape = tuple[Part, ...]  # of a gang: its parts, largest first
-
-
-class Space:
-    """The resources and claims of one decision, and shapes by number. Resources are ordered devices first (names with
-    a "/"), then by name, so that comparing vectors compares free devices first."""
-
-    def __init__(self, gangs: Iterable[tuple[Component, ...]]) -> None:
-        """`gangs`: the components of every unit that this decision may ask about, each distinct one at least once."""
-        names: set[str] = set()
-        claims: dict[NodeClaim, int] = {NodeClaim(): 0}
-        for components in gangs:
-            for component in components:
-                names.update(component.requests)
-                claims.setdefault(component.claim, len(claims))
-        self.resources: tuple[str, ...] = tuple(sorted(names, key=lambda name: ("/" not in name, name)))
-        self.index: Mapping[str, int] = {name: number for number, name in enumerate(self.resources)}
-        self.claims: tuple[NodeClaim, ...] = tuple(claims)
-        self._claim_index = claims
-        self.shapes: list[Shape] = []
-        self._by_shape: dict[Shape, int] = {}
-
-    @property
-    def devices(self) -> int:
-        """How many of the first resources are devices."""
-        return sum("/" in name for name in self.resources)
-
-    def number(self, components: Iterable[Component]) -> int:
-        """The number of a gang's shape; gangs that differ in names of components only share it."""
-        shape = self.shape(components)
-        number = self._by_shape.setdefault(shape, len(self.shapes))
-        if number == len(self.shapes):
-            self.shapes.append(shape)
-        return number
-
-    def shape(self, components: Iterable[Component]) -> Shape:
-        parts: dict[tuple[tuple[tuple[int, int], ...], int], int] = {}
-        for component in components:
-            wanted = ((self.index[name], amount) for name, amount in component.requests.items_ if amount > 0)
-            key = (tuple(sorted(wanted)), self._claim_index[component.claim])
-            parts[key] = parts.get(key, 0) + max(0, component.replicas)
-        whole = [Part(replicas, need, claim) for (need, claim), replicas in parts.items() if replicas]
-        return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.claim), reverse=True))
-
-    def size(self, need: tuple[tuple[int, int], ...]) -> Vector:
-        vector = [0] * len(self.resources)
-        for index, amount in need:
-            vector[index] = amount
-        return tuple(vector)
-
-
-def slots(vector: Vector, need: tuple[tuple[int, int], ...]) -> int:
-    """How many pods with this need one node with this free vector takes."""
-    fit = UNBOUNDED
-    for index, amount in need:
-        count = vector[index] // amount
-        if count < fit:
-            fit = count
-    return fit if fit > 0 else 0
+__all__ = [
+    "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed", "rooms",
+    "slots",
+]  # fmt: skip
 
 
 class PoolRoom:
-    """Nodes alike for this decision: how many have which free vector. `takes` says which claims may use them."""
+    """Nodes alike for this decision: how many have which free vector. `takes` says which claims may use them,
+    `domains` in which domain of each topology they lie, `potential` that they are not there yet."""
 
-    __slots__ = ("counts", "keys", "takes")
+    __slots__ = ("counts", "domains", "keys", "potential", "takes")
 
-    def __init__(self, takes: tuple[bool, ...], counts: dict[Vector, int], keys: list[Vector] | None = None) -> None:
+    def __init__(
+        self,
+        takes: tuple[bool, ...],
+        counts: dict[Vector, int],
+        keys: list[Vector] | None = None,
+        domains: tuple[str, ...] = (),
+        potential: bool = False,
+    ) -> None:
         self.takes = takes
         self.counts = counts
         self.keys = sorted(counts) if keys is None else keys
+        self.domains = domains
+        self.potential = potential
 
     def copy(self) -> PoolRoom:
-        return PoolRoom(self.takes, dict(self.counts), list(self.keys))
+        return PoolRoom(self.takes, dict(self.counts), list(self.keys), self.domains, self.potential)
 
     def move(self, vector: Vector, to: Vector, nodes: int) -> None:
         """`nodes` nodes that had `vector` free have `to` free now."""
@@ -122,10 +70,12 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A packing of a gang into one member: the pools after it, and how many slots of 8, 4 and 2 devices it broke."""
+    """A packing of a gang into one member: the pools after it, how many slots of 8, 4 and 2 devices it broke, and how
+    many of its pods wait for nodes that an autoscaler must add first."""
 
     pools: tuple[PoolRoom, ...]
     broken: tuple[int, int, int]
+    potential: int = 0
 
 
 class MemberRoom:
@@ -140,61 +90,123 @@ class MemberRoom:
 
     @staticmethod
     def of(member: Member, space: Space) -> MemberRoom:
-        """Pools that the same claims may use become one. Amounts below zero stay: nothing fits there."""
-        merged: dict[tuple[bool, ...], dict[Vector, int]] = {}
-        for pool in member.pools:
-            takes = tuple(pool_takes(pool, claim) for claim in space.claims)
-            counts = merged.setdefault(takes, {})
-            for amounts, nodes in pool.free:
-                if nodes > 0:
-                    have = dict(amounts.items_)
-                    vector = tuple(have.get(name, 0) for name in space.resources)
-                    counts[vector] = counts.get(vector, 0) + nodes
-        return MemberRoom(member.name, tuple(PoolRoom(takes, merged[takes]) for takes in sorted(merged)))
+        """Pools that the same claims may use, in the same domains, become one; potential ones come last. Amounts below
+        zero stay: nothing fits there."""
+        merged = _Merged(space)
+        for potential, pools in ((False, member.pools), (True, member.potential)):
+            for pool in pools:
+                for amounts, nodes in pool.free:
+                    if nodes > 0:
+                        have = dict(amounts.items_)
+                        merged.add(pool, tuple(have.get(name, 0) for name in space.resources), nodes, potential)
+        return MemberRoom(member.name, merged.pools())
 
     @staticmethod
     def emptied(member: Member, space: Space) -> MemberRoom | None:
-        """The member as if nothing ran in it, from above; None when the inventory does not say what its nodes have."""
-        merged: dict[tuple[bool, ...], dict[Vector, int]] = {}
-        for pool in member.pools:
+        """The member as if nothing ran in it and all its potential nodes were there, from above; None when the
+        inventory does not say what its nodes have."""
+        merged = _Merged(space)
+        for pool in (*member.pools, *member.potential):
             if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
                 return None
-            takes = tuple(pool_takes(pool, claim) for claim in space.claims)
-            counts = merged.setdefault(takes, {})
             vector = tuple(
                 max([pool.allocatable[name], *(free[name] for free, nodes in pool.free if nodes > 0)])
                 for name in space.resources
             )
             nodes = sum(count for _, count in pool.free if count > 0)
             if nodes:
-                counts[vector] = counts.get(vector, 0) + nodes
-        return MemberRoom(member.name, tuple(PoolRoom(takes, merged[takes]) for takes in sorted(merged)))
+                merged.add(pool, vector, nodes, False)
+        return MemberRoom(member.name, merged.pools())
 
     def copy(self) -> MemberRoom:
-        return MemberRoom(self.name, tuple(pool.copy() for pool in self.pools))
+        """A room of its own; the pools are shared, since what changes one puts another in its place."""
+        return MemberRoom(self.name, self.pools)
 
     def slots(self, part: Part) -> int:
-        """Room for how many pods of this part alone."""
+        """Room for how many pods of this part alone, on nodes that are there, in whatever domains."""
+        return _slots((pool for pool in self.pools if not pool.potential), part)
+
+    def most(self, shape: Shape) -> int:
+        """At most how many gangs of this shape the nodes that are there would take if all of them were its."""
         return sum(
-            count * slots(vector, part.need)
-            for pool in self.pools
-            if pool.takes[part.claim]
-            for vector, count in pool.counts.items()
+            min((_slots([self.pools[index] for index in ground], part) // part.replicas for part in shape), default=0)
+            for _, ground in self.grounds(shape)
         )
 
-    def fit(self, shape: Shape, devices: int) -> Fit | None:
-        """A packing of the whole gang, or None. Nothing changes until `take`."""
-        pools = [pool.copy() for pool in self.pools]
-        broken = [0, 0, 0]
+    def grounds(self, shape: Shape, *, potential: bool = False) -> list[tuple[str, list[int]]]:
+        """The pools, by index, that a gang may use together: of each domain, by name, where it must lie within one;
+        else all, as one ground without a name."""
+        topology = shape[0].topology if shape else 0
+        usable = [index for index, pool in enumerate(self.pools) if potential or not pool.potential]
+        if not topology:
+            return [("", usable)]
+        found: dict[str, list[int]] = {}
+        for index in usable:
+            domain = self.pools[index].domains[topology - 1]
+            if domain:
+                found.setdefault(domain, []).append(index)
+        return sorted(found.items())
+
+    def fit(self, shape: Shape, devices: int, *, potential: bool = False) -> Fit | None:
+        """A packing of the whole gang, or None. Nothing changes until `take`. With `potential`, nodes that could be
+        added are used where those that are there do not suffice. Of several domains the fullest one that takes it."""
+        best: Fit | None = None
+        for ground in self._fullest_first(shape, potential):
+            fit = self._pack(shape, devices, ground)
+            if fit is not None and (best is None or fit.potential < best.potential):
+                best = fit
+                if not fit.potential:
+                    break
+        return best
+
+    def _fullest_first(self, shape: Shape, potential: bool) -> list[list[int]]:
+        grounds = self.grounds(shape, potential=potential)
+        if len(grounds) > 1:
+            asked = sorted({index for part in shape for index, _ in part.need})
+            free = {
+                name: tuple(
+                    sum(max(0, vector[index]) * nodes for i in ground for vector, nodes in self.pools[i].counts.items())
+                    for index in asked
+                )
+                for name, ground in grounds
+            }
+            grounds.sort(key=lambda ground: (free[ground[0]], ground[0]))
+        return [ground for _, ground in grounds]
+
+    def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
+        draft = _Draft(self.pools, ground, devices)
         for part in shape:
-            if _fill(pools, part, part.replicas, devices, broken):
-                return None
-        return Fit(tuple(pools), (broken[0], broken[1], broken[2]))
+            if draft.fill(part, part.replicas, whole=True):
+                return self._refined(shape, devices, ground) if len(shape) > 1 else None
+        return draft.fit()
+
+    def _refined(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
+        draft = _Draft(self.pools, ground, devices)
+        takes = {index: tuple(self.pools[index].takes[part.claim] for part in shape) for index in ground}
+        places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
+        homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
+        found = refine([(part.need, part.replicas) for part in shape], homes)
+        if found.outcome is not Outcome.PACKED:
+            return None
+        for number, pods in found.uses:
+            index, vector = places[number]
+            after = list(vector)
+            for part, count in zip(shape, pods, strict=True):
+                for resource, amount in part.need:
+                    after[resource] -= amount * count
+            draft.use(index, vector, tuple(after), 1, sum(pods))
+        return draft.fit()
 
     def missing(self, shape: Shape, devices: int) -> list[int]:
-        """How many pods of each part find no place, when the parts are packed as in `fit`."""
-        pools = [pool.copy() for pool in self.pools]
-        return [_fill(pools, part, part.replicas, devices, [0, 0, 0]) for part in shape]
+        """How many pods of each part find no place, potential nodes included, when the parts are packed largest first
+        and, of several domains, into the one that leaves out the fewest."""
+        best: list[int] | None = None
+        for ground in self._fullest_first(shape, True):
+            draft = _Draft(self.pools, ground, devices)
+            left = [draft.fill(part, part.replicas) for part in shape]
+            if best is None or sum(left) < sum(best):
+                best = left
+        return best if best is not None else [part.replicas for part in shape]
 
     def take(self, fit: Fit) -> None:
         self.pools = fit.pools
@@ -202,7 +214,7 @@ class MemberRoom:
 
     def hold(self, shape: Shape, devices: int) -> None:
         """Take room for a whole gang: a packing where there is one, else as `assume`."""
-        fit = self.fit(shape, devices)
+        fit = self.fit(shape, devices) or self.fit(shape, devices, potential=True)
         if fit is not None:
             self.take(fit)
         else:
@@ -212,60 +224,122 @@ class MemberRoom:
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
-        pools = [pool.copy() for pool in self.pools]
-        left = _fill(pools, part, part.replicas, devices, [0, 0, 0])
+        draft = _Draft(self.pools, range(len(self.pools)), devices)
+        left = draft.fill(part, part.replicas)
         need = dict(part.need)
-        homes = [(vector, pool) for pool in pools if pool.takes[part.claim] for vector in pool.keys]
-        for vector, pool in sorted(homes, key=lambda home: home[0], reverse=True):
+        homes = [
+            (vector, index) for index, pool in enumerate(draft.pools) if pool.takes[part.claim] for vector in pool.keys
+        ]
+        homes.sort(key=lambda home: home[0], reverse=True)
+        for vector, index in sorted(homes, key=lambda home: draft.pools[home[1]].potential):
             if left <= 0:
                 break
-            nodes = min(left, pool.counts[vector])
-            rest = tuple(max(min(free, 0), free - need.get(index, 0)) for index, free in enumerate(vector))
+            nodes = min(left, draft.pools[index].counts[vector])
+            rest = tuple(max(min(free, 0), free - need.get(resource, 0)) for resource, free in enumerate(vector))
             if rest != vector:
-                pool.move(vector, rest, nodes)
+                draft.use(index, vector, rest, nodes, 0)
                 left -= nodes
-        self.pools = tuple(pools)
+        self.pools = tuple(draft.pools)
         self.version += 1
 
 
-def _fill(pools: list[PoolRoom], part: Part, replicas: int, devices: int, broken: list[int]) -> int:
-    """Put `replicas` pods onto the fullest nodes that take them; returns how many found no place."""
-    need = part.need
-    usable = [pool for pool in pools if pool.takes[part.claim]]
-    if not need:
-        return 0 if any(pool.counts for pool in usable) else replicas
-    floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
-    homes: Iterable[tuple[Vector, PoolRoom]] = (
-        (vector, pool) for pool in usable for vector in islice(pool.keys, bisect_left(pool.keys, floor), None)
+class _Merged:
+    """Pools that nobody can tell apart, put together."""
+
+    def __init__(self, space: Space) -> None:
+        self._space = space
+        self._found: dict[tuple[bool, tuple[bool, ...], tuple[str, ...]], dict[Vector, int]] = {}
+
+    def add(self, pool: Pool, vector: Vector, nodes: int, potential: bool) -> None:
+        takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
+        domains = tuple(domain_of(pool, topology) for topology in self._space.topologies)
+        counts = self._found.setdefault((potential, takes, domains), {})
+        counts[vector] = counts.get(vector, 0) + nodes
+
+    def pools(self) -> tuple[PoolRoom, ...]:
+        return tuple(
+            PoolRoom(key[1], counts, domains=key[2], potential=key[0]) for key, counts in sorted(self._found.items())
+        )
+
+
+class _Draft:
+    """Pools that a gang is being packed into: those of `ground`, potential ones after all others. A pool is copied
+    when something in it changes first."""
+
+    def __init__(self, pools: tuple[PoolRoom, ...], ground: Sequence[int], devices: int) -> None:
+        self.pools = list(pools)
+        self._ground = ground
+        self._before = pools
+        self._devices = devices
+        self._broken = [0, 0, 0]
+        self._potential = 0
+
+    def fit(self) -> Fit:
+        return Fit(tuple(self.pools), (self._broken[0], self._broken[1], self._broken[2]), self._potential)
+
+    def use(self, index: int, vector: Vector, after: Vector, nodes: int, pods: int) -> None:
+        """`nodes` nodes of a pool take `pods` pods in all."""
+        pool = self.pools[index]
+        if pool is self._before[index]:
+            pool = self.pools[index] = pool.copy()
+        pool.move(vector, after, nodes)
+        if pool.potential:
+            self._potential += pods
+            return
+        for place, size in enumerate((8, 4, 2)):
+            self._broken[place] += nodes * sum(
+                vector[resource] // size - after[resource] // size for resource in range(self._devices)
+            )
+
+    def fullest_first(self, claim: int | None = None, floor: Vector = ()) -> Iterable[tuple[Vector, int]]:
+        """The distinct free vectors, `floor` or larger, each with the index of its pool; potential nodes last."""
+        sides: tuple[list[Iterable[tuple[Vector, int]]], list[Iterable[tuple[Vector, int]]]] = ([], [])
+        for index in self._ground:
+            pool = self.pools[index]
+            if claim is None or pool.takes[claim]:
+                keys = islice(pool.keys, bisect_left(pool.keys, floor), None)
+                sides[pool.potential].append(zip(keys, repeat(index)))
+        return chain.from_iterable(side[0] if len(side) == 1 else merge(*side) for side in sides if side)
+
+    def fill(self, part: Part, replicas: int, *, whole: bool = False) -> int:
+        """Put pods onto the fullest nodes that take them; returns how many found no place. `whole`: all or none."""
+        need = part.need
+        if not need:
+            usable = (self.pools[index] for index in self._ground)
+            return 0 if any(pool.counts for pool in usable if pool.takes[part.claim]) else replicas
+        floor = (need[0][1],) if need[0][0] == 0 else ()  # keys below this have too little of the first resource
+        left = replicas
+        moves: list[tuple[int, Vector, Vector, int, int]] = []
+        for vector, index in self.fullest_first(part.claim, floor):
+            each = slots(vector, need)
+            if not each:
+                continue
+            full, rest = divmod(left, each)
+            nodes = self.pools[index].counts[vector]
+            if full >= nodes:
+                full, rest = nodes, 0
+            for count, pods in ((full, each), (1 if rest else 0, rest)):
+                if count:
+                    after = list(vector)
+                    for resource, amount in need:
+                        after[resource] -= amount * pods
+                    moves.append((index, vector, tuple(after), count, count * pods))
+                    left -= count * pods
+            if not left:
+                break
+        if not left or not whole:
+            for move in moves:
+                self.use(*move)
+        return left
+
+
+def _slots(pools: Iterable[PoolRoom], part: Part) -> int:
+    return sum(
+        count * slots(vector, part.need)
+        for pool in pools
+        if pool.takes[part.claim]
+        for vector, count in pool.counts.items()
     )
-    if len(usable) > 1:
-        homes = sorted(homes, key=lambda home: home[0])
-    left = replicas
-    moves: list[tuple[PoolRoom, Vector, Vector, int]] = []
-    for vector, pool in homes:
-        each = slots(vector, need)
-        if not each:
-            continue
-        full, rest = divmod(left, each)
-        nodes = pool.counts[vector]
-        if full >= nodes:
-            full, rest = nodes, 0
-        for count, pods in ((full, each), (1 if rest else 0, rest)):
-            if count:
-                after = list(vector)
-                for index, amount in need:
-                    after[index] -= amount * pods
-                moves.append((pool, vector, tuple(after), count))
-                left -= count * pods
-                for place, size in enumerate((8, 4, 2)):
-                    broken[place] += count * sum(
-                        vector[index] // size - after[index] // size for index, _ in need if index < devices
-                    )
-        if not left:
-            break
-    for pool, vector, moved, count in moves:
-        pool.move(vector, moved, count)
-    return left
 
 
 def committed(unit: Unit, space: Space) -> Shape:
@@ -275,7 +349,7 @@ def committed(unit: Unit, space: Space) -> Shape:
         Component(part.name, max(0, part.replicas - max(0, visible.get(part.name, 0))), part.requests, part.claim)
         for part in unit.components
     )
-    return space.shape(hidden)
+    return space.shape(hidden, unit.topology)
 
 
 def rooms(

@@ -30,8 +30,7 @@ class KindCaps:
     def lane(self, shape: int, member: str) -> int:
         key = (shape, member)
         if key not in self._lane:
-            room, parts = self._ground.rooms[member], self._ground.space.shapes[shape]
-            self._lane[key] = min((room.slots(part) // part.replicas for part in parts), default=0)
+            self._lane[key] = self._ground.rooms[member].most(self._ground.space.shapes[shape])
         return self._lane[key]
 
     def room(self, shape: int, eligibility: Eligibility) -> int:
