@@ -14,8 +14,9 @@ from fleet.controllers.matching import policy_claim
 from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from fleet.wellknown import (
-    ANNOTATION_ENQUEUED,
     ANNOTATION_CHECKPOINT,
+    ANNOTATION_CREATOR,
+    ANNOTATION_ENQUEUED,
     ANNOTATION_FORCE_DELETE,
     ANNOTATION_HOLD,
     ANNOTATION_JOB_GENERATION,
