@@ -24,6 +24,7 @@ UNITS_AT_ONCE = 25  # in one commit
 CONDITION_REASONS = {
     Code.QUOTA_EXHAUSTED: "QuotaExceeded",
     Code.MAX_JOBS: "QuotaExceeded",
+    Code.USER_LIMIT: "QuotaExceeded",
     Code.NO_MEMBER_FITS: "NoClusterFit",
     Code.NO_MEMBER_ALLOWED: "NoClusterFit",
     Code.MEMBER_NOT_READY: "NoClusterFit",

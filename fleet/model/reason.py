@@ -17,6 +17,7 @@ class Code(StrEnum):
     QUOTA_EXHAUSTED = "QuotaExhausted"
     MAX_JOBS = "MaxJobsReached"
     MIN_EXHAUSTED = "GuaranteeExhausted"
+    USER_LIMIT = "UserLimitReached"
     NO_LEAF = "NoQueue"
     BEHIND_IN_QUEUE = "BehindInQueue"
     NO_MEMBER_FITS = "NoMemberFits"
@@ -72,6 +73,12 @@ TABLE: Mapping[Code, Entry] = {
         " short by {short}. It waits for such jobs of that quota to finish.",
         _QUOTA,
     ),
+    Code.USER_LIMIT: Entry(
+        Severity.INFO,
+        "user {user} has used up what one user may have in {node}: {resource} requested {request}, used {used},"
+        " max {max}; short by {short}. It waits for running jobs of that user to finish.",
+        (*_QUOTA, "user"),
+    ),
     Code.NO_LEAF: Entry(
         Severity.ERROR, "{leaf} is no leaf of the quota tree: ask an administrator to add it, or use another", ("leaf",)
     ),
@@ -123,6 +130,11 @@ _NEVER_IN_MIN = (
     "it may not be preempted, and is larger than min of {node}: {resource} requested {request}, min {max}."
     " It needs a higher min, or to be preemptible."
 )
+_NEVER_FOR_A_USER = (
+    "it is larger than what user {user} may have in {node} at all: {resource} requested {request}, max {max}."
+    " It needs a smaller gang or a higher limit per user."
+)
+_JOBS_OF_A_USER = "user {user} already runs {used} of at most {max} jobs in {node}; starts when one of them finishes"
 _UNLENT = (
     "quota {node} is exhausted: {resource} requested {request}, used {used}, of which {kept} is not lent, max {max};"
     " short by {short}."
@@ -205,6 +217,10 @@ class Reason:
                 return _NEVER_IN_QUOTA
         if self.code is Code.MIN_EXHAUSTED and isinstance(request, int) and isinstance(limit, int) and request > limit:
             return _NEVER_IN_MIN
+        if self.code is Code.USER_LIMIT and isinstance(request, int) and isinstance(limit, int) and request > limit:
+            return _NEVER_FOR_A_USER
+        if self.code is Code.USER_LIMIT and self.numbers.get("resource") == "kube-queue/max-jobs":
+            return _JOBS_OF_A_USER
         if self.code is Code.QUOTA_EXHAUSTED and self.numbers.get("kept"):
             return _UNLENT
         if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":

@@ -204,13 +204,18 @@ class Explainer:
 
 def quota_reason(refusal: Refusal) -> Reason:
     """What a limit of the tree that refuses looks like to people."""
-    code = (
-        Code.MIN_EXHAUSTED if refusal.firm else Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED
-    )
+    if refusal.user:
+        code = Code.USER_LIMIT
+    elif refusal.firm:
+        code = Code.MIN_EXHAUSTED
+    else:
+        code = Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED
     numbers: dict[str, str | int] = {
         "node": refusal.node, "resource": refusal.resource.removeprefix(FIRM), "request": refusal.request,
         "used": refusal.used, "max": refusal.max, "short": refusal.short,
     }  # fmt: skip
+    if refusal.user:
+        numbers["user"] = refusal.user
     return Reason(code, numbers | ({"kept": refusal.kept} if refusal.kept else {}))
 
 

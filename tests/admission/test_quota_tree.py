@@ -55,6 +55,10 @@ FLAWS = [
                  '"many"', id="no quantity"),
     pytest.param(tree(leaf("a", max={"cpu": -1})), "spec.root.children[0].max[cpu]", "negative", id="negative"),
     pytest.param(tree(leaf("a", max={"cpu": "1e99"})), "spec.root.children[0].max[cpu]", "larger", id="too large"),
+    pytest.param(tree(leaf("a", attributes={"fleet.io/user-max": "8"})),
+                 "spec.root.children[0].attributes[fleet.io/user-max]", "JSON object", id="no limits of users"),
+    pytest.param(tree(leaf("a", attributes={"fleet.io/user-max-by-name": '{"ann": {"cpu": "x"}}'})),
+                 "spec.root.children[0].attributes[fleet.io/user-max-by-name]", "ann: cpu", id="no limits of ann"),
     pytest.param(tree(leaf("a", max={"cpu": [1]})), "spec.root.children[0].max[cpu]", "quantity", id="a list"),
 ]  # fmt: skip
 
