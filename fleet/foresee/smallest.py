@@ -1,0 +1,436 @@
+"""The smallest change that would start a waiting unit: for each kind of change, the least of it that is enough.
+
+Nothing here reasons about quota, order or room. A change is made to the snapshot, the snapshot is decided (greedily:
+a solver's answer may differ by luck, and a promise must not), and the unit starts or does not. So whatever a decision
+depends on is heard, at the price of some dozens of decisions. The amount is found between one that does not start the
+unit and one that does, by halving: the answer always starts it and one step less does not, also where more of
+something once hurts. What reasons say (short by so much) is only where the search begins.
+
+A search is bounded by the decisions it may ask for, in all and for each kind, and by `enough`, which a caller with a
+deadline answers. What was not found within that is named, never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+
+from fleet.decide import decide
+from fleet.foresee.change import (
+    KINDS,
+    AnotherMember,
+    Change,
+    FewerReplicas,
+    HigherPriority,
+    Kind,
+    Lift,
+    Limit,
+    MoreNodes,
+    MoreQuota,
+    Raise,
+    Release,
+    Wait,
+    applied,
+    cost,
+    empty_node,
+    less,
+    lifts_for,
+    limit_at,
+    more_quota,
+    step,
+)
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Component, Phase
+from fleet.placement.room import MemberRoom, Space
+from fleet.plan import Plan
+from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.usage import request_of
+from fleet.snapshot import Snapshot
+
+DECISIONS = 80
+_OF_A_KIND = 24  # decisions
+_ROUNDS = 8
+_MEMBERS = 6  # tried, of those that are kept from it
+_POOLS = 6
+_COMPONENTS = 4
+_NODES_MOST = 4096
+_AMOUNT_MOST = 1 << 62
+
+_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED)
+_ASKED: Mapping[Code, tuple[Kind, ...]] = {
+    Code.HELD: (Kind.RELEASE,),
+    Code.SUSPENDED: (Kind.RELEASE,),
+    Code.BACK_OFF: (Kind.WAIT,),
+    Code.QUOTA_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
+    Code.MAX_JOBS: (Kind.QUOTA, Kind.PRIORITY),
+    Code.MIN_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY, Kind.NODES),
+    Code.TOO_LARGE: (Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
+    Code.NO_MEMBER_ALLOWED: (Kind.MEMBER,),
+    Code.MEMBER_NOT_READY: (Kind.MEMBER,),
+    Code.NO_MEMBER_FITS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.LOST_TO_OTHERS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.BEHIND_IN_QUEUE: (Kind.PRIORITY, Kind.QUOTA, Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
+    Code.BAD_UNIT: (), Code.NO_LEAF: (), Code.NO_MEMBERS: (), Code.ROOM_CLAIMED: (),
+}  # fmt: skip
+_EVERY = (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES)
+
+
+class Why(StrEnum):
+    """Why there is no change of a kind."""
+
+    NONE = "no single change of this kind starts it"
+    SPENT = "not found within the decisions or the time that the search may take"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`starts`: it starts as things are, or what must leave for it is leaving, and nothing need change; else `reason`
+    is why it waits. `changes`: the smallest of each kind that has one, cheapest first. `without`: the kinds that were
+    tried and have none. `then`: what it would wait for once it is let go, or its back-off is over. `decisions`: how
+    many were asked for."""
+
+    starts: bool
+    reason: Reason | None
+    changes: tuple[Change, ...] = ()
+    without: tuple[tuple[Kind, Why], ...] = ()
+    then: Reason | None = None
+    decisions: int = 0
+
+
+def smallest(
+    snapshot: Snapshot,
+    unit: str,
+    *,
+    now: float,
+    seed: int = 0,
+    decisions: int = DECISIONS,
+    enough: Callable[[], bool] = lambda: False,
+) -> Answer:
+    """For the waiting unit with this id. Raises KeyError for a unit that is not in the snapshot or does not wait, and
+    BadSnapshot as `decide` does."""
+    if snapshot.units[unit].phase is not Phase.WAITING:
+        raise KeyError(unit)
+    search = _Search(snapshot, unit, now, seed, decisions, enough)
+    return search.run()
+
+
+def starts(plan: Plan, unit: str) -> bool:
+    """Whether a plan starts the unit: now, or as soon as those have left who must leave for it."""
+    if any(placement.unit == unit for placement in plan.placements):
+        return True
+    reason = plan.reasons.get(unit)
+    return reason is not None and reason.code is Code.ROOM_CLAIMED
+
+
+class _Spent(Exception):
+    """No more decisions may be asked for."""
+
+
+class _Search:
+    def __init__(
+        self, snapshot: Snapshot, unit: str, now: float, seed: int, decisions: int, enough: Callable[[], bool]
+    ) -> None:
+        self.snapshot = snapshot
+        self.unit = snapshot.units[unit]
+        self.now = now
+        self.seed = seed
+        self.enough = enough
+        self.asked = 0
+        self.most = decisions
+        self.until = decisions
+        self.reason: Reason | None = None
+        self.then: Reason | None = None
+        self.known: dict[Change, Reason | None] = {}
+
+    def run(self) -> Answer:
+        plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
+        self.asked = 1
+        self.reason = plan.reasons.get(self.unit.id)
+        if self.reason is None or starts(plan, self.unit.id):
+            return Answer(True, self.reason, decisions=self.asked)
+        searches = {
+            Kind.WAIT: self.wait, Kind.RELEASE: self.release, Kind.QUOTA: self.quota, Kind.REPLICAS: self.replicas,
+            Kind.PRIORITY: self.priority, Kind.MEMBER: self.member, Kind.NODES: self.nodes,
+        }  # fmt: skip
+        found: list[Change] = []
+        without: list[tuple[Kind, Why]] = []
+        for kind in _ASKED.get(self.reason.code, _EVERY):
+            self.until = min(self.most, self.asked + _OF_A_KIND)
+            try:
+                change = searches[kind]()
+            except _Spent:
+                without.append((kind, Why.SPENT))
+                continue
+            if change is None:
+                without.append((kind, Why.NONE))
+            else:
+                found.append(change)
+        order = list(Kind)
+        found.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
+        return Answer(False, self.reason, tuple(found), tuple(without), self.then, self.asked)
+
+    def left(self, change: Change) -> Reason | None:
+        """Why the unit waits after the change; None: it starts. Raises _Spent."""
+        if change not in self.known:
+            if self.asked >= self.until or self.enough():
+                raise _Spent
+            self.asked += 1
+            world, now = applied(self.snapshot, self.unit.id, change, self.now)
+            plan = decide(world, now=now, seed=self.seed, solver=None)
+            self.known[change] = None if starts(plan, self.unit.id) else plan.reasons[self.unit.id]
+        return self.known[change]
+
+    def works(self, change: Change) -> bool:
+        return self.left(change) is None
+
+    def _least(self, no: int, yes: int, of: Callable[[int], Change], hints: Iterable[int]) -> int:
+        return least(no, yes, lambda number: self.works(of(number)), hints)
+
+    def wait(self) -> Change | None:
+        return self._let_go(Wait(self.unit.backoff_until or self.now))
+
+    def release(self) -> Change | None:
+        return self._let_go(Release("suspended" if self.unit.suspended else "held"))
+
+    def _let_go(self, change: Change) -> Change | None:
+        self.then = self.left(change)
+        return change if self.then is None else None
+
+    def replicas(self) -> Change | None:
+        """The change that gives up the fewest pods: of each component as many as may stay."""
+        parts = sorted(enumerate(self.unit.components), key=lambda part: (-part[1].replicas, part[0]))
+        short = self.reason.numbers.get("short") if self.reason and self.reason.code not in _OF_QUOTA else None
+        best: FewerReplicas | None = None
+        for number, part in [(n, p) for n, p in parts if p.replicas > 1][:_COMPONENTS]:
+            given_up = partial(_without_pods, number, part)
+            most = part.replicas - 1 if best is None else min(part.replicas, best.of - best.replicas) - 1
+            if most < 1 or not self.works(given_up(most)):
+                continue
+            hints = [short] if isinstance(short, int) else []
+            best = given_up(self._least(0, most, given_up, hints))
+        return best
+
+    def priority(self) -> Change | None:
+        """Only where another's priority is reached or passed can the order change."""
+        mine = self.unit.priority
+        others = {unit.priority for unit in self.snapshot.units.values()}
+        if self.snapshot.tree is not None:
+            others |= {node.threshold for node in self.snapshot.tree.nodes.values()}
+        steps = sorted({at for other in others for at in (other, other + 1) if at > mine})
+        if not steps or not self.works(HigherPriority(steps[-1], mine)):
+            return None
+        number = self._least(-1, len(steps) - 1, lambda number: HigherPriority(steps[number], mine), [])
+        return self._tight(HigherPriority(steps[number], mine))
+
+    def member(self) -> Change | None:
+        """The member that takes the fewest words to change, of those that have room at all."""
+        space = Space([self.unit.components])
+        shape = space.shape(self.unit.components)
+        options: list[tuple[int, int, str, tuple[Lift, ...]]] = []
+        for name in sorted(self.snapshot.members):
+            at = self.snapshot.members[name]
+            lifts = lifts_for(self.unit, at)
+            if lifts and MemberRoom.of(at, space).fit(shape, space.devices) is not None:
+                options.append((len(lifts), at.price, name, lifts))
+        options.sort()
+        for _, _, name, lifts in options[:_MEMBERS]:
+            change = AnotherMember(name, lifts)
+            if self.works(change):
+                return change
+        if len(options) > _MEMBERS:
+            raise _Spent
+        return None
+
+    def quota(self) -> Change | None:
+        tree, leaf = self.snapshot.tree, self.unit.leaf
+        if tree is None or leaf is None or not tree.is_leaf(leaf):
+            return None
+        for raises in (self._limits_met(tree), self._limits_passed(tree, leaf), self._promised(tree, leaf)):
+            if raises is not None:
+                return self._tight(self._lowered(tree, raises))
+        return None
+
+    def _limits_met(self, tree: QuotaTree) -> MoreQuota | None:
+        """Each limit that refuses it, raised by what it is short of, until none refuses."""
+        raises: dict[tuple[str, Limit, str, str], Raise] = {}
+        reason = self.reason
+        for _ in range(_ROUNDS):
+            if reason is None or reason.code not in _OF_QUOTA:
+                return None
+            refused = _refused(tree, reason, raises)
+            if refused is None:
+                return None
+            raises[(refused.node, refused.limit, refused.resource, refused.user)] = refused
+            change = more_quota(tree, tuple(raises.values()))
+            reason = self.left(change)
+            if reason is None:
+                return change
+        return None
+
+    def _limits_passed(self, tree: QuotaTree, leaf: str) -> MoreQuota | None:
+        """Every limit on its way up raised as far as all that could be charged there would need."""
+        total: dict[str, int] = {}
+        for unit in self.snapshot.units.values():
+            for name, amount in request_of(unit).items_:
+                total[name] = total.get(name, 0) + amount
+        raises: list[Raise] = []
+        for path in tree.ancestors(leaf):
+            for limit, user in ((Limit.MAX, ""), (Limit.USER, self.unit.user)):
+                for name in request_of(self.unit):
+                    now = limit_at(tree, path, limit, name, user)
+                    by = _whole(max(0, total.get(name, 0) - now), name) if now is not None else 0
+                    if now is not None and by > 0:
+                        raises.append(Raise(path, limit, name, by, now + by, user))
+        change = more_quota(tree, tuple(raises)) if raises else None
+        return change if change is not None and self.works(change) else None
+
+    def _promised(self, tree: QuotaTree, leaf: str) -> MoreQuota | None:
+        """Its leaf's `min`, raised over all that runs or waits in the leaf: so that the unit is within it."""
+        named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
+        asked = [name for name in self.unit.total if name in named] or [n for n in self.unit.total if "/" in n]
+        total: dict[str, int] = {}
+        for unit in self.snapshot.units.values():
+            if unit.leaf == leaf:
+                for name, amount in unit.total.items_:
+                    total[name] = total.get(name, 0) + amount
+        raises: list[Raise] = []
+        for name in asked:
+            now = tree.nodes[leaf].min.get(name, 0)
+            by = _whole(max(0, total.get(name, 0) - now), name)
+            if by > 0:
+                raises.append(Raise(leaf, Limit.MIN, name, by, now + by))
+        change = more_quota(tree, tuple(raises)) if raises else None
+        return change if change is not None and self.works(change) else None
+
+    def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
+        """Each raise as small as the others let it be, from the root down; those that nothing needs fall away."""
+        for given in sorted(change.raises, key=lambda given: (given.node.count("/"), given.node, given.resource)):
+            if len(change.raises) > 1 and self.works(_with_steps(tree, change, given, 0)):
+                change = _with_steps(tree, change, given, 0)
+                continue
+            most = given.by // step(given.resource)
+            lowered = partial(_with_steps, tree, change, given)
+            change = lowered(self._least(0, most, lowered, [most - 1]))
+        return change
+
+    def _tight(self, change: Change) -> Change:
+        """The change, or one with fewer steps while one step less is enough too."""
+        for _ in range(_ROUNDS):
+            smaller = next((c for c in less(change, self.snapshot.tree) if self.works(c)), None)
+            if smaller is None:
+                return change
+            change = smaller
+        raise _Spent
+
+    def nodes(self) -> Change | None:
+        """Of the pools that may take it, the one that needs the fewest nodes more."""
+        best: MoreNodes | None = None
+        for least_of_all, change in self._pools():
+            if best is not None:
+                change = replace(change, nodes=best.nodes - 1)
+                if change.nodes < least_of_all or not self.works(change):
+                    continue
+                most = change.nodes
+            else:
+                most = next(
+                    (n for n in (least_of_all, self._nodes_for_all()) if self.works(replace(change, nodes=n))), 0
+                )
+                if not most:
+                    continue
+            of = partial(MoreNodes, change.member, change.pool, each=change.each)
+            best = of(self._least(0, most, of, [least_of_all]))
+        return best
+
+    def _nodes_for_all(self) -> int:
+        """So many that a node a pod would be there for all that wait."""
+        pods = sum(unit.pods for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING)
+        return min(_NODES_MOST, pods)
+
+    def _pools(self) -> list[tuple[int, MoreNodes]]:
+        """One more node of each kind of pool that helps at all, with how many the gang needs at the very least."""
+        space = Space([self.unit.components])
+        shape = space.shape(self.unit.components)
+        found: list[tuple[int, int, str, MoreNodes]] = []
+        for name in sorted(self.snapshot.members):
+            at = self.snapshot.members[name]
+            if lifts_for(self.unit, at) != ():
+                continue
+            seen: set[object] = set()
+            for number, pool in enumerate(at.pools):
+                each = empty_node(pool)
+                alike = (each, pool.labels, pool.taints)
+                if not each.items_ or alike in seen:
+                    continue
+                seen.add(alike)
+                change = MoreNodes(name, number, 1, each)
+
+                def fits(nodes: int, at: Member = at, number: int = number, each: Amounts = each) -> bool:
+                    pools = (*at.pools, replace(at.pools[number], free=((each, nodes),)))
+                    room = MemberRoom.of(replace(at, pools=pools), space)
+                    return room.fit(shape, space.devices) is not None
+
+                if fits(1):
+                    found.append((1, at.price, name, change))
+                elif fits(max(1, self.unit.pods)):
+                    found.append((least(1, self.unit.pods, fits, []), at.price, name, change))
+        found.sort(key=lambda entry: (entry[0], entry[1], entry[2], entry[3].pool))
+        return [(nodes, change) for nodes, _, _, change in found[:_POOLS]]
+
+
+def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:
+    return FewerReplicas(number, part.name, part.replicas - pods, part.replicas)
+
+
+def _with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:
+    """The change where one of its raises is so many steps, or is not there at all."""
+    by = steps * step(given.resource)
+    at = change.raises.index(given)
+    smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()
+    return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))
+
+
+def least(no: int, yes: int, works: Callable[[int], bool], hints: Iterable[int]) -> int:
+    """A number in (no, yes] that works while the one below it does not, given that `no` does not and `yes` does.
+    `hints` are looked at first."""
+    pending = list(hints)
+    while yes - no > 1:
+        probe = (no + yes) // 2
+        while pending:
+            hint = pending.pop(0)
+            if no < hint < yes:
+                probe = hint
+                if hint - 1 > no:
+                    pending.insert(0, hint - 1)
+                break
+        if works(probe):
+            yes = probe
+        else:
+            no = probe
+    return yes
+
+
+def _whole(amount: int, resource: str) -> int:
+    """The amount, rounded up to whole steps."""
+    return min(_AMOUNT_MOST, -(-amount // step(resource)) * step(resource))
+
+
+def _refused(tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]) -> Raise | None:
+    """The raise that meets a refusal, on top of what is raised there already."""
+    node, resource, short = (reason.numbers.get(name) for name in ("node", "resource", "short"))
+    user = str(reason.numbers.get("user", ""))
+    if not isinstance(node, str) or node not in tree.nodes or not isinstance(short, int):
+        return None
+    resource = str(resource)
+    firm = reason.code is Code.MIN_EXHAUSTED
+    limit = Limit.MIN if firm else Limit.USER if user else Limit.MAX
+    before = raised.get((node, limit, resource, user))
+    by = _whole(max(1, short), resource) + (before.by if before is not None else 0)
+    now = limit_at(tree, node, limit, resource, user)
+    return Raise(node, limit, resource, by, now + by, user) if now is not None else None
+
+
+__all__ = ["DECISIONS", "Answer", "Why", "least", "smallest", "starts"]

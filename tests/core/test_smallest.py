@@ -1,0 +1,198 @@
+"""The smallest change that starts a waiting unit: it starts it, and one step less does not."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+
+from fleet.decide import decide
+from fleet.foresee.change import (
+    AnotherMember,
+    Change,
+    FewerReplicas,
+    HigherPriority,
+    Kind,
+    Lift,
+    Limit,
+    MoreNodes,
+    MoreQuota,
+    Raise,
+    Release,
+    Wait,
+    applied,
+    less,
+    text,
+)
+from fleet.foresee.smallest import Answer, Why, least, smallest, starts
+from fleet.model.member import Taint
+from fleet.model.reason import Code
+from fleet.quota.users import USER_MAX
+from fleet.snapshot import Snapshot
+from tests.core.builders import GIB, GPU, NOW, member, snapshot, tree, unit
+from tests.core.worlds import worlds
+
+
+def started(world: Snapshot, name: str, change: Change) -> bool:
+    after, now = applied(world, name, change, NOW)
+    return starts(decide(after, now=now, seed=0, solver=None), name)
+
+
+def of_kind(answer: Answer, kind: type[Change]) -> list[Change]:
+    return [change for change in answer.changes if isinstance(change, kind)]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(worlds())
+def test_applying_a_change_starts_the_unit_and_one_step_less_does_not(world: Snapshot) -> None:
+    plan = decide(world, now=NOW, seed=0, solver=None)
+    for name in sorted(plan.reasons)[:2]:
+        answer = smallest(world, name, now=NOW)
+        if answer.starts:
+            assert starts(plan, name) and not answer.changes
+            continue
+        assert answer.reason == plan.reasons[name] and not starts(plan, name)
+        assert not {type(change) for change in answer.changes} & {kind for kind, _ in answer.without}
+        for change in answer.changes:
+            assert started(world, name, change), change
+            assert text(change)
+            for smaller in less(change, world.tree):
+                assert not started(world, name, smaller), (change, smaller)
+
+
+def test_a_quota_that_is_short_is_raised_by_what_is_short() -> None:
+    world = snapshot(
+        member("m").nodes(4),
+        tree(a={"max": {GPU: 16}}),
+        unit("runs").gpus(8).queue("root/a").runs_in("m"),
+        unit("u").gpus(8, pods=2).queue("root/a"),
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert answer.reason is not None and answer.reason.code is Code.QUOTA_EXHAUSTED
+    assert of_kind(answer, MoreQuota) == [MoreQuota((Raise("root/a", Limit.MAX, GPU, 8, 24),))]
+    assert of_kind(answer, FewerReplicas) == [FewerReplicas(0, "worker", 1, 2)]
+
+
+def test_several_nodes_on_the_way_up_grow_together() -> None:
+    world = snapshot(
+        member("m").nodes(4),
+        tree(org={"max": {GPU: 10}}, org__c={"max": {GPU: 12}}, b={}),
+        unit("runs").gpus(8).queue("root/org/c").runs_in("m"),
+        unit("u").gpus(8).queue("root/org/c"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    assert isinstance(change, MoreQuota)
+    assert {(given.node, given.by) for given in change.raises} == {("root/org/c", 4), ("root/org", 6)}
+
+
+def test_who_may_run_no_more_jobs_needs_one_job_more() -> None:
+    world = snapshot(
+        member("m").nodes(4), tree(a={"jobs": 1}), unit("runs").queue("root/a").runs_in("m"), unit("u").queue("root/a")
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert [text(change) for change in answer.changes] == ["raise max of root/a by 1 job, to 2"]
+
+
+def test_a_cap_of_a_user_is_raised_for_that_user_alone() -> None:
+    capped = tree(a={"attributes": {USER_MAX: '{"nvidia.com/gpu": 8, "cpu": "500m"}'}})
+    world = snapshot(capped, unit("u").gpus(4).queue("root/a").having(user="alice"))
+    change = MoreQuota((Raise("root/a", Limit.USER, GPU, 4, 12, "alice"),))
+    assert text(change) == "raise max of user alice at root/a by 4 nvidia.com/gpu, to 12"
+    after, _ = applied(world, "u", change, NOW)
+    assert after.tree is not None
+    assert after.tree.user_caps["root/a"].of("alice") == {GPU: 12, "cpu": 500}
+    assert after.tree.user_caps["root/a"].of("bob") == {GPU: 8, "cpu": 500}
+
+
+def test_memory_is_raised_in_whole_gibibytes_and_processors_in_whole_ones() -> None:
+    world = snapshot(
+        member("m").nodes(4),
+        tree(a={"max": {"memory": 10 * GIB + 5, "cpu": 1500}}),
+        unit("u").gang(1, cpu=3, memory=12).queue("root/a"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    assert text(change) == "raise max of root/a by 2 CPU, to 3.5 and raise max of root/a by 2 GiB memory, to 12 GiB"
+
+
+def test_more_of_min_starts_whom_others_with_a_better_right_keep_out() -> None:
+    world = snapshot(
+        member("m").nodes(1), tree(b={}), unit("first").gpus(8).priority(5), unit("u").gpus(8).queue("root/b")
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert answer.reason is not None and answer.reason.code is Code.LOST_TO_OTHERS
+    [change] = of_kind(answer, MoreQuota)
+    assert text(change).startswith("raise min of root/b by 8 nvidia.com/gpu, to 8")
+
+
+def test_the_order_of_a_queue_is_passed_with_the_least_priority() -> None:
+    world = snapshot(
+        member("m").nodes(1),
+        tree(a={"policy": "Block"}),
+        unit("ahead").gpus(8, pods=2).queue("root/a").priority(3).since(60),
+        unit("u").gpus(8).queue("root/a").since(30),
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert answer.reason is not None
+    assert of_kind(answer, HigherPriority) == [HigherPriority(4, 0)]
+
+
+def test_of_several_members_that_it_is_kept_from_the_one_with_room_is_named() -> None:
+    world = snapshot(
+        member("full").nodes(1, free_gpu=0),
+        member("other").nodes(1, free_gpu=0),
+        member("tainted").nodes(1).having(taints=(Taint("team", "ml"),)),
+        member("down").nodes(1).not_ready(),
+        unit("u").gpus(8).only_in("full"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), AnotherMember)
+    assert change == AnotherMember("down", (Lift.AFFINITY, Lift.NOT_READY))
+    assert text(change) == "let it go to member down: add it to the policy's cluster affinity, when it is ready again"
+
+
+def test_nodes_are_of_the_pool_that_needs_the_fewest() -> None:
+    world = snapshot(
+        member("m").nodes(2, gpu=4, free_gpu=0, labels={"kind": "small"}).nodes(1, free_gpu=0),
+        unit("u").gpus(4, pods=4),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreNodes)
+    assert isinstance(change, MoreNodes) and (change.pool, change.nodes) == (1, 2)
+
+
+def test_a_unit_that_backs_off_or_is_held_is_told_what_comes_after() -> None:
+    world = snapshot(
+        member("m").nodes(1),
+        unit("backs-off").having(backoff_until=NOW + 60),
+        unit("held").having(held=True),
+        unit("held-too").gpus(8, pods=3).having(held=True),
+    )
+    assert smallest(world, "backs-off", now=NOW).changes == (Wait(NOW + 60),)
+    assert smallest(world, "held", now=NOW).changes == (Release("held"),)
+    answer = smallest(world, "held-too", now=NOW)
+    assert answer.changes == () and answer.without == ((Kind.RELEASE, Why.NONE),)
+    assert answer.then is not None and answer.then.code is Code.TOO_LARGE
+
+
+def test_a_unit_that_starts_needs_no_change() -> None:
+    assert smallest(snapshot(member("m").nodes(1), unit("u")), "u", now=NOW) == Answer(True, None, decisions=1)
+
+
+def test_a_search_that_may_ask_for_no_more_decisions_says_so() -> None:
+    world = snapshot(member("m").nodes(1, free_gpu=0), unit("u").gpus(8, pods=4))
+    answer = smallest(world, "u", now=NOW, decisions=2)
+    assert answer.decisions == 2 and Why.SPENT in dict(answer.without).values()
+    stopped = smallest(world, "u", now=NOW, enough=lambda: True)
+    assert stopped.decisions == 1 and Why.SPENT in dict(stopped.without).values()
+
+
+def test_the_cheapest_change_stands_first() -> None:
+    world = snapshot(
+        member("m").nodes(4),
+        tree(a={"max": {GPU: 31}}),
+        unit("u").gpus(8, pods=4).queue("root/a"),
+    )
+    assert [type(change) for change in smallest(world, "u", now=NOW).changes] == [MoreQuota, FewerReplicas]
+
+
+def test_halving_ends_where_one_less_does_not_work_whatever_happens_elsewhere() -> None:
+    for works in ({5, 6, 7, 8, 9, 10}, {3, 7, 8, 10}, {10}, {1, 10}):
+        for hints in ([], [5], [9, 2], [100, -3]):
+            found = least(0, 10, works.__contains__, hints)
+            assert found in works and found - 1 not in works
