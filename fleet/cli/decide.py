@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -90,6 +90,7 @@ def _read(path: Path) -> bytes:
 
 def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     from fleet.amc import table
+    from fleet.cli.alike import merged
     from fleet.cli.output import show_one
 
     if output is not Output.table:
@@ -97,13 +98,11 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
 
         show_one(encode_plan(plan), output)
         return
-    rows: list[list[Any]] = [["JOB", "MEMBER", "REASON"]]
-    rows += [[snapshot.units[placement.unit].name, placement.member, ""] for placement in plan.placements]
-    rows += [
-        [snapshot.units[e.unit].name, "-", f"leaves {e.member} for {snapshot.units[e.preemptor].name}"]
-        for e in plan.evictions
-    ]
-    rows += [[snapshot.units[unit].name, "-", reason.text] for unit, reason in sorted(plan.reasons.items())]
+    said = [[snapshot.units[placement.unit].name, placement.member, ""] for placement in plan.placements]
+    leaving = [[snapshot.units[e.unit].name, e.member, snapshot.units[e.preemptor].name] for e in plan.evictions]
+    said += [[name, "-", f"leaves {member} for {preemptor}"] for name, member, preemptor in leaving]
+    said += [[snapshot.units[unit].name, "-", reason.text] for unit, reason in sorted(plan.reasons.items())]
+    rows = [["JOB", "MEMBER", "REASON"], *merged(said)]
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate
     print(f"answer: {certificate.shipped}" + (f" ({certificate.why})" if certificate.why else ""))
