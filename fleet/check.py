@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.check_reclaim import reclaims
+from fleet.check_users import users
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
@@ -41,6 +42,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...
             placed[placement.unit] = placement.member
             found += _one(snapshot, unit, placement.member, now)
     found += _quota(snapshot, placed)
+    found += users(snapshot, placed)
     found += _block_order(snapshot, placed, now)
     found += _room(snapshot, placed)
     found += reclaims(snapshot, plan, placed, now)

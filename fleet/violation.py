@@ -19,6 +19,7 @@ class Rule(StrEnum):
     MAX = "AboveMax"
     MIN = "AboveMin"
     LENT = "NotLent"
+    USER_MAX = "AboveMaxOfUser"
     BLOCK_ORDER = "OutOfOrder"
     ROOM = "DoesNotFit"
     EVICTS_NOBODY = "EvictsNobody"

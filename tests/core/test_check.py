@@ -14,6 +14,7 @@ from fleet.model.reason import Code, Reason
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Placement, Plan
 from fleet.quota.guarantee import LEND_LIMIT
+from fleet.quota.users import USER_MAX
 from fleet.snapshot import Snapshot
 from tests.core import reclaims
 from tests.core.builders import ANYWHERE, GPU, NOW, NodeClaim, Taint, amounts, member, snapshot, tree, unit
@@ -42,8 +43,10 @@ WORLD = snapshot(
     member("tainted").nodes(2).having(taints=(Taint("k"),)),
     unit("firm").queue("root/small").having(preemptible=False),
     unit("borrower").gpus(3).queue("root/shared/borrows"),
+    unit("hog").gpus(3).queue("root/personal").having(user="ann"),
     tree(
         ml={},
+        personal={"attributes": {USER_MAX: '{"nvidia.com/gpu": 2}'}},
         small={"max": {GPU: 4}},
         one={"jobs": 1},
         strict={"policy": "Block"},
@@ -77,6 +80,7 @@ CORRUPTIONS = {
     Rule.MAX: having(("greedy", "x")),
     Rule.MIN: having(("firm", "x")),
     Rule.LENT: having(("borrower", "x")),
+    Rule.USER_MAX: having(("hog", "x")),
     Rule.BLOCK_ORDER: having(("second", "x")),
     Rule.ROOM: having(("wide", "x")),
     Rule.REASON_MISSING: replace(having(("good", "x")), reasons={}),
