@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, NodeClaim
+from fleet.packer import Gang, first_unpackable
 from fleet.placement.refine import Home, Outcome, refine
 from fleet.placement.room import Fit, MemberRoom, Space
 from tests.core.builders import GPU, amounts
@@ -127,6 +128,16 @@ def test_a_small_gang_fits_exactly_when_some_packing_exists(
             assert sum(was.counts.values()) == sum(now.counts.values())
             assert now.keys == sorted(now.counts)
             assert all(amount >= 0 for vector in now.counts for amount in vector)
+
+
+@settings(max_examples=250, deadline=None)
+@given(worlds(), st.sampled_from(("", RACK)))
+def test_the_checkers_packer_agrees_with_trying_everything(
+    world: tuple[Member, tuple[Component, ...]], topology: str
+) -> None:
+    member, components = world
+    gang_ = Gang("g", tuple((c.replicas, c.requests, c.claim) for c in components), topology)
+    assert (not first_unpackable(member, [], [gang_])) == exhaustive(member, components, topology)
 
 
 @settings(max_examples=150, deadline=None)
