@@ -1,24 +1,30 @@
-"""Committing a plan: its placements in chunks, each one transaction with everything it was decided on as preconditions.
+"""Committing a plan: in chunks, each one transaction with everything it was decided on as preconditions.
 
-There is one decider, so others can only have freed room or changed a unit. A unit that changed drops out and the rest
-of its chunk goes on; a policy that changed takes its units out; a changed tree ends the commit, for a new decision.
+What is committed together or not at all is an act: a unit that starts; or a unit that claims room, with everybody who
+must leave for it. There is one decider, so others can only have freed room or changed a unit. A unit that changed takes
+its act out and the rest of its chunk goes on; a policy that changed takes the acts of its units out; a changed tree
+ends the commit, for a new decision. A claim may count on what leaves for another before it: none follows a lost one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import structlog
 
 from fleet.controllers import bindings as b
+from fleet.controllers import claims
 from fleet.controllers.conditions import set_condition
 from fleet.controllers.events import EventRecorder
+from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.engine.status import StatusError, conflict
 from fleet.engine.times import rfc3339
-from fleet.plan import Placement
-from fleet.ports import Body, Committed, Key, Write
+from fleet.model.reason import Reason
+from fleet.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.ports import Body, Committed, Key, Stored, Write
 from fleet.wellknown import (
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
@@ -33,75 +39,128 @@ from fleet.wellknown import (
 log = structlog.get_logger(__name__)
 
 SCHEDULER = "default-scheduler"  # the component that users see on scheduling events
+PREEMPTED = "Preempted"  # reason of an eviction that makes room
 _EVERYTHING: frozenset[str] = frozenset({"*"})
+_WITHIN = {"Guaranteed": "its guarantee", "Share": "its fair share"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """See the module. `unit`: who starts or claims; `size`: how many units it changes; `chained`: no later act may be
+    committed without it."""
+
+    unit: str
+    writes: Callable[[], list[Write]]
+    size: int = 1
+    chained: bool = False
 
 
 class PlanCommitter:
-    """Writes placements. Never chooses anything: the plan says it all."""
+    """Writes plans. Never chooses anything: the plan says it all."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
         self._events = events
+        self._evictor = Evictor(hub, events)
 
     async def commit(self, picture: Picture, placements: Sequence[Placement]) -> int:
         """How many were committed; fewer than given when something had changed."""
-        committed, size = 0, self._hub.config.chunk_units_max
-        for start in range(0, len(placements), size):
-            done = await self._chunk(picture, list(placements[start : start + size]))
+        return len(await self._commit(picture, [self._start(picture, placement) for placement in placements]))
+
+    async def take_back(self, picture: Picture, plan: Plan) -> frozenset[str]:
+        """Commit the plan's claims, each with the evictions that serve it; returns the units whose claims were
+        committed."""
+        leaving: dict[str, list[Eviction]] = {}
+        for eviction in plan.evictions:
+            leaving.setdefault(eviction.preemptor, []).append(eviction)
+        acts = [self._claim(picture, room, leaving.get(room.unit, []), plan.reasons) for room in plan.claims]
+        return await self._commit(picture, acts)
+
+    async def release_expired(self, picture: Picture, claimed: Iterable[str], now: float) -> None:
+        """Take claims whose time is over off their units, as many as one commit holds; not those of `claimed`, which
+        have claimed anew. Should something be in the way, its change brings the next look."""
+        units, kept = picture.snapshot.units, frozenset(claimed)
+        over = (u.id for u in units.values() if u.claim is not None and u.claim.until <= now and u.id not in kept)
+        stale = [picture.sources[key].unit for key in over]
+        found = [unit for unit in stale if unit is not None][: self._hub.config.chunk_units_max]
+        if found:
+            await self._hub.edit_all([(unit.key, unit.uid, claims.release) for unit in found])
+
+    async def _commit(self, picture: Picture, acts: Sequence[_Act]) -> frozenset[str]:
+        """The units of the acts that were committed."""
+        committed: set[str] = set()
+        for chunk in self._chunks(acts):
+            done = await self._chunk(picture, chunk)
             if done is None:
                 break
-            committed += done
-        return committed
+            committed |= done
+            if any(act.chained and act.unit not in done for act in chunk):
+                break
+        return frozenset(committed)
 
-    async def _chunk(self, picture: Picture, pending: list[Placement]) -> int | None:
-        """How many of the chunk were committed, or None when the tree changed. Each turn commits or drops some."""
+    def _chunks(self, acts: Iterable[_Act]) -> Iterator[list[_Act]]:
+        """Of at most `chunk_units_max` units each; an act that changes more is a chunk of its own."""
+        chunk: list[_Act] = []
+        for act in acts:
+            if chunk and sum(other.size for other in chunk) + act.size > self._hub.config.chunk_units_max:
+                yield chunk
+                chunk = []
+            chunk.append(act)
+        if chunk:
+            yield chunk
+
+    async def _chunk(self, picture: Picture, pending: list[_Act]) -> frozenset[str] | None:
+        """The units of those of the chunk that were committed, or None when the tree changed. Each turn commits or
+        drops some."""
         while pending:
             writes: list[Write] = []
             owners: list[frozenset[str]] = []
             self._preconditions(picture, pending, writes, owners)
-            for placement in pending:
-                made = self._writes(picture.sources[placement.unit], placement)
+            for act in pending:
+                made = act.writes()
                 writes += made
-                owners += [frozenset({placement.unit})] * len(made)
+                owners += [frozenset({act.unit})] * len(made)
             try:
                 outcome = await self._hub.commit(writes)
             except StatusError as error:
                 if len(pending) > 1:
                     return await self._one_by_one(picture, pending)
-                log.warning("a placement was refused", unit=pending[0].unit, error=error.message)
-                return 0
+                log.warning("a part of a plan was refused", unit=pending[0].unit, error=error.message)
+                return frozenset()
             if isinstance(outcome, Committed):
-                return len(pending)
+                return frozenset(act.unit for act in pending)
             lost = owners[outcome.index]
             if lost == _EVERYTHING:
                 return None
-            pending = [placement for placement in pending if placement.unit not in lost]
-        return 0
+            pending = _without(pending, lost)
+        return frozenset()
 
-    async def _one_by_one(self, picture: Picture, pending: Sequence[Placement]) -> int | None:
+    async def _one_by_one(self, picture: Picture, pending: Sequence[_Act]) -> frozenset[str] | None:
         """One of the chunk is refused whatever it stands beside: find it by committing each alone."""
-        committed = 0
-        for placement in pending:
-            done = await self._chunk(picture, [placement])
+        committed: set[str] = set()
+        for act in pending:
+            done = await self._chunk(picture, [act])
             if done is None:
                 return None
-            committed += done
-        return committed
+            if act.chained and not done:
+                break
+            committed |= done
+        return frozenset(committed)
 
     def _preconditions(
-        self, picture: Picture, pending: Sequence[Placement], writes: list[Write], owners: list[frozenset[str]]
+        self, picture: Picture, pending: Sequence[_Act], writes: list[Write], owners: list[frozenset[str]]
     ) -> None:
         if picture.tree is not None:
             generation = picture.tree.body["metadata"].get("generation")
             writes.append(self._hub.change(picture.tree.key, _untouched, uid=picture.tree.uid, generation=generation))
             owners.append(_EVERYTHING)
         followers: dict[tuple[Key, int], set[str]] = {}
-        for placement in pending:
-            binding = picture.sources[placement.unit].binding.body
+        for act in pending:
+            binding = picture.sources[act.unit].binding.body
             policy = policy_key(b.annotation(binding, ANNOTATION_POLICY))
             generation = b.annotation(binding, ANNOTATION_POLICY_GENERATION)
             if policy is not None and generation.isdigit() and not self._lazy(policy):
-                followers.setdefault((policy, int(generation)), set()).add(placement.unit)
+                followers.setdefault((policy, int(generation)), set()).add(act.unit)
         for (policy, generation), units in followers.items():
             writes.append(self._hub.change(policy, _untouched, generation=generation))
             owners.append(frozenset(units))
@@ -110,6 +169,46 @@ class PlanCommitter:
         """Whether bindings keep what an older generation of the policy said until their job changes."""
         found = self._hub.store.peek(policy)
         return found is not None and found.body["spec"].get("activationPreference") == "Lazy"
+
+    def _start(self, picture: Picture, placement: Placement) -> _Act:
+        return _Act(placement.unit, lambda: self._writes(picture.sources[placement.unit], placement))
+
+    def _claim(
+        self, picture: Picture, room: RoomClaim, leaving: Sequence[Eviction], reasons: Mapping[str, Reason]
+    ) -> _Act:
+        """A unit that claims room, and those who leave for it."""
+        sources = picture.sources[room.unit]
+        tier = str(reasons[room.unit].numbers.get("tier", ""))
+        within = _WITHIN.get(tier, "what it may count on")
+        message = f"makes room for {b.job_name(sources.binding.body)}, which is within {within}"
+
+        def writes() -> list[Write]:
+            made = self._claim_writes(sources, room)
+            for eviction in leaving:
+                made += self._evict_writes(picture.sources[eviction.unit], message)
+            return made
+
+        return _Act(room.unit, writes, 1 + len(leaving), chained=True)
+
+    def _claim_writes(self, sources: Sources, room: RoomClaim) -> list[Write]:
+        binding, unit, now = sources.binding, sources.unit, self._hub.clock.now()
+        assert unit is not None, "only what waits in a queue claims room"
+
+        def still_waits(body: Body) -> None:
+            if not _waits(body):
+                raise conflict(WORK, "resourcebindings", binding.key.name)
+
+        def claim(body: Body) -> Body:
+            claims.claim(body, room, now)
+            return body
+
+        return [
+            self._hub.change(binding.key, still_waits, uid=binding.uid, generation=_generation(binding)),
+            self._hub.change(unit.key, claim, uid=unit.uid, generation=_generation(unit)),
+        ]
+
+    def _evict_writes(self, sources: Sources, message: str) -> list[Write]:
+        return self._evictor.writes(sources.binding, sources.unit, reason=PREEMPTED, message=message, exactly=True)
 
     def _writes(self, sources: Sources, placement: Placement) -> list[Write]:
         binding, now = sources.binding, self._hub.clock.now()
@@ -136,8 +235,28 @@ class PlanCommitter:
         return writes
 
 
+def _without(pending: Sequence[_Act], lost: frozenset[str]) -> list[_Act]:
+    """What is left without these, and without what is chained behind them."""
+    left: list[_Act] = []
+    broken = False
+    for act in pending:
+        broken = broken or (act.chained and act.unit in lost)
+        if act.unit not in lost and not (broken and act.chained):
+            left.append(act)
+    return left
+
+
 def _untouched(body: Body) -> None:
     return None
+
+
+def _generation(stored: Stored) -> int | None:
+    found: int | None = stored.body["metadata"].get("generation")
+    return found
+
+
+def _waits(binding: Body) -> bool:
+    return not (b.deleting(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.suspended(binding))
 
 
 def policy_key(claim: str) -> Key | None:
@@ -157,7 +276,7 @@ def result_text(binding: Body, member: str) -> str:
 
 def placed(binding: Body, member: str, now: float) -> Body:
     """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
-    if b.deleting(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.suspended(binding):
+    if not _waits(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
     spec = binding["spec"]
     spec["clusters"] = [{"name": member, "replicas": 0}]
@@ -174,6 +293,7 @@ def placed(binding: Body, member: str, now: float) -> Body:
 
 def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -> Body:
     """The unit, out of its queue."""
+    claims.release(unit)
     status = unit.setdefault("status", {})
     status.pop("reason", None)
     status.pop("requeueState", None)

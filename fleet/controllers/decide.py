@@ -21,12 +21,13 @@ from fleet.controllers.reasons import ReasonWriter
 from fleet.controllers.record import DecisionRecorder
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.snapshot import Picture, SnapshotBuilder
+from fleet.controllers.waking import next_change
 from fleet.decide import decide
 from fleet.members.members import Changed
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
 from fleet.ports import Event, Key
-from fleet.snapshot import Snapshot
+from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)
@@ -46,11 +47,14 @@ class DecideLoop:
     def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None) -> None:
         self._hub = hub
         self._solver = solver
-        self._builder = SnapshotBuilder(hub.store, hub.members)
+        tuned = hub.config
+        config = Config(reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s)
+        self._builder = SnapshotBuilder(hub.store, hub.members, config)
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
         self._last: Snapshot | None = None
+        self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
         self._took_s = 0.0  # by the last cycle that decided something
         self._lost = 0  # cycles in a row of which nothing could be committed
         self.cycles = 0  # decisions made; tests and metrics read it
@@ -82,28 +86,36 @@ class DecideLoop:
         if not waiting:
             self._last = None
             return None
-        due = [u for u in waiting if u.backoff_until is not None and u.backoff_until > now]
-        if picture.snapshot != self._last:
+        over = self._stands_until is not None and self._stands_until <= now
+        if over or picture.snapshot != self._last:
             plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=self._solver)
             self.cycles += 1
             complete = await self._carry_out(picture, plan, now)
             self._took_s = self._hub.clock.monotonic() - began
-            # What was committed comes back as changes. A back-off that runs out changes nothing but the time.
-            self._last = picture.snapshot if complete and not due else None
+            # What was committed comes back as changes. A time that runs out is none.
+            self._last = picture.snapshot if complete else None
+            self._stands_until = next_change(picture.snapshot, plan.reasons, now)
         else:
             self._reasons.renew(picture)
-        pauses = [u.backoff_until - now + 0.01 for u in due if u.backoff_until is not None]
+        pauses = [self._stands_until - now + 0.01] if self._stands_until is not None else []
         pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
         return min(pauses, default=None)
 
     async def _carry_out(self, picture: Picture, plan: Plan, now: float) -> bool:
         placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
-        self._reasons.offer(picture, plan.reasons)
-        if placed:
-            log.info("decided", placed=placed, waiting=len(plan.reasons), shipped=plan.certificate.shipped)
+        wanted = {claim.unit for claim in plan.claims}
+        await self._committer.release_expired(picture, wanted, now)
+        claimed = await self._committer.take_back(picture, plan) if wanted else frozenset()
+        self._reasons.offer(picture, {key: why for key, why in plan.reasons.items() if key not in wanted - claimed})
+        if placed or claimed:
+            evicted = sum(eviction.preemptor in claimed for eviction in plan.evictions)
+            log.info(
+                "decided", placed=placed, claimed=len(claimed), evicted=evicted, waiting=len(plan.reasons),
+                shipped=plan.certificate.shipped,
+            )  # fmt: skip
             await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED)
-        complete = placed == len(plan.placements)
-        if complete or placed:
+        complete = placed == len(plan.placements) and claimed == wanted
+        if complete or placed or claimed:
             self._lost = 0
         if not complete:
             # What was lost to is on its way here, and wakes the loop. Should it never come, this must not spin.

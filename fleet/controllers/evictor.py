@@ -9,9 +9,10 @@ from fleet.controllers.conditions import drop_condition, set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evict import evict
 from fleet.controllers.hub import Hub
+from fleet.engine.status import conflict
 from fleet.engine.times import rfc3339
 from fleet.ports import Body, Committed, Key, Stored, Write
-from fleet.wellknown import EVICT_SUCCEED, QUEUE, unit_name
+from fleet.wellknown import EVICT_SUCCEED, QUEUE, WORK, unit_name
 
 FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
 
@@ -35,30 +36,53 @@ class Evictor:
     ) -> bool:
         """False when the binding changed meanwhile: look at it again. `hold`: its unit waits until a person makes it
         active again."""
+        unit = self._hub.store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
+        writes = self.writes(
+            stored, unit, reason=reason, message=message, failure=failure, left_behind=left_behind, hold=hold
+        )
+        return isinstance(await self._hub.commit(writes), Committed)
+
+    def writes(
+        self,
+        stored: Stored,
+        unit: Stored | None,
+        *,
+        reason: str,
+        message: str,
+        failure: b.Failure | None = None,
+        left_behind: bool = False,
+        hold: bool = False,
+        exactly: bool = False,
+    ) -> list[Write]:
+        """What `evict` commits, to be committed beside something else; it loses when the binding has changed.
+        `exactly`: it loses as well when the unit has, and is refused (409) when the job is over by then."""
         binding, now = stored.body, self._hub.clock.now()
         members = ", ".join(b.clusters_of(binding))
         if failure is not None:
             failure = replace(failure, message=message[:FAILURE_TEXT_MAX])
 
         def change(body: Body) -> Body | None:
+            if exactly and (b.finished(body) or b.deleting(body)):
+                raise conflict(WORK, "resourcebindings", stored.key.name, "its job is over")
             done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)
             return body if done else None
 
         generation = binding["metadata"].get("generation")
         writes: list[Write] = [self._hub.change(stored.key, change, uid=stored.uid, generation=generation)]
-        key = Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
-        unit = self._hub.store.peek(key)
         failures = (*b.failures_of(binding), *((failure,) if failure else ()))
         if unit is not None:
             requeued = b.wants_queue(binding)
             writes.append(
                 self._hub.change(
-                    key, lambda body: _requeued(body, failures, reason, message, requeued, now, hold), uid=unit.uid
+                    unit.key,
+                    lambda body: _requeued(body, failures, reason, message, requeued, now, hold),
+                    uid=unit.uid,
+                    generation=unit.body["metadata"].get("generation") if exactly else None,
                 )
             )
         text = f"Evicted from cluster {members}: {message}"
         writes.append(self._events.write(binding["spec"]["resource"], EVICT_SUCCEED, text))
-        return isinstance(await self._hub.commit(writes), Committed)
+        return writes
 
 
 def _requeued(

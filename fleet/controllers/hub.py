@@ -28,6 +28,9 @@ CONTROLLER = User(name="system:fleet:controllers", groups=("system:masters",))
 class ControllerConfig:
     """Bounds and pauses of the loops, in seconds unless the name says otherwise."""
 
+    reclaim: bool = True  # whether a job within its guarantee or share may evict what others borrowed
+    protection_s: float = 300.0  # nobody is evicted for so long after its start
+    claim_s: float = 900.0  # freed room is kept for so long for the job that it was freed for
     gather_s: float = 0.03  # decide waits this long for more after the first change
     chunk_units_max: int = 200  # of one commit of a plan
     reason_writes_per_s: int = 100  # reasons of waiting units, all together

@@ -7,23 +7,25 @@ copies are others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.controllers import bindings as b
+from fleet.controllers.claims import claim_of
 from fleet.controllers.components import from_body
-from fleet.controllers.conditions import condition
+from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
-from fleet.model.amounts import BadQuantity
-from fleet.model.member import Member
-from fleet.model.unit import Component, Phase, Unit
+from fleet.model.amounts import NOTHING, BadQuantity
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Key, Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
+    ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,
     ANNOTATION_QUOTA_FULLNAME,
     CLUSTER,
@@ -59,9 +61,12 @@ class Picture:
         return [unit for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING]
 
 
-@dataclass(frozen=True, slots=True)
+_NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all ended: it frees nothing
+
+
+@dataclass(slots=True)
 class _Kept:
-    """A unit and what it was made from."""
+    """A unit and what it was made from. `pools`: of its member, as its seats were read."""
 
     revision: int
     around: tuple[object, ...]
@@ -72,6 +77,7 @@ class _Kept:
     copies: Sequence[tuple[str, Body]]
     unit: Unit | None
     asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
+    pools: tuple[Pool, ...] | None = None
 
 
 def tree_object(store: Store) -> Stored | None:
@@ -98,6 +104,7 @@ class SnapshotBuilder:
         self._store = store
         self._members = members
         self._config = config or Config()
+        self._waiting_config = replace(self._config, reclaim=False)
         self._kept: dict[str, _Kept] = {}
         self._around: tuple[object, ...] = ()  # what all bases were made with
         self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
@@ -139,7 +146,35 @@ class SnapshotBuilder:
         if named != self._named:
             self._named = frozenset(named)
             self._members.tell_apart(self._named)
-        return Picture(Snapshot(tree, units, self._read_members(), self._config), sources, stored_tree)
+        members = self._read_members()
+        units.update(self._seated(kept.values(), members))
+        config = self._config if self._all_read() else self._waiting_config
+        return Picture(Snapshot(tree, units, members, config), sources, stored_tree)
+
+    def _seated(self, kept: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
+        """Those that have pods, each with its seats in the member as `members` shows it; read again only when its
+        pods or the room of its member are others."""
+        for known in kept:
+            unit = known.unit
+            if unit is None or unit.member is None or not known.pods or unit.member not in members:
+                continue
+            pools = members[unit.member].pools
+            if known.pools is not pools:
+                mine = [pod for pod in known.pods if pod.member == unit.member]
+                seats = self._members.seats(unit.member, mine) or (_NOWHERE if mine else ())
+                if seats != unit.seats:
+                    known.unit = unit = replace(unit, seats=seats)
+                known.pools = pools
+            yield unit.id, unit
+
+    def _all_read(self) -> bool:
+        """Whether everything is known that evicting rests on: after a start, and when a member falls silent, it waits
+        until every member is read or its Cluster says that it is not ready."""
+        return all(
+            self._members.ready(stored.key.name)
+            for stored in self._store.scan(CLUSTER, "clusters")
+            if is_true(stored.body, "Ready") and not b.deleting(stored.body)
+        )
 
     def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, object]:
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
@@ -253,7 +288,8 @@ def now_unit(
     if not placed and not tasks and not b.deleting(binding):
         if b.queued(binding) and queue_unit is None:
             return None  # enqueue has not made it yet: what is not in the queue does not leave it
-        return replace(_as_queued(base, binding, queue_unit), generation=generation)
+        waiting = _as_queued(base, binding, queue_unit)
+        return replace(waiting, claim=claim_of(queue_unit), generation=generation)
     if not b.charged(binding, pods):
         return None
     leaving = bool(tasks) or b.deleting(binding)
@@ -265,9 +301,16 @@ def now_unit(
         member=member,
         placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
         visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
+        checkpoint_at=_checkpoint(binding, [p for p in pods if p.member == member], copies),
         backoff_until=None,
         generation=generation,
     )
+
+
+def _checkpoint(binding: Body, pods: Iterable[PodView], copies: Iterable[tuple[str, Body]]) -> float | None:
+    """The latest that the job, its copy or one of its pods tells of."""
+    told = [seconds(b.annotation(body, ANNOTATION_CHECKPOINT)) for body in (binding, *(body for _, body in copies))]
+    return max([at for at in (*told, *(pod.checkpoint_at for pod in pods)) if at], default=None)
 
 
 def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:

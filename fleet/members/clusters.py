@@ -14,6 +14,7 @@ from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.member import Limits, OneMember, State, Traits
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.model.member import Member
+from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 
 log = structlog.get_logger(__name__)
@@ -104,6 +105,10 @@ class ClusterMembers:
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return self._pods.values(binding)
+
+    def seats(self, name: str, pods: Sequence[PodView]) -> tuple[Seat, ...]:
+        member = self._members.get(name)
+        return member.seats(pods) if member else ()
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         return self._copies.items(binding)

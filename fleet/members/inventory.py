@@ -10,13 +10,14 @@ from calendar import timegm
 from collections.abc import Callable
 from time import strptime
 
+from fleet.engine.times import seconds
 from fleet.kinds.requests import pod_requests
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
 from fleet.members.nodes import Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
 from fleet.ports import Body
-from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
+from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
 Notify = Callable[[Changed], None]
 INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
@@ -70,6 +71,7 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         reason=_why(status),
         since=epoch(meta.get("creationTimestamp")),
         gone_by=epoch(meta.get("deletionTimestamp")),
+        checkpoint_at=seconds((meta.get("annotations") or {}).get(ANNOTATION_CHECKPOINT, "")) or 0.0,
     )
 
 

@@ -9,7 +9,7 @@ member is silent; only `ready` says how much to trust it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import Nodes
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Taint
+from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
 
@@ -286,6 +287,13 @@ class OneMember:
             model = replace(model, ready=ready, pools=pools, not_ready_reason="" if ready else self._reason()[1])
         self._model = model
         return model
+
+    def seats(self, pods: Sequence[PodView]) -> tuple[Seat, ...]:
+        held: dict[str, Amounts] = {}
+        for pod in pods:
+            if pod.holds_room:
+                held[pod.node] = held.get(pod.node, NOTHING).plus(pod.requests)
+        return self._nodes.seats(held)
 
     def _settled(self) -> bool:
         return self._complete() or asyncio.get_running_loop().time() > self._began + self._limits.lost_after_s

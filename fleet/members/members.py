@@ -13,6 +13,7 @@ from typing import Protocol
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
+from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 
 
@@ -51,6 +52,12 @@ class PodView:
     reason: str = ""  # why it is not scheduled, or why it failed
     since: float = 0.0  # epoch seconds of its creation
     gone_by: float = 0.0  # of a terminating pod: epoch seconds at which its grace ends
+    checkpoint_at: float = 0.0  # epoch seconds up to which its work is saved; 0.0: it does not say
+
+    @property
+    def holds_room(self) -> bool:
+        """Whether it counts on its node, as kube-scheduler counts."""
+        return bool(self.node) and self.phase not in ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,11 @@ class Members(Protocol):
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         """All pods of a binding, over all members."""
+        ...
+
+    def seats(self, name: str, pods: Sequence[PodView]) -> tuple[Seat, ...]:
+        """What these pods hold on each node of the member, and what is free beside them, by the pools that `model`
+        shows now. A node that takes no pods counts in no pool (-1)."""
         ...
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:

@@ -9,11 +9,13 @@ of ten thousand, and the model for the decider is made from the distinct vectors
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
 from fleet.model.member import Pool, Taint
+from fleet.model.unit import Seat
 from fleet.ports import Body
 
 # Labels that tell nodes apart instead of telling what they are like: kept, they would make every node its own pool.
@@ -97,6 +99,7 @@ class Nodes:
         self._used: dict[str, Amounts] = {}
         self._pools: dict[PoolKey, _PoolState] = {}
         self._model: tuple[Pool, ...] | None = None
+        self._order: dict[PoolKey, int] = {}  # of the pools in `_model`
         self._named: frozenset[tuple[str, str]] = frozenset()
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
@@ -188,8 +191,25 @@ class Nodes:
     def pools(self) -> tuple[Pool, ...]:
         """For the decider, in a fixed order; the same object until something changes."""
         if self._model is None:
-            self._model = tuple(self._pool(key) for key in sorted(self._pools, key=_order))
+            keys = sorted(self._pools, key=_order)
+            self._model = tuple(self._pool(key) for key in keys)
+            self._order = {key: number for number, key in enumerate(keys)}
         return self._model
+
+    def seats(self, held: Mapping[str, Amounts]) -> tuple[Seat, ...]:
+        """`held`: what some pods request on each node. A seat holds what would be free without them, which is less on
+        a node that is overcommitted."""
+        self.pools()
+        found: list[Seat] = []
+        for name in sorted(held):
+            node, used = self._nodes.get(name), self._used.get(name, NOTHING)
+            if node is None or not node.usable:
+                found.append(Seat(name, -1, NOTHING, held[name]))
+                continue
+            free = node.offers(used)
+            holds = node.offers(used.minus(held[name])).minus(free)
+            found.append(Seat(name, self._order[self._key(node)], free, holds))
+        return tuple(found)
 
     def _pool(self, key: PoolKey) -> Pool:
         state = self._pools[key]

@@ -15,8 +15,9 @@ from typing import Any
 from fleet.engine.times import rfc3339
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome, PodView
-from fleet.model.amounts import Amounts
+from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Pool
+from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.fastloop import EPOCH
@@ -103,6 +104,15 @@ class FakeMembers:
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return [pod for member in self.by_name.values() for pod in member.seen[1].values() if pod.binding == binding]
+
+    def seats(self, name: str, pods: Sequence[PodView]) -> tuple[Seat, ...]:
+        member, held = self.by_name[name], dict[str, Amounts]()
+        for pod in pods:
+            if pod.holds_room:
+                held[pod.node] = held.get(pod.node, NOTHING).plus(pod.requests)
+        alone = [node for node in member.nodes if (HOSTNAME, node) in self.named]
+        pools = {node: number for number, node in enumerate(alone, start=1)}
+        return tuple(Seat(node, pools.get(node, 0), member.free(node), holds) for node, holds in sorted(held.items()))
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         return [

@@ -1,0 +1,38 @@
+"""Room that is kept for a waiting unit, as its QueueUnit's status says: the decider's memory between two plans.
+
+Nothing else remembers a claim, so a leader that takes over honours what the one before wrote. It goes with the
+placement that uses it, with what replaces it, and when its time is over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.controllers.components import quantities
+from fleet.engine.times import rfc3339, seconds
+from fleet.model.unit import Claim
+from fleet.plan import RoomClaim
+from fleet.ports import Body
+
+CLAIM = "claim"  # in status: {member, until, room}
+
+
+def claim_of(unit: Body | None) -> Claim | None:
+    """What is kept for the unit; None for nothing, and for what does not parse."""
+    said: Any = ((unit or {}).get("status") or {}).get(CLAIM)
+    if not isinstance(said, dict):
+        return None
+    until = seconds(said.get("until") or "")
+    return Claim(str(said["member"]), until) if until is not None and said.get("member") else None
+
+
+def claim(unit: Body, room: RoomClaim, now: float) -> None:
+    """Write it into the unit, in place of another."""
+    status = unit.setdefault("status", {})
+    status[CLAIM] = {"member": room.member, "until": rfc3339(room.until), "room": quantities(room.room)}
+    status["lastUpdateTime"] = rfc3339(now)
+
+
+def release(unit: Body) -> bool:
+    """Take it out of the unit, in place; False when there was none."""
+    return (unit.get("status") or {}).pop(CLAIM, None) is not None
