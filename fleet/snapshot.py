@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from fleet.backlog import Backlog
 from fleet.model.member import Member
-from fleet.model.unit import Phase, Unit
+from fleet.model.unit import Unit
 from fleet.quota.tree import QuotaTree
 
 
@@ -46,39 +47,59 @@ class Snapshot:
     units: Mapping[str, Unit] = field(default_factory=dict)
     members: Mapping[str, Member] = field(default_factory=dict)
     config: Config = Config()
+    _backlog: Backlog | None = field(default=None, init=False, repr=False, compare=False)
 
     @staticmethod
     def of(units: Iterable[Unit] = (), members: Iterable[Member] = (), tree: QuotaTree | None = None) -> Snapshot:
         return Snapshot(tree, {unit.id: unit for unit in units}, {member.name: member for member in members})
 
     def apply(self, changes: Changes) -> Snapshot:
-        """The snapshot after the changes; this one stays as it is. Removals count before puts."""
+        """The snapshot after the changes; this one stays as it is. Removals count before puts. Costs what changed, and
+        a copy of the two mappings: what is known about the rest is handed on."""
         units, members = self.units, self.members
+        tree = changes.tree if changes.new_tree else self.tree
         if changes.put_units or changes.removed_units:
-            gone = set(changes.removed_units)
-            units = {key: unit for key, unit in units.items() if key not in gone}
-            units.update((unit.id, unit) for unit in changes.put_units)
+            changed = dict(units)
+            for key in changes.removed_units:
+                changed.pop(key, None)
+            changed.update((unit.id, unit) for unit in changes.put_units)
+            units = changed
         if changes.put_members or changes.removed_members:
-            members = {name: member for name, member in members.items() if name not in set(changes.removed_members)}
-            members.update((member.name, member) for member in changes.put_members)
-        return replace(
+            others = dict(members)
+            for name in changes.removed_members:
+                others.pop(name, None)
+            others.update((member.name, member) for member in changes.put_members)
+            members = others
+        after = replace(
             self,
             units=units,
             members=members,
-            tree=changes.tree if changes.new_tree else self.tree,
+            tree=tree,
             config=changes.config if changes.new_config else self.config,
         )
+        if self._backlog is not None and (
+            tree is self.tree or tree == self.tree
+        ):  # a tree says what accounts there are
+            backlog = self._backlog
+            if units is not self.units:
+                backlog = backlog.changed(tree, self.units, changes.put_units, changes.removed_units)
+            object.__setattr__(after, "_backlog", backlog)
+        return after
+
+    @property
+    def backlog(self) -> Backlog:
+        """The units sorted into lots: made on first use, handed on by `apply`."""
+        if self._backlog is None:
+            object.__setattr__(self, "_backlog", Backlog.of(self.tree, self.units))
+        assert self._backlog is not None
+        return self._backlog
 
     def problems(self) -> tuple[tuple[str, str], ...]:
         """Contradictions that no decision can be made about, as (field, problem); empty for a sound snapshot. Less
         room than nothing is no contradiction (a node may be overcommitted): nothing fits there."""
         found: list[tuple[str, str]] = list(self.tree.problems()) if self.tree is not None else []
-        for key in sorted(self.units):
-            unit = self.units[key]
-            if unit.id != key:
-                found.append((f"units[{key}].id", f"is {unit.id!r}"))
-            if unit.phase is not Phase.WAITING and unit.member is None:
-                found.append((f"units[{key}].member", f"a unit that is {unit.phase} must name its member"))
+        for key in sorted(self.backlog.wrong):
+            found += self.backlog.wrong[key]
         for name in sorted(self.members):
             member = self.members[name]
             if member.name != name:

@@ -21,6 +21,14 @@ class Candidate:
     block: bool  # its queue starts strictly in order
     tier: Tier = Tier.SHARE
 
+    @property
+    def leaf(self) -> str | None:
+        return self.unit.leaf
+
+    @property
+    def units(self) -> tuple[Unit]:
+        return (self.unit,)
+
 
 def order(unit: Unit) -> tuple[int, float, str, str]:
     """The order in which units are served."""

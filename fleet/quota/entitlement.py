@@ -10,18 +10,44 @@ from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.quota.fairshare import shares
 from fleet.quota.guarantee import Guarantees, capacity, guarantees
-from fleet.quota.tiers import Claimed, Ranked, Ranks, Tier
-from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.quota.usage import FIRM, request_of
+from fleet.quota.tiers import Rank, Ranked, Ranks, Tier, add
+from fleet.quota.tree import QuotaTree
+from fleet.quota.usage import request_of
+
+Charged = tuple[str | None, Amounts, int]  # a leaf, what one unit is charged, and how many units
 
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """Who may count on what: `shares` and promises by node, `tiers` by unit id."""
+    """Who may count on what: `shares` and promises by node, and the rank of each of `waiting`."""
 
     promises: Guarantees
     shares: Mapping[str, Mapping[str, int]]
-    tiers: Mapping[str, Tier]
+    waiting: Sequence[Ranked]
+    ranks: Sequence[Rank]
+    _tree: QuotaTree
+    _holding: Sequence[Unit]
+
+    @property
+    def tiers(self) -> dict[str, Tier]:
+        """Of every unit in quota, by its id: costs what there is, so it is asked for only where many are."""
+        found = self.running
+        for item, (guaranteed, share) in zip(self.waiting, self.ranks, strict=True):
+            if item.leaf is not None:
+                for index, unit in enumerate(item.units):
+                    found[unit.id] = tier_at(index, guaranteed, share)
+        return found
+
+    @property
+    def running(self) -> dict[str, Tier]:
+        """Of what runs or leaves, by unit id."""
+        charged = ((u, r) for u, r in _requested(self._holding) if u.leaf is not None and u.leaf in self._tree.nodes)
+        return Ranks(self.promises, self.shares).running(charged)
+
+
+def tier_at(index: int, guaranteed: int, share: int) -> Tier:
+    """The tier of one of units alike, by its place among them and their rank."""
+    return Tier.GUARANTEED if index < guaranteed else Tier.SHARE if index < share else Tier.BORROWED
 
 
 def entitlement(
@@ -30,40 +56,34 @@ def entitlement(
     holding: Sequence[Unit],
     waiting: Sequence[Ranked],
     later: Iterable[Ranked] = (),
+    charged: Iterable[Charged] | None = None,
 ) -> Entitlement:
-    """`holding`: placed and evicting units. `waiting`: those that may start, in order. `later`: those that back off,
-    which are demand all the same."""
+    """`holding`: placed and evicting units; `charged`: the same, counted, for whoever has counted them. `waiting`:
+    those that may start. `later`: those that back off, which are demand all the same."""
+    if charged is None:
+        charged = ((unit.leaf, request, 1) for unit, request in _requested(holding))
     total = capacity(members, holding)
     promises = guarantees(tree, total)
-    requests: dict[tuple[object, bool], Amounts] = {}
-    charged: list[Claimed] = []
     outside: dict[str, int] = {}
-    for unit in holding:
-        key = (unit.components, unit.preemptible)
-        request = requests.get(key)
-        if request is None:
-            request = requests[key] = request_of(unit)
-        if unit.leaf is not None and unit.leaf in tree.nodes:
-            charged.append(Claimed(unit, request))
-        else:
-            for name, amount in request.items_:
-                outside[name] = outside.get(name, 0) + amount
-    counts: dict[tuple[str, int], int] = {}  # by leaf and identity of the request, which many share
-    kinds: dict[int, Amounts] = {}
-    for item in (*charged, *waiting, *later):
-        if item.unit.leaf is not None:
-            number = id(item.request)
-            kinds[number] = item.request
-            asked = (item.unit.leaf, number)
-            counts[asked] = counts.get(asked, 0) + 1
-    demand: dict[str, dict[str, int]] = {}
-    names: set[str] = set()
-    for (leaf, number), times in counts.items():
-        mine = demand.setdefault(leaf, {})
-        for name, amount in kinds[number].items_:
-            if name != MAX_JOBS and not name.startswith(FIRM):
-                mine[name] = mine.get(name, 0) + amount * times
-                names.add(name)
-    divided = {name: max(0, total[name] - outside.get(name, 0)) for name in sorted(names) if total.get(name, 0) > 0}
+    used: dict[str, dict[str, int]] = {}
+    for leaf, request, times in charged:
+        inside = leaf is not None and leaf in tree.nodes
+        add(used.setdefault(leaf or "", {}) if inside else outside, request, times)
+    demand = {leaf: dict(amounts) for leaf, amounts in used.items()}
+    for item in (*waiting, *later):
+        if item.leaf is not None:
+            add(demand.setdefault(item.leaf, {}), item.request, len(item.units))
+    names = sorted({name for asked in demand.values() for name in asked})
+    divided = {name: max(0, total[name] - outside.get(name, 0)) for name in names if total.get(name, 0) > 0}
     fair = shares(tree, promises, divided, demand)
-    return Entitlement(promises, fair, Ranks(promises, fair).tiers(charged, waiting))
+    return Entitlement(promises, fair, waiting, Ranks(promises, fair).waiting(used, waiting), tree, holding)
+
+
+def _requested(units: Iterable[Unit]) -> Iterable[tuple[Unit, Amounts]]:
+    known: dict[tuple[object, bool], Amounts] = {}
+    for unit in units:
+        key = (unit.components, unit.preemptible)
+        request = known.get(key)
+        if request is None:
+            request = known[key] = request_of(unit)
+        yield unit, request

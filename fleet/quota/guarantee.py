@@ -67,10 +67,17 @@ def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, 
         for pool in member.pools:
             if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
                 silent.add(member.name)
+            whole = {name: amount for name, amount in pool.allocatable.items_ if amount > 0}
+            count = 0
             for vector, nodes in pool.free:
-                names = {name for name, _ in (*vector.items_, *pool.allocatable.items_)}
-                for name in names:
-                    mine[name] = mine.get(name, 0) + max(0, vector[name], pool.allocatable[name]) * max(0, nodes)
+                if nodes > 0:
+                    count += nodes
+                    for name, amount in vector.items_:
+                        more = amount - whole.get(name, 0)
+                        if more > 0:
+                            mine[name] = mine.get(name, 0) + more * nodes
+            for name, amount in whole.items():
+                mine[name] = mine.get(name, 0) + amount * count
     for unit in units:
         if unit.phase is Phase.WAITING or unit.member is None:
             continue

@@ -6,13 +6,17 @@ node above, since promises to children never add up to more than their parent's.
 what is ranked before it is below the share in every resource that it asks for: so a leaf may exceed its share by its
 next one unit, and large gangs are not shut out. A waiting gang that is too large for what is left of min leaves it to
 smaller ones behind it, except in a queue with policy Block, where nobody counts on more than the one ahead.
+
+Waiting units alike are ranked together: usage only grows while a leaf is walked through, so once one of them is refused
+all behind it are, and two numbers tell the tiers of all. A walk costs what is within the share, not what waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from heapq import heapify, heappop, heapreplace
 from typing import Protocol
 
 from fleet.model.amounts import Amounts
@@ -31,10 +35,14 @@ class Tier(IntEnum):
 
 
 class Ranked(Protocol):
-    """One unit that is ranked, with what it is charged; `block`: its queue has policy Block."""
+    """Units of one leaf and priority that are charged the same and ranked alike, in the order of their queue; `block`:
+    nobody counts on more than they do once one of them is refused."""
 
     @property
-    def unit(self) -> Unit: ...
+    def leaf(self) -> str | None: ...
+
+    @property
+    def units(self) -> Sequence[Unit]: ...
 
     @property
     def request(self) -> Amounts: ...
@@ -45,11 +53,23 @@ class Ranked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A Ranked and nothing else."""
+    """A Ranked of one unit, and nothing else."""
 
     unit: Unit
     request: Amounts
     block: bool = False
+
+    @property
+    def leaf(self) -> str | None:
+        return self.unit.leaf
+
+    @property
+    def units(self) -> tuple[Unit]:
+        return (self.unit,)
+
+
+Rank = tuple[int, int]  # of units alike: how many are guaranteed, and how many are guaranteed or within the share
+Limits = tuple[tuple[str, int, int], ...]  # resource, amount of one unit, what its leaf may count on of it
 
 
 class Ranks:
@@ -60,74 +80,102 @@ class Ranks:
         self._promised = promises.resources
         self._shares = shares
 
-    def tiers(self, holding: Iterable[Ranked], waiting: Iterable[Ranked]) -> dict[str, Tier]:
-        """By unit id; units whose leaf is gone borrow. `waiting` is in the order of the queues."""
-        leaves: dict[str, tuple[list[Ranked], list[Ranked]]] = {}
-        for group, items in ((0, holding), (1, waiting)):
-            for item in items:
-                leaf = item.unit.leaf
-                if leaf is not None:
-                    both = leaves.get(leaf)
-                    if both is None:
-                        both = leaves[leaf] = ([], [])
-                    both[group].append(item)
+    def running(self, holding: Iterable[tuple[Unit, Amounts]]) -> dict[str, Tier]:
+        """Tiers of what runs or leaves, by unit id; units whose leaf is gone borrow."""
+        leaves: dict[str, list[tuple[Unit, Amounts]]] = {}
+        for unit, request in holding:
+            if unit.leaf is not None:
+                leaves.setdefault(unit.leaf, []).append((unit, request))
         found: dict[str, Tier] = {}
-        for leaf in sorted(leaves):
-            running, queue = leaves[leaf]
-            running.sort(key=lambda c: (-c.unit.priority, c.unit.placed_at or 0.0, c.unit.name, c.unit.id))
-            self._leaf(leaf, running, queue, found)
+        for leaf, items in leaves.items():
+            used: dict[str, int] = {}
+            items.sort(key=lambda c: (-c[0].priority, c[0].placed_at or 0.0, c[0].name, c[0].id))
+            for unit, request in items:
+                within, below = self._promise(leaf, request), self._share(leaf, request)
+                found[unit.id] = (
+                    Tier.GUARANTEED if _within(used, within) else Tier.SHARE if _below(used, below) else Tier.BORROWED
+                )
+                add(used, request)
         return found
 
-    def _leaf(self, leaf: str, running: Sequence[Ranked], queue: Sequence[Ranked], found: dict[str, Tier]) -> None:
-        used: dict[str, int] = {}
-        for item in running:
-            within = self._within_min(leaf, used, item.request)
-            below = self._below_share(leaf, used, item.request)
-            found[item.unit.id] = Tier.GUARANTEED if within else Tier.SHARE if below else Tier.BORROWED
-            _add(used, item.request)
-        # Usage only grows below, so what was refused once is refused to all alike.
-        refused: set[int] = set()  # requests by identity: those of one kind of gang are one object
-        later: list[Ranked] = []
-        for number, item in enumerate(queue):
-            if id(item.request) not in refused and self._within_min(leaf, used, item.request):
-                found[item.unit.id] = Tier.GUARANTEED
-                _add(used, item.request)
-                continue
-            later.append(item)
-            refused.add(id(item.request))
-            if item.block:
-                later += queue[number + 1 :]
-                break
-        refused.clear()
-        stopped = False
-        for item in later:
-            if stopped or id(item.request) in refused:
-                found[item.unit.id] = Tier.BORROWED
-                continue
-            if self._below_share(leaf, used, item.request):
-                found[item.unit.id] = Tier.SHARE
-                _add(used, item.request)
-            else:
-                found[item.unit.id] = Tier.BORROWED
-                refused.add(id(item.request))
-                stopped = item.block
+    def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[Ranked]) -> list[Rank]:
+        """The rank of each of `waiting`. `used`: what is charged in each leaf."""
+        leaves: dict[str, list[int]] = {}
+        for number, item in enumerate(waiting):
+            if item.leaf is not None:
+                leaves.setdefault(item.leaf, []).append(number)
+        found: list[Rank] = [(0, 0)] * len(waiting)
+        for leaf, numbers in leaves.items():
+            now = dict(used.get(leaf, {}))
+            first = _walk(waiting, {n: (0, self._promise(leaf, waiting[n].request)) for n in numbers}, now, _within)
+            rest = {n: (first[n], self._share(leaf, waiting[n].request)) for n in numbers}
+            then = _walk(waiting, rest, now, _below)
+            for n in numbers:
+                found[n] = (first[n], then[n])
+        return found
 
-    def _within_min(self, leaf: str, used: Mapping[str, int], request: Amounts) -> bool:
+    def _promise(self, leaf: str, request: Amounts) -> Limits:
+        """What must hold for the request to be within min; empty when nothing is promised."""
         limits = self._mins.get(leaf)
         if not limits:
-            return False
-        named = [(name, amount) for name, amount in request.items_ if name in self._promised and amount > 0]
-        return bool(named) and all(used.get(name, 0) + amount <= limits.get(name, 0) for name, amount in named)
+            return ()
+        return tuple(
+            (n, amount, limits.get(n, 0)) for n, amount in request.items_ if n in self._promised and amount > 0
+        )
 
-    def _below_share(self, leaf: str, used: Mapping[str, int], request: Amounts) -> bool:
+    def _share(self, leaf: str, request: Amounts) -> Limits:
         share = self._shares.get(leaf)
         if not share:
-            return False
-        named = [name for name, amount in request.items_ if name in share and amount > 0]
-        return bool(named) and all(used.get(name, 0) < share[name] for name in named)
+            return ()
+        return tuple((n, amount, share[n]) for n, amount in request.items_ if n in share and amount > 0)
 
 
-def _add(used: dict[str, int], request: Amounts) -> None:
+def _within(used: Mapping[str, int], limits: Limits) -> bool:
+    return bool(limits) and all(used.get(name, 0) + amount <= limit for name, amount, limit in limits)
+
+
+def _below(used: Mapping[str, int], limits: Limits) -> bool:
+    return bool(limits) and all(used.get(name, 0) < limit for name, _, limit in limits)
+
+
+def _walk(
+    waiting: Sequence[Ranked],
+    starts: Mapping[int, tuple[int, Limits]],
+    used: dict[str, int],
+    counts: Callable[[Mapping[str, int], Limits], bool],
+) -> dict[int, int]:
+    """How far those of one leaf count, in the order of their queue, by number; each from its start on. `used` grows
+    by what counts."""
+    ends = {number: start for number, (start, _) in starts.items()}
+    queue: list[tuple[int, float, str, str, int]] = []
+    for number, (start, limits) in starts.items():
+        item = waiting[number]
+        if start < len(item.units) and (item.block or counts(used, limits)):  # who is refused now is refused for good
+            queue.append((*_turn(item.units[start]), number))
+    heapify(queue)
+    while queue:
+        number = queue[0][4]
+        item, at = waiting[number], ends[number]
+        if not counts(used, starts[number][1]):
+            if item.block:
+                break
+            heappop(queue)
+            continue
+        add(used, item.request)
+        ends[number] = at = at + 1
+        if at < len(item.units):
+            heapreplace(queue, (*_turn(item.units[at]), number))
+        else:
+            heappop(queue)
+    return ends
+
+
+def _turn(unit: Unit) -> tuple[int, float, str, str]:
+    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
+
+
+def add(used: dict[str, int], request: Amounts, times: int = 1) -> None:
+    """Charge a request in a leaf's ranking, which counts resources, not jobs."""
     for name, amount in request.items_:
         if name != MAX_JOBS and not name.startswith(FIRM):
-            used[name] = used.get(name, 0) + amount
+            used[name] = used.get(name, 0) + amount * times
