@@ -211,7 +211,7 @@ def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
     for key, name in placed.items():
         unit = snapshot.units[key]
         parts = tuple((max(0, c.replicas), c.requests, c.claim) for c in unit.components)
-        by_member.setdefault(name, []).append(Gang(key, parts))
+        by_member.setdefault(name, []).append(Gang(key, parts, unit.topology))
     if not by_member:
         return
     coming: dict[str, list[Gang]] = {}
@@ -221,7 +221,7 @@ def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
             parts = tuple(
                 (max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components
             )
-            coming.setdefault(unit.member, []).append(Gang(unit.id, parts))
+            coming.setdefault(unit.member, []).append(Gang(unit.id, parts, unit.topology))
     names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
     for name in sorted(by_member):
         for key in first_unpackable(snapshot.members[name], coming.get(name, []), by_member[name], names):

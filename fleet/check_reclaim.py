@@ -124,14 +124,14 @@ def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
     assert snapshot.tree is not None
     strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"}
     empty = {name: _emptied(member) for name, member in snapshot.members.items()}
-    fits: dict[tuple[tuple[Component, ...], tuple[str, ...]], bool] = {}
+    fits: dict[tuple[tuple[Component, ...], str, tuple[str, ...]], bool] = {}
     waiting: list[Claimed] = []
     later: list[Claimed] = []
     queue = sorted(snapshot.units.values(), key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
     for unit in queue:
         if _may_start(snapshot, unit, now):
             names = tuple(sorted(name for name, member in snapshot.members.items() if not member_bars(unit, member)))
-            key = (unit.components, names)
+            key = (unit.components, unit.topology, names)
             if key not in fits:
                 gang = [_gang(unit)]
                 rooms = [empty[name] for name in names]
@@ -165,7 +165,7 @@ def _emptied(member: Member) -> Member | None:
 def _gang(unit: Unit, *, hidden: bool = False) -> Gang:
     seen = dict(unit.visible) if hidden else {}
     parts = ((max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components)
-    return Gang(unit.id, tuple(parts))
+    return Gang(unit.id, tuple(parts), unit.topology)
 
 
 def _room(

@@ -66,11 +66,11 @@ class _Decision:
         waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
         self.holding = [u for u in snapshot.units.values() if u.phase is not Phase.WAITING]
         self.reasons: dict[str, Reason] = {}
-        gangs: dict[tuple[tuple[Component, ...], bool], _Gang] = {}  # many units are alike: what follows is kept
+        gangs: dict[tuple[tuple[Component, ...], bool, str], _Gang] = {}  # many units are alike: what follows is kept
         able: list[tuple[Unit, _Gang]] = []
         backing_off: list[Unit] = []
         for unit in waiting:
-            alike = (unit.components, unit.preemptible)
+            alike = (unit.components, unit.preemptible, unit.topology)
             gang = gangs.get(alike)
             if gang is None:
                 gang = gangs[alike] = _Gang(defect(unit.components), request_of(unit))
@@ -82,9 +82,11 @@ class _Decision:
             if reason.code is Code.BACK_OFF:
                 backing_off.append(unit)
         sound = [alike for alike, gang in gangs.items() if gang.defect is None]
-        self.space = Space([*(components for components, _ in sound), *(unit.components for unit in self.holding)])
+        topologies = {*(topology for _, _, topology in sound), *(unit.topology for unit in self.holding)}
+        components = [*(alike[0] for alike in sound), *(unit.components for unit in self.holding)]
+        self.space = Space(components, topologies)
         for alike in sound:
-            gangs[alike].shape = self.space.number(alike[0])
+            gangs[alike].shape = self.space.number(alike[0], alike[2])
         policies = Policies(snapshot.members)
         strict = {path for path, node in tree.nodes.items() if node.policy == "Block"} if tree is not None else set()
         self.candidates = [

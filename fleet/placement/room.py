@@ -25,8 +25,8 @@ from fleet.placement.refine import Home, Outcome, refine
 from fleet.placement.space import UNBOUNDED, Need, Part, Shape, Space, Vector, slots
 
 __all__ = [
-    "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed", "rooms",
-    "slots",
+    "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed",
+    "room_for", "rooms", "slots",
 ]  # fmt: skip
 
 
@@ -124,12 +124,12 @@ class MemberRoom:
 
     def slots(self, part: Part) -> int:
         """Room for how many pods of this part alone, on nodes that are there, in whatever domains."""
-        return _slots((pool for pool in self.pools if not pool.potential), part)
+        return room_for((pool for pool in self.pools if not pool.potential), part)
 
     def most(self, shape: Shape) -> int:
         """At most how many gangs of this shape the nodes that are there would take if all of them were its."""
         return sum(
-            min((_slots([self.pools[index] for index in ground], part) // part.replicas for part in shape), default=0)
+            min((room_for([self.pools[index] for index in ground], part) // part.replicas for part in shape), default=0)
             for _, ground in self.grounds(shape)
         )
 
@@ -333,7 +333,8 @@ class _Draft:
         return left
 
 
-def _slots(pools: Iterable[PoolRoom], part: Part) -> int:
+def room_for(pools: Iterable[PoolRoom], part: Part) -> int:
+    """Room in these pools for how many pods of this part alone."""
     return sum(
         count * slots(vector, part.need)
         for pool in pools

@@ -3,20 +3,28 @@
 For devices, room is counted in slots of g = 1, 2, 4, 8: placing a pod of s devices lowers floor(free / g) of its node
 by at least floor(s / g), so each row is a true limit for every size, and together they are exact where sizes divide
 each other. CPU, memory and the like get one row of sums and one of whole pods.
+
+Gangs that must lie within one rack count in these rows like all others, and in rows of each rack beside each other:
+a variable for each lane and rack that could take one. Where these would be too many, a lane is limited by what all
+racks together would take of it alone, and decoding drops what was too much. Nodes that could be added are in no row:
+they are the last choice, and are filled when the answer is.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.ground import Ground
 from fleet.placement.problem import Lane, RoomRow, Spread
-from fleet.placement.room import MemberRoom, Part, slots
+from fleet.placement.room import MemberRoom, room_for
+from fleet.placement.space import Part, Shape, Vector, slots
 
 _SLOT_SIZES = (1, 2, 4, 8)
 _MOST_SIZES = 12
+MOST_DOMAIN_VARIABLES = 3_000  # lanes times racks
 Kind = tuple[int, int]  # shape, eligibility
 
 
@@ -63,43 +71,84 @@ def lanes_of(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility
 
 
 def room_rows(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...], tuple[Spread, ...]]:
-    """Rows for every pool of every member, and pool variables for parts that may use several pools of one."""
+    """Rows for every pool of every member and for its racks, pool variables for parts that may use several pools, and
+    for gangs that may use several racks."""
     spreads: list[Spread] = []
     rows: list[RoomRow] = []
     variables = 0
     by_member: dict[str, list[int]] = {}
     for index, lane in enumerate(lanes):
         by_member.setdefault(lane.member, []).append(index)
+    shapes = ground.space.shapes
+    domains = {index: _domains(ground.rooms[lane.member], shapes[lane.shape]) for index, lane in enumerate(lanes)}
+    modelled = sum(len(found) for found in domains.values()) <= MOST_DOMAIN_VARIABLES
     for member in sorted(by_member):
-        room = ground.rooms[member]
-        using: list[_PoolUse] = [_PoolUse() for _ in room.pools]
+        pools = _alike(ground.rooms[member])
+        using = [_Use(counts) for _, counts in pools]
+        racks: dict[tuple[int, str], _Use] = {}
         for index in by_member[member]:
             lane = lanes[index]
-            for part in ground.space.shapes[lane.shape]:
-                pools = [number for number, pool in enumerate(room.pools) if pool.takes[part.claim] and pool.counts]
-                if len(pools) == 1:
-                    using[pools[0]].lanes.append((index, part, part.replicas, lane.cap))
+            for part in shapes[lane.shape]:
+                usable = [number for number, (takes, _) in enumerate(pools) if takes[part.claim]]
+                if len(usable) == 1:
+                    using[usable[0]].lanes.append((index, part, part.replicas, lane.cap))
                 else:
-                    numbers = tuple(range(variables, variables + len(pools)))
-                    variables += len(pools)
+                    numbers = tuple(range(variables, variables + len(usable)))
+                    variables += len(usable)
                     spreads.append(Spread(index, part.replicas, numbers, part.replicas * lane.cap))
-                    for number, pool in zip(numbers, pools, strict=True):
+                    for number, pool in zip(numbers, usable, strict=True):
                         using[pool].spreads.append((number, part, 1, part.replicas * lane.cap))
+            if not modelled or not domains[index]:
+                continue
+            numbers = tuple(range(variables, variables + len(domains[index])))
+            variables += len(numbers)
+            spreads.append(Spread(index, 1, numbers, lane.cap))
+            for variable, (name, counts) in zip(numbers, domains[index], strict=True):
+                for part in shapes[lane.shape]:
+                    use = racks.setdefault((part.topology, name), _Use(counts))
+                    use.spreads.append((variable, part, part.replicas, lane.cap))
         for number, use in enumerate(using):
-            rows += _pool_rows(f"{member}/{number}", room, number, use, ground)
+            rows += _pool_rows(f"{member}/{number}", use, ground)
+        for (_, name), use in sorted(racks.items()):
+            rows += _pool_rows(f"{member}/{name}", use, ground)
     return tuple(rows), tuple(spreads)
 
 
-class _PoolUse:
-    """Who may put pods into one pool: (variable, part, pods of the part for one of it, cap)."""
+class _Use:
+    """Who may put pods onto some nodes: (variable, part, pods of the part for one of it, cap)."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: Mapping[Vector, int]) -> None:
+        self.counts = counts
         self.lanes: list[tuple[int, Part, int, int]] = []
         self.spreads: list[tuple[int, Part, int, int]] = []
 
 
-def _pool_rows(name: str, room: MemberRoom, number: int, use: _PoolUse, ground: Ground) -> list[RoomRow]:
-    counts = room.pools[number].counts
+def _alike(room: MemberRoom) -> list[tuple[tuple[bool, ...], Mapping[Vector, int]]]:
+    """Which claims take which nodes that are there; pools that differ in their racks only are one here."""
+    found: dict[tuple[bool, ...], Counter[Vector]] = {}
+    for pool in room.pools:
+        if not pool.potential and pool.counts:
+            found.setdefault(pool.takes, Counter()).update(pool.counts)
+    return list(found.items())
+
+
+def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, int]]]:
+    """The racks that could take one gang of a shape that must lie within one, with their nodes; none for others."""
+    if not shape or not shape[0].topology:
+        return []
+    found: list[tuple[str, Mapping[Vector, int]]] = []
+    for name, ground in room.grounds(shape):
+        pools = [room.pools[index] for index in ground]
+        if all(room_for(pools, part) >= part.replicas for part in shape):
+            counts: Counter[Vector] = Counter()
+            for pool in pools:
+                counts.update(pool.counts)
+            found.append((name, counts))
+    return found
+
+
+def _pool_rows(name: str, use: _Use, ground: Ground) -> list[RoomRow]:
+    counts = use.counts
     rows: list[RoomRow] = []
 
     def row(what: str, amount_of: Mapping[Part, int], limit: int) -> None:

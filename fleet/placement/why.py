@@ -8,6 +8,7 @@ room because it is what the queue asks first, and because it is what the user's 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason, Severity, human, instant
@@ -221,4 +222,4 @@ def quota_reason(refusal: Refusal) -> Reason:
 
 def _devices_of(part: Part, devices: int) -> Part:
     """The part as if it asked for devices only."""
-    return Part(part.replicas, tuple((index, amount) for index, amount in part.need if index < devices), part.claim)
+    return replace(part, need=tuple((index, amount) for index, amount in part.need if index < devices))
