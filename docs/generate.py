@@ -1,4 +1,4 @@
-"""Writes the reference pages that the code knows best: reference/cli.md and reference/reasons.md.
+"""Writes the reference pages that the code knows best, cli.md and reasons.md, and runs the examples of snapshot.md.
 
     .venv/bin/python docs/generate.py
 
@@ -17,6 +17,9 @@ import typer
 
 from fleet.cli.main import app
 from fleet.model.reason import TABLE
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from run_examples import renewed
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {
@@ -98,7 +101,11 @@ def reasons_page() -> str:
     return REASONS_HEAD + "".join(rows)
 
 
-PAGES = {"cli.md": cli_page, "reasons.md": reasons_page}
+def snapshot_page() -> str:
+    return renewed((REFERENCE / "snapshot.md").read_text())
+
+
+PAGES = {"cli.md": cli_page, "reasons.md": reasons_page, "snapshot.md": snapshot_page}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():
