@@ -46,6 +46,7 @@ ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
 # On a job (copied to its binding), on its copy in a member or on any of its pods: RFC 3339, the work up to then is saved.
 ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
 ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's
+ANNOTATION_PRIORITY_CLASS = "fleet.io/priority-class-from-job"  # on a unit, likewise of spec.priorityClassName
 ANNOTATION_JOB_GENERATION = "fleet.io/job-generation"  # on a binding: generation of the object it was made from
 ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2
 ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from fleet.admission.rule import Checks, dig, invalid, of_new, only_mutable, unsupported
+from fleet.admission.rule import Checks, dig, forbidden, invalid, of_new, only_mutable, unsupported
 from fleet.engine.status import Cause
-from fleet.ports import Body
+from fleet.ports import Body, Key
+from fleet.store.objects import Objects
 from fleet.store.writing import Review
+from fleet.wellknown import QUOTA_NAME_LABELS
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -39,6 +41,26 @@ def _id_stays(review: Review) -> Sequence[Cause]:
     return [invalid("spec.id", now, "field is immutable once it is set")]
 
 
+_people_may_change = only_mutable("active", "priority", "priorityClassName", "maximumExecutionTimeSeconds")
+
+
+def _unit(review: Review) -> Sequence[Cause]:
+    """The queue follows from the job, so that there is one place to change it."""
+    why = f"Fleet keeps this field; to move the job to another queue, label the job {QUOTA_NAME_LABELS[0]}=LEAF"
+    moved = forbidden("spec.queue", why)
+    return [moved if cause.field == moved.field else cause for cause in _people_may_change(review)]
+
+
+async def _known_class(review: Review, objects: Objects) -> Sequence[Cause]:
+    name = dig(review.new, "spec.priorityClassName")
+    if not name or review.subresource or name == dig(review.old, "spec.priorityClassName"):
+        return ()
+    kind = objects.registry.need("scheduling.k8s.io", "priorityclasses")
+    if await objects.store.get(Key(kind.group, kind.resource, "", name)) is not None:
+        return ()
+    return [invalid("spec.priorityClassName", name, "there is no PriorityClass of this name")]
+
+
 CLUSTER = Checks(of_new(cluster), _id_stays)
 RESOURCE_BINDING = Checks(only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt"))
-QUEUE_UNIT = Checks(only_mutable("active", "priority", "priorityClassName", "maximumExecutionTimeSeconds"))
+QUEUE_UNIT = Checks(_unit, ask=_known_class)

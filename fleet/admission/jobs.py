@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.admission.creator import creator
+from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
@@ -33,7 +34,7 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
             if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
         ]
 
-    return Checks(creator, of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")))
+    return Checks(creator, stays_in_queue, of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")))
 
 
 def batch_job(interpreter: Interpreter) -> Checks:
@@ -46,7 +47,7 @@ def batch_job(interpreter: Interpreter) -> Checks:
             return [required(where, 'valid values: "OnFailure", "Never"')]
         return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
 
-    return Checks(creator, of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
+    return Checks(creator, stays_in_queue, of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
 
 
 def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cause]]:

@@ -127,6 +127,8 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
             annotations[name] = text
         else:
             annotations.pop(name, None)
+    if b.clusters_of(binding) or b.tasks_of(binding):
+        return  # it is charged as it was admitted until it waits again
     labels = meta.setdefault("labels", {})
     for name in COPIED_LABELS:
         value = (source.get("labels") or {}).get(name)

@@ -7,7 +7,7 @@ to it after it left the queue (Dequeued, Running, …) is written by decide and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from fleet.controllers import bindings as b
 from fleet.controllers.components import total
@@ -21,6 +21,7 @@ from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_PRIORITY,
+    ANNOTATION_PRIORITY_CLASS,
     ANNOTATION_QUOTA_FULLNAME,
     QUEUE,
     QUEUE_NAMESPACE,
@@ -30,8 +31,7 @@ from fleet.wellknown import (
     unit_name,
 )
 
-ENQUEUED, DEQUEUED, BACKING_OFF = "Enqueued", "Dequeued", "TimeoutBackoff"
-WAITING_PHASES = (ENQUEUED, BACKING_OFF, "Reserved", "")
+ENQUEUED, DEQUEUED, BACKING_OFF, RESERVED = "Enqueued", "Dequeued", "TimeoutBackoff", "Reserved"
 
 
 class EnqueueLoop:
@@ -48,6 +48,7 @@ class EnqueueLoop:
             Source(QUEUE, "queueunits", _consumer),
             Source(QUEUE, "queues", self._all),
             Source(QUOTA, "elasticquotatrees", self._all),
+            Source("scheduling.k8s.io", "priorityclasses", self._of_class),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
@@ -63,6 +64,16 @@ class EnqueueLoop:
         for stored in self._hub.scan(WORK, "resourcebindings"):
             if b.is_gang(stored.body):
                 yield stored.key
+
+    def _of_class(self, event: Event) -> Iterable[Key]:
+        """Units whose class a person chose; the bindings of the others follow by themselves."""
+        for stored in self._hub.scan(QUEUE, "queueunits"):
+            if (stored.body.get("spec") or {}).get("priorityClassName") == event.stored.key.name:
+                yield _binding_of(stored)
+
+    def _class_value(self, name: str) -> int | None:
+        body = self._hub.peek("scheduling.k8s.io", "priorityclasses", "", name)
+        return int(body.get("value") or 0) if body is not None else None
 
     def _tree_mark(self) -> int:
         stored = tree_object(self._hub.store)
@@ -113,7 +124,7 @@ class EnqueueLoop:
                 missing = Reason(Code.NO_LEAF, {"leaf": leaf, "tree": "none" if tree is None else tree.root})
             body = new_unit(stored, unit_key.name, spec, now, missing)
             return None if await self._hub.create(QUEUE, "queueunits", unit_key.namespace, body) else 1.0
-        await self._hub.edit(unit_key, lambda body: settle_unit(body, spec, now), uid=unit.uid)
+        await self._hub.edit(unit_key, lambda body: settle_unit(body, spec, now, self._class_value), uid=unit.uid)
         status = unit.body.get("status") or {}
         if status.get("phase") == BACKING_OFF:
             until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
@@ -122,9 +133,13 @@ class EnqueueLoop:
 
 
 def _consumer(event: Event) -> Iterable[Key]:
-    reference = (event.stored.body.get("spec") or {}).get("consumerRef") or {}
-    name = str(reference.get("name") or event.stored.key.name.removesuffix(UNIT_SUFFIX))
-    return (Key(WORK, "resourcebindings", event.stored.key.namespace, name),)
+    return (_binding_of(event.stored),)
+
+
+def _binding_of(unit: Stored) -> Key:
+    reference = (unit.body.get("spec") or {}).get("consumerRef") or {}
+    name = str(reference.get("name") or unit.key.name.removesuffix(UNIT_SUFFIX))
+    return Key(WORK, "resourcebindings", unit.key.namespace, name)
 
 
 def _owned_by(unit: Body, uid: str) -> bool:
@@ -175,7 +190,10 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
         "metadata": {
             "name": name,
             "namespace": stored.key.namespace,
-            "annotations": {ANNOTATION_PRIORITY: str(spec["priority"])},
+            "annotations": {
+                ANNOTATION_PRIORITY: str(spec["priority"]),
+                ANNOTATION_PRIORITY_CLASS: spec.get("priorityClassName", ""),
+            },
             "ownerReferences": [
                 {
                     "apiVersion": f"{WORK}/v1alpha2",
@@ -192,28 +210,30 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
     }
 
 
-def settle_unit(unit: Body, spec: Body, now: float) -> bool:
+def settle_unit(unit: Body, spec: Body, now: float, class_value: Callable[[str], int | None]) -> bool:
     """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's, and so
-    is a priority other than the one that was written here last."""
-    changed = False
+    are a priority and a PriorityClass other than those that were written here last. A class that a person chose stands
+    for its value (`class_value`, None when there is no such class) until a person gives a priority beside it."""
     annotations = unit["metadata"].setdefault("annotations", {})
+    now_says, wanted, status = unit.setdefault("spec", {}), dict(spec), unit.setdefault("status", {})
+    before = dict(annotations), dict(now_says), dict(status)
+    noted_class = annotations.get(ANNOTATION_PRIORITY_CLASS)
+    chosen = str(now_says.get("priorityClassName") or "")
+    if noted_class is not None and chosen and chosen != noted_class:
+        value = class_value(chosen)
+        wanted["priority"] = spec["priority"] if value is None else value
+        wanted["priorityClassName"] = chosen
+    else:
+        annotations[ANNOTATION_PRIORITY_CLASS] = spec.get("priorityClassName", "")
+        now_says.pop("priorityClassName", None)
     noted = annotations.get(ANNOTATION_PRIORITY)
-    theirs = noted is not None and str(unit.get("spec", {}).get("priority", noted)) != noted
-    if not theirs and noted != str(spec["priority"]):
-        annotations[ANNOTATION_PRIORITY] = str(spec["priority"])
-        changed = True
-    for name, value in spec.items():
-        if name == "priority" and theirs:
-            continue
-        if unit.setdefault("spec", {}).get(name) != value:
-            unit["spec"][name] = value
-            changed = True
-    status = unit.setdefault("status", {})
+    if noted is not None and str(now_says.get("priority", noted)) != noted:
+        del wanted["priority"]
+    else:
+        annotations[ANNOTATION_PRIORITY] = str(wanted["priority"])
+    now_says.update(wanted)
     until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
-    wanted = BACKING_OFF if until is not None and until > now else ENQUEUED
-    if status.get("phase") != wanted:
-        status["phase"] = wanted
-        status["lastUpdateTime"] = rfc3339(now)
-        status["podState"] = {"running": 0, "pending": 0}
-        changed = True
-    return changed
+    phase = BACKING_OFF if until is not None and until > now else ENQUEUED
+    if status.get("phase") not in (phase, RESERVED):
+        status.update(phase=phase, lastUpdateTime=rfc3339(now), podState={"running": 0, "pending": 0})
+    return before != (annotations, now_says, status)
