@@ -100,7 +100,9 @@ def _may_not_leave(
     if unit is None or unit.phase is not Phase.PLACED or unit.member != eviction.member or eviction.unit in victims:
         return Violation(Rule.EVICTS_NOBODY, eviction.unit, f"{eviction.unit} does not run in {eviction.member}")
     young = unit.placed_at is not None and now - unit.placed_at < snapshot.config.protection_s
-    if not snapshot.config.reclaim or young or not unit.preemptible or unit.leaf is None:
+    where = snapshot.members.get(eviction.member)
+    silent = where is None or not where.ready
+    if not snapshot.config.reclaim or young or silent or not unit.preemptible or unit.leaf is None:
         return Violation(Rule.EVICTS_PROTECTED, unit.id, f"{unit.name} may not be evicted")
     preemptor = snapshot.units.get(eviction.preemptor)
     if preemptor is None or preemptor.leaf is None or preemptor.leaf == unit.leaf or snapshot.tree is None:
@@ -197,7 +199,7 @@ def _room(
         starting = [_gang(snapshot.units[key]) for key, where in placed.items() if where == member]
         for key in first_unpackable(after, holds, starting, names) if starting else ():
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {member} that is claimed")
-        today = vacated(snapshot.members[member], [u for u in going if u.id not in victims])
+        today = replace(vacated(snapshot.members[member], [u for u in going if u.id not in victims]), potential=())
         for gang in wanted:
             cause = [v for v in victims.values() if v.preemptor == gang.unit]
             if cause and all(v.member == member for v in cause):

@@ -174,7 +174,7 @@ class Explainer:
         if key not in self._room:
             parts = self._space.shapes[shape]
             names = [choice.member for choice in eligibility.choices]
-            lost = any(self._before[name].fit(parts, self._devices) is not None for name in names)
+            lost = any(self._before[name].fit(parts, self._devices, potential=True) is not None for name in names)
             code = Code.LOST_TO_OTHERS if lost else Code.NO_MEMBER_FITS
             self._room[key] = Reason(code, self._closest(parts, [self._ground.rooms[name] for name in names]))
         return self._room[key]

@@ -68,6 +68,10 @@ class UnitBuilder:
     def evicting_from(self, member: str) -> UnitBuilder:
         return UnitBuilder(replace(self.runs_in(member).value, phase=Phase.EVICTING))
 
+    def within(self, topology: str) -> UnitBuilder:
+        """The whole gang on nodes with one value of this label."""
+        return self._with(topology=topology)
+
     def having(self, **changes: Any) -> UnitBuilder:
         """Any other field of Unit."""
         return self._with(**changes)
@@ -107,6 +111,11 @@ class MemberBuilder:
         )
         pool = Pool(tuple(sorted((labels or {}).items())), taints, "", ((left, count),), whole)
         return MemberBuilder(replace(self.value, pools=(*self.value.pools, pool)))
+
+    def could_add(self, count: int, **nodes: Any) -> MemberBuilder:
+        """Nodes that an autoscaler could add, as for `nodes`."""
+        pools = member("").nodes(count, **nodes).value.pools
+        return MemberBuilder(replace(self.value, potential=(*self.value.potential, *pools)))
 
     def having(self, **changes: Any) -> MemberBuilder:
         return MemberBuilder(replace(self.value, **changes))
