@@ -98,9 +98,14 @@ class Reclaim:
                 continue
             if unit.phase is Phase.EVICTING:
                 self._leave(unit)
-            elif unit.leaf is not None and unit.preemptible and self._old_enough(unit, now):
+            elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit, now):
                 self._running.append((unit, tiers.get(unit.id, Tier.BORROWED), lost_work(unit, now)))
         self._now = now
+
+    def _reachable(self, unit: Unit) -> bool:
+        """Whether its member could be told: what cannot be reached leaves nothing behind."""
+        member = self._snapshot.members.get(unit.member or "")
+        return member is not None and member.ready
 
     def _old_enough(self, unit: Unit, now: float) -> bool:
         return unit.placed_at is None or now - unit.placed_at >= self._snapshot.config.protection_s

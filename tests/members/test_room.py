@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from fleet.kinds.requests import pod_requests
 from fleet.members.nodes import Node, Nodes
 from fleet.model.amounts import Amounts
+from fleet.model.leaving import vacated
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Component, Unit
 
 GPU = "nvidia.com/gpu"
 
@@ -79,3 +82,42 @@ def test_free_vectors_are_what_a_fresh_count_gives(steps: list[tuple[str, int, i
     shown = {pool.labels: Counter({vector[GPU]: count for vector, count in pool.free}) for pool in nodes.pools()}
     assert shown == expected
     assert len(nodes) == len(there)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 3)), max_size=14))
+def test_seats_say_what_is_free_once_some_have_left(pods: list[tuple[str, int, int]]) -> None:
+    """Nodes n-0 … n-3 of 8, 8, 4 and 8 GPUs, the last one cordoned; whose pods do not fit overcommits its node."""
+    nodes, held = Nodes(), dict[str, dict[str, Amounts]]()
+    for number, gpus in enumerate((8, 8, 4, 8)):
+        labels = (("pool", "a" if number else "b"),)
+        nodes.put(Node(f"n-{number}", (labels, (), ""), Amounts.of({GPU: gpus}), usable=number != 3, ready=True))
+    for owner, number, gpus in pods:
+        request, name = Amounts.of({GPU: gpus}), f"n-{number}"
+        nodes.use(name, request, 1)
+        held.setdefault(owner, {})[name] = held.get(owner, {}).get(name, Amounts()).plus(request)
+    shown = Member("m", pools=nodes.pools())
+    leaving = [
+        Unit(owner, owner, (Component("worker", 1, Amounts.of({GPU: 1})),), visible=(("worker", 1),), seats=seats)
+        for owner in "ab"
+        if (seats := nodes.seats(held.get(owner, {})))
+    ]
+    used = [sum(gpus for _, at, gpus in pods if at == number) for number in range(3)]
+    overcommitted = any(amount > limit for amount, limit in zip(used, (8, 8, 4), strict=True))
+    expected = vacated(shown, leaving)
+    for unit in leaving:
+        for name, amounts in held[unit.id].items():
+            nodes.use(name, amounts, -1)
+    after = Member("m", pools=nodes.pools())
+    if overcommitted:
+        assert _free(expected) <= _free(after)
+    else:
+        assert _by_vector(expected.pools) == _by_vector(after.pools)
+
+
+def _by_vector(pools: tuple[Pool, ...]) -> list[tuple[object, Counter[Amounts]]]:
+    return [(pool.labels, Counter(dict(pool.free))) for pool in pools]
+
+
+def _free(member: Member) -> int:
+    return sum(vector[GPU] * count for pool in member.pools for vector, count in pool.free)

@@ -1,0 +1,36 @@
+"""The decider looks again when time alone makes a difference, and no earlier."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.controllers.waking import next_change
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Claim
+from fleet.snapshot import Config
+from tests.core.builders import NOW, UnitBuilder, snapshot, unit
+
+RECLAIM = Config(reclaim=True, protection_s=60)
+HUNGRY = Reason(Code.NO_MEMBER_FITS, {"tier": "Guaranteed"})
+RUNS = unit("r").queue("root/a").runs_in("x").having(placed_at=NOW - 10)
+
+STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
+    "nothing is due": ([unit("w")], RECLAIM, HUNGRY, None),
+    "a back-off ends": ([unit("w").having(backoff_until=NOW + 5)], RECLAIM, HUNGRY, 5),
+    "a claim ends": ([unit("w").having(claim=Claim("x", NOW + 7)), RUNS], Config(), HUNGRY, 7),
+    "what is over already": ([unit("w").having(backoff_until=NOW - 5, claim=Claim("x", NOW))], RECLAIM, HUNGRY, None),
+    "a gang's protection ends": ([unit("w"), RUNS], RECLAIM, HUNGRY, 51),
+    "nobody may evict": ([unit("w"), RUNS], Config(), HUNGRY, None),
+    "nobody wants to evict": ([unit("w"), RUNS], RECLAIM, Reason(Code.HELD), None),
+    "who borrows evicts nobody": ([unit("w"), RUNS], RECLAIM, Reason(Code.MAX_JOBS, {"tier": "Borrowed"}), None),
+    "its room is claimed": ([unit("w"), RUNS], RECLAIM, Reason(Code.ROOM_CLAIMED, {"tier": "Share"}), None),
+    "it may not be evicted": ([unit("w"), RUNS.having(preemptible=False)], RECLAIM, HUNGRY, None),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_the_next_look(story: str) -> None:
+    units, config, reason, after_s = STORIES[story]
+    assert NOW % 1 == 0
+    found = next_change(snapshot(*units, config), {"w": reason}, NOW)
+    assert found == (None if after_s is None else NOW + after_s)
