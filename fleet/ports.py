@@ -297,8 +297,9 @@ class Store(Protocol):
         """Forget log entries at or below this revision; watches and pages that need them get Expired."""
         ...
 
-    async def history(self, kind: str, record: Mapping[str, Any]) -> None:
-        """Append a row outside the object log (decision records, finished work); bounded by retention."""
+    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
+        """Append a row outside the object log (decision records, finished work); bounded by retention. `keep`: only so
+        many rows of this kind stay, the newest."""
         ...
 
     async def read_history(

@@ -17,6 +17,7 @@ import structlog
 from fleet.controllers.commit import PlanCommitter
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
+from fleet.controllers.latest import LatestSnapshot
 from fleet.controllers.reasons import ReasonWriter
 from fleet.controllers.record import DecisionRecorder
 from fleet.controllers.runtime import Controller, Source
@@ -53,6 +54,7 @@ class DecideLoop:
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
+        self._latest = LatestSnapshot(hub, self._recorder.packer)
         self._last: Snapshot | None = None
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
         self._took_s = 0.0  # by the last cycle that decided something
@@ -82,6 +84,7 @@ class DecideLoop:
         await self._hub.clock.sleep(max(self._hub.config.gather_s, min(self._took_s, GATHER_MAX_S)))
         began = self._hub.clock.monotonic()
         picture, now = self._builder.build(), self._hub.clock.now()
+        self._latest.offer(picture.snapshot, now)
         waiting = picture.waiting
         if not waiting:
             self._last = None

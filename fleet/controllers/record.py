@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 import structlog
 
-from fleet.codec import encode_one, encode_record
+from fleet.codec import encode_one, encode_record, encode_snapshot
 from fleet.controllers.hub import Hub
 from fleet.model.member import Member
 from fleet.model.unit import Unit
@@ -34,7 +35,7 @@ class DecisionRecorder:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._packer = Packer()
+        self.packer = Packer()
         self._writing: asyncio.Task[None] | None = None
         self.lost = 0
 
@@ -49,7 +50,7 @@ class DecisionRecorder:
 
     async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> None:
         try:
-            row = await asyncio.to_thread(self._packer.pack, snapshot, plan, now, seed)
+            row = await asyncio.to_thread(self.packer.pack, snapshot, plan, now, seed)
             await self._hub.store.history(KIND, row)
         except StoreUnavailable as error:
             self.lost += 1
@@ -57,14 +58,33 @@ class DecisionRecorder:
 
 
 class Packer:
-    """Makes rows of records, one at a time. Units and members are immutable, so the JSON of one is good for as long as
-    the snapshots hold that very object."""
+    """Makes rows of records and of snapshots, one at a time. Units and members are immutable, so the JSON of one is
+    good for as long as the snapshots hold that very object."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Unit | Member, orjson.Fragment]] = {}
+        self._one_at_a_time = threading.Lock()
 
     def pack(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
         """One row: what a list of decisions shows, and the whole record compressed (zlib, base64)."""
+        with self._one_at_a_time:
+            document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, one=self._encoder()))
+        return {
+            "now": now,
+            "placed": len(plan.placements),
+            "waiting": len(plan.reasons),
+            "shipped": plan.certificate.shipped,
+            "record": _packed(document),
+        }
+
+    def pack_snapshot(self, snapshot: Snapshot, now: float) -> dict[str, Any]:
+        """One row: the epoch second that the snapshot is of, and the snapshot compressed as in a record."""
+        with self._one_at_a_time:
+            document = orjson.dumps({**encode_snapshot(snapshot, self._encoder()), "now": now})
+        return {"now": now, "snapshot": _packed(document)}
+
+    def _encoder(self) -> Callable[[Unit | Member], orjson.Fragment]:
+        """Encodes each unit and member of one snapshot; what it knows of the one before, it takes from there."""
         before, self._kept = self._kept, {}
 
         def one(value: Unit | Member) -> orjson.Fragment:
@@ -74,14 +94,11 @@ class Packer:
             self._kept[id(value)] = known  # the value too: its id is its own for as long as it is held
             return known[1]
 
-        document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, one=one))
-        return {
-            "now": now,
-            "placed": len(plan.placements),
-            "waiting": len(plan.reasons),
-            "shipped": plan.certificate.shipped,
-            "record": base64.b64encode(zlib.compress(document, 1)).decode(),
-        }
+        return one
+
+
+def _packed(document: bytes) -> str:
+    return base64.b64encode(zlib.compress(document, 1)).decode()
 
 
 def unpack(row: Mapping[str, Any]) -> dict[str, Any]:

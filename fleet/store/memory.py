@@ -125,11 +125,13 @@ class MemoryStore:
     async def compact(self, before: int) -> None:
         self._view.forget(before)
 
-    async def history(self, kind: str, record: Mapping[str, Any]) -> None:
+    async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
         self._history_id += 1
         raw = orjson.dumps(record)
         self._history.setdefault(kind, deque()).append((self._history_id, self._clock.now(), raw))
         self._history_bytes += len(raw)
+        while keep is not None and len(self._history[kind]) > keep:
+            self._history_bytes -= len(self._history[kind].popleft()[2])
         while self._history_bytes > self._history_limit:
             oldest = min((rows for rows in self._history.values() if rows), key=lambda rows: rows[0][0])
             self._history_bytes -= len(oldest.popleft()[2])

@@ -212,6 +212,15 @@ async def test_history_comes_newest_first_and_by_kind(world: World) -> None:
     assert all(row["at"] > 0 for row in older)
 
 
+async def test_history_that_keeps_one_row_keeps_the_newest_of_its_kind(world: World) -> None:
+    store = await world.open()
+    await store.history("decision", {"number": 99})
+    for number in range(3):
+        await store.history("snapshot", {"number": number}, keep=1)
+    assert [row["number"] for row in await store.read_history("snapshot")] == [2]
+    assert [row["number"] for row in await store.read_history("decision")] == [99]
+
+
 def _increment(found: Body) -> Body:
     found["data"]["n"] += 1
     return found

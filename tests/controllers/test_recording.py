@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import zlib
 from dataclasses import replace
 
 from fleet.codec import decode_plan, decode_snapshot, encode_record, replay
 from fleet.controllers.events import EventRecorder, EventRetention
+from fleet.controllers.latest import KIND as SNAPSHOT
+from fleet.controllers.latest import PAUSE_MIN_S, LatestSnapshot
 from fleet.controllers.record import KIND, Packer, unpack
 from fleet.model.member import Member
-from fleet.model.unit import Unit
+from fleet.model.unit import Phase, Unit
 from fleet.plan import Certificate, Plan
 from fleet.snapshot import Changes, Snapshot
 from tests.controllers.fastloop import eventually, settle
@@ -46,6 +50,43 @@ async def test_decisions_that_change_nothing_are_not_recorded() -> None:
         await eventually(lambda: world.events("large", "ScheduleBindingFailed"))
         await settle(30)
         assert list(await world.store.read_history(KIND)) == []
+
+
+async def test_the_newest_snapshot_can_be_read_and_replaces_the_one_before() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(policy(), pytorchjob("one"))
+        await world.running("one")
+        await world.apply(pytorchjob("two", workers=99))
+        await eventually(lambda: world.events("two", "ScheduleBindingFailed"))
+        await settle(30)
+        (row,) = await world.store.read_history(SNAPSHOT)
+        document = json.loads(zlib.decompress(base64.b64decode(row["snapshot"])))
+        phases = {unit.name: unit.phase for unit in decode_snapshot(document).units.values()}
+        assert phases == {"default/one": Phase.PLACED, "default/two": Phase.WAITING}
+        assert document["now"] == row["now"]
+
+
+async def test_a_snapshot_that_does_not_change_is_written_once() -> None:
+    async with hub(member("cfa"), start=False) as world:
+        latest = LatestSnapshot(world.hub, Packer())
+        for _ in range(3):
+            latest.offer(Snapshot(members={"m": Member("m")}), 1.0)
+            await settle(100)
+        latest.offer(Snapshot(members={"m": Member("n")}), 2.0)
+        await settle(100)
+        assert latest.rows == 2
+
+
+async def test_snapshots_that_change_all_the_time_are_written_at_a_bounded_rate() -> None:
+    async with hub(member("cfa"), start=False) as world:
+        latest = LatestSnapshot(world.hub, Packer())
+        for number in range(50):
+            latest.offer(Snapshot(members={"m": Member("m", price=number)}), float(number))
+            await settle(PAUSE_MIN_S / 10)
+        await settle(PAUSE_MIN_S)
+        assert latest.rows <= 7
+        (row,) = await world.store.read_history(SNAPSHOT)
+        assert row["now"] == 49.0
 
 
 async def test_an_event_that_repeats_raises_the_count_of_the_one_there_is() -> None:
