@@ -17,7 +17,7 @@ from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
-from fleet.quota.guarantee import Guarantees, capacity, guarantees
+from fleet.quota.guarantee import Guarantees, capacity, guarantees, with_potential
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
@@ -99,7 +99,8 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
         return
     used: dict[tuple[str, str], int] = {}
     firm: dict[tuple[str, str], int] = {}
-    promises = guarantees(tree, capacity(snapshot.members, snapshot.units.values()))
+    total = capacity(snapshot.members, snapshot.units.values())
+    promises = guarantees(tree, with_potential(total, snapshot.members))
     for unit in snapshot.units.values():
         if unit.leaf is not None and unit.phase is not Phase.WAITING:
             for node in _line(tree, unit.leaf):

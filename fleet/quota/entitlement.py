@@ -9,7 +9,7 @@ from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.quota.fairshare import shares
-from fleet.quota.guarantee import Guarantees, capacity, guarantees
+from fleet.quota.guarantee import Guarantees, capacity, guarantees, with_potential
 from fleet.quota.tiers import Rank, Ranked, Ranks, Tier, add
 from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import request_of
@@ -63,7 +63,7 @@ def entitlement(
     if charged is None:
         charged = ((unit.leaf, request, 1) for unit, request in _requested(holding))
     total = capacity(members, holding)
-    promises = guarantees(tree, total)
+    promises = guarantees(tree, with_potential(total, members))
     outside: dict[str, int] = {}
     used: dict[str, dict[str, int]] = {}
     for leaf, request, times in charged:

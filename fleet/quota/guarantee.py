@@ -55,7 +55,7 @@ def lend_limit(attributes: Mapping[str, str]) -> dict[str, int]:
 
 
 def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, int]:
-    """What the fleet has: the allocatable of all nodes of ready members (where an inventory does not say, what is free
+    """What the fleet has now: allocatable of all nodes of ready members (where an inventory does not say, what is free
     and what our pods show), and what is charged in the others, since that keeps its place."""
     total: dict[str, int] = {}
     free: dict[str, dict[str, int]] = {}
@@ -94,6 +94,20 @@ def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, 
         for name, amount in mine.items():
             total[name] = total.get(name, 0) + amount
     return total
+
+
+def with_potential(total: Mapping[str, int], members: Mapping[str, Member]) -> Mapping[str, int]:
+    """`total`, and what the autoscalers of ready members could add: a promise may count on it, or in a fleet that
+    grows from nothing it would be worth nothing. What is shared out beyond promises is only what is there."""
+    more = [pool for member in members.values() if member.ready for pool in member.potential]
+    if not more:
+        return total
+    found = dict(total)
+    for pool in more:
+        for vector, nodes in pool.free:
+            for name, amount in vector.items_:
+                found[name] = found.get(name, 0) + max(0, amount) * max(0, nodes)
+    return found
 
 
 def guarantees(tree: QuotaTree, total: Mapping[str, int]) -> Guarantees:

@@ -15,7 +15,7 @@ from fleet.placement.cpsat import CpSat
 from fleet.plan import Placement, Plan
 from fleet.snapshot import Snapshot
 from tests.core.builders import (
-    ANYWHERE,
+    GPU,
     NOW,
     MemberBuilder,
     NodeClaim,
@@ -26,6 +26,7 @@ from tests.core.builders import (
     amounts,
     member,
     snapshot,
+    tree,
     unit,
 )  # fmt: skip
 
@@ -48,9 +49,9 @@ H800 = NodeClaim(node_selector=(("gpu.model", "H800"),))
 TOLERANT = NodeClaim(tolerations=(Toleration("gpu", "Exists"),))
 
 
-def asks(made: UnitBuilder, pods: int, claim: NodeClaim = ANYWHERE, **requests: int) -> UnitBuilder:
+def asks(made: UnitBuilder, pods: int, **requests: int) -> UnitBuilder:
     """One component that asks for exactly these amounts."""
-    part = Component("worker", pods, amounts(pods=1, **requests), claim)
+    part = Component("worker", pods, amounts(pods=1, **requests))
     return made.having(components=(part,))
 
 
@@ -238,6 +239,12 @@ STORIES: list[Story] = [
         "what will never be added is never waited for",
         (unit("a").gpus(8, pods=3), member("x").nodes(1).could_add(1)),
         {"a": Code.TOO_LARGE},
+    ),
+    (
+        "a promise counts on nodes that could be added, also for work that may not be preempted",
+        (unit("firm").gpus(8).queue("root/ml").having(preemptible=False), member("x").could_add(1),
+         tree(ml={"min": {GPU: 8}})),
+        {"firm": "x"},
     ),
     (
         "added nodes have labels and racks, too",
