@@ -1,0 +1,245 @@
+"""When a waiting unit will start: an estimate with a range that holds in four of five cases.
+
+The queue is run forward many times (forward.py): by the real decider, with other luck each time. Luck is how long what
+runs will still run, how long what starts will run, and who comes later (history.py). The times at which the unit starts
+in these runs are the estimate: p50 is their median, p10 and p90 enclose four fifths of them.
+
+What runs cannot know makes real starts lie wider than the runs say, so the range is stretched by how well ranges fitted
+before: `Scored` keeps what was said and what happened, and `stretched` moves both ends so that in the past they would
+have held four fifths. Decisions of a run stand further apart the further it looks (a twentieth of the time ahead):
+nobody asks an estimate for a second in three days, and it is what makes it affordable.
+
+A run that finds the unit stuck, or looks past the horizon, counts as "later than everything".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from fleet.decide import decide
+from fleet.foresee.forward import Forward, Stop, core
+from fleet.foresee.history import History
+from fleet.foresee.smallest import starts
+from fleet.model.reason import Code, Reason, Severity
+from fleet.model.unit import Phase, Unit
+from fleet.placement.candidate import order
+from fleet.snapshot import Changes, Snapshot
+
+SAMPLES = 20
+SAMPLES_LEAST = 5
+HORIZON_S = 30 * 86_400.0
+_EVENTS = 20_000  # of one run
+_GROWTH = 0.05
+_CYCLE_S = 5.0
+_FIRST_S = 3600.0  # the runs look so far first, then four times as far, …
+_BEHIND_MOST = 500  # waiting units after this one that are looked at
+_AHEAD_MOST = 5_000
+_FLOOR_S = 30.0  # waits are compared by their logarithm, and no shorter than this
+_SCORES_LEAST = 20
+_SCORES_MOST = 400  # the newest count
+
+_PEOPLE = (Code.HELD, Code.SUSPENDED, Code.MEMBER_NOT_READY, Code.NO_MEMBERS)
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Starts at epoch seconds: four of five times between `p10` and `p90`, half the time before `p50`. None: later than
+    the horizon. `samples`: how many runs it is made of."""
+
+    p10: float
+    p50: float
+    p90: float | None
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class NeverStarts:
+    """It does not start as things are: somebody must change something first. `reason` says what."""
+
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondHorizon:
+    """In at least half of the `samples` it does not start before the epoch second `horizon`."""
+
+    horizon: float
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotEstimated:
+    """There is no estimate, and `why`."""
+
+    why: str
+
+
+Outcome = Estimate | NeverStarts | BeyondHorizon | NotEstimated
+
+
+def estimate(
+    snapshot: Snapshot,
+    unit: str,
+    history: History,
+    *,
+    now: float,
+    seed: int = 0,
+    samples: int = SAMPLES,
+    horizon_s: float = HORIZON_S,
+    enough: Callable[[], bool] = lambda: False,
+) -> Outcome:
+    """For the waiting unit with this id. `enough` is asked after every run and decision; when it says True, what there
+    is by then is the answer, if it is made of five runs at least. Raises KeyError for a unit that is not there or does
+    not wait, and BadSnapshot as `decide` does."""
+    waits = snapshot.units[unit]
+    if waits.phase is not Phase.WAITING:
+        raise KeyError(unit)
+    plan = decide(snapshot, now=now, seed=seed, solver=None)
+    reason = plan.reasons.get(unit)
+    if reason is None:
+        return Estimate(now, now, now, 1)
+    if not starts(plan, unit) and never(reason):
+        return NeverStarts(reason)
+    world = _near(snapshot, waits)
+    if world is None:
+        return NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it")
+    found: list[float] = []
+    for sample in range(samples):
+        start = _run(world, unit, history, now, Random(f"{seed}/{sample}"), seed, horizon_s, enough)
+        if start is None:
+            break
+        found.append(start)
+    if len(found) < min(samples, SAMPLES_LEAST):
+        return NotEstimated("it would take too long to run the queue forward")
+    found.sort()
+    p10, p50, p90 = (quantile(found, share) for share in (0.1, 0.5, 0.9))
+    if math.isinf(p50):
+        return BeyondHorizon(now + horizon_s, len(found))
+    return Estimate(p10, p50, None if math.isinf(p90) else p90, len(found))
+
+
+def never(reason: Reason) -> bool:
+    """Whether whoever waits for this waits until somebody changes something."""
+    request, limit = reason.numbers.get("request"), reason.numbers.get("max")
+    larger = isinstance(request, int) and isinstance(limit, int) and request > limit
+    no_jobs = reason.code is Code.MAX_JOBS and isinstance(limit, int) and limit <= 0
+    return reason.severity is Severity.ERROR or reason.code in _PEOPLE or larger or no_jobs
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Between the two values around it, as if each stood in the middle of its part; infinity beside infinity."""
+    at = min(len(ordered) - 1.0, max(0.0, share * len(ordered) - 0.5))
+    low = math.floor(at)
+    high = min(low + 1, len(ordered) - 1)
+    if at == low or ordered[high] == ordered[low]:
+        return ordered[low]
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def _near(snapshot: Snapshot, unit: Unit) -> Snapshot | None:
+    """The snapshot without waiting units that stand far behind this one; None when too many stand before it."""
+    waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
+    place = next(number for number, other in enumerate(waiting) if other.id == unit.id)
+    if place > _AHEAD_MOST:
+        return None
+    far = tuple(other.id for other in waiting[place + 1 + _BEHIND_MOST :])
+    return snapshot.apply(Changes(removed_units=far)) if far else snapshot
+
+
+def _run(
+    snapshot: Snapshot,
+    unit: str,
+    history: History,
+    now: float,
+    rng: Random,
+    seed: int,
+    horizon_s: float,
+    enough: Callable[[], bool],
+) -> float | None:
+    """When the unit starts in one run: an epoch second, or infinity; None when `enough` stopped it."""
+
+    def runs_s(running: Unit, at: float) -> float:
+        ran = max(0.0, at - running.placed_at) if running.placed_at is not None else 0.0
+        return history.runs_s(rng, running, ran) - ran
+
+    arrivals = history.arrivals(Random(rng.random()))
+    gangs = {past.unit.components: past.unit for past in history.pasts}
+    run = Forward(
+        snapshot, now=now, decider=core(seed), runs_s=runs_s, cycle_s=_CYCLE_S, growth=_GROWTH, gangs=gangs.values()
+    )
+    following, number, look, left = next(arrivals, None), 0, _FIRST_S, _EVENTS
+    while left > 0:
+        until = now + min(look, horizon_s)
+        while following is not None and following[0] <= until:
+            at, like = following
+            later = replace(
+                like, id=f"later/{number}", name=f"later/{number:06}", phase=Phase.WAITING, member=None,
+                placed_at=None, visible=(), seats=(), claim=None, created_at=at, enqueued_at=at, backoff_until=None,
+                held=False, suspended=False, excluded=frozenset(), avoid=frozenset(), attempts=0,
+            )  # fmt: skip
+            run.submit(at, later)
+            number += 1
+            following = next(arrivals, None)
+        for _ in run.steps(most_events=left, until=until, watch=(unit,)):
+            left -= 1
+            if enough():
+                return None
+        if run.stopped is Stop.WATCHED:
+            return max(now, run.started[unit])
+        if run.stopped is not Stop.TIME and (following is None or run.stopped is Stop.EVENTS):
+            return math.inf
+        if look >= horizon_s:
+            return math.inf
+        look *= 4
+    return math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """What was said at the epoch second `at`, and when the unit started."""
+
+    said: Estimate
+    at: float
+    started: float
+
+    @property
+    def score(self) -> float:
+        """How far from the median it started, in lengths of the half of the range that it lies in: between -1 and 1
+        inside the range."""
+        middle = _log(self.said.p50 - self.at)
+        off = _log(self.started - self.at) - middle
+        half = middle - _log(self.said.p10 - self.at) if off < 0 else _upper(self.said, self.at) - middle
+        return off / max(half, _NARROWEST)
+
+
+_NARROWEST = 0.05  # of half a range, in the logarithm of the wait: five per cent
+
+
+def stretched(said: Estimate, at: float, scores: Sequence[float]) -> Estimate:
+    """The estimate with both ends moved to where they would have held four fifths of what happened before: `scores` of
+    earlier estimates, oldest first. Unchanged while there are too few."""
+    newest = sorted(scores[-_SCORES_MOST:])
+    if len(newest) < _SCORES_LEAST:
+        return said
+    low, high = min(0.0, quantile(newest, 0.1)), max(0.0, quantile(newest, 0.9))
+    middle = _log(said.p50 - at)
+    below = max(middle - _log(said.p10 - at), _NARROWEST)
+    above = max(_upper(said, at) - middle, _NARROWEST)
+    p10 = at + _seconds(middle + low * below)
+    p90 = at + _seconds(middle + high * above)
+    return replace(said, p10=min(p10, said.p50), p90=None if said.p90 is None else max(p90, said.p50))
+
+
+def _upper(said: Estimate, at: float) -> float:
+    return _log((said.p90 if said.p90 is not None else at + HORIZON_S) - at)
+
+
+def _log(wait_s: float) -> float:
+    return math.log(max(0.0, wait_s) + _FLOOR_S)
+
+
+def _seconds(log: float) -> float:
+    return max(0.0, math.exp(log) - _FLOOR_S)
