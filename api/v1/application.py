@@ -8,9 +8,10 @@ from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 from api.http import ASGIApp
-from api.v1 import clusters, decisions, docs, jobs, queues
+from api.v1 import clusters, decisions, docs, jobs, queues, whatif
 from api.v1.context import Hub, answer
 from api.v1.errors import install
+from api.v1.latest import LatestSnapshots
 from api.v1.line import Lines
 from api.v1.models import Status
 from api.v1.mount import PREFIX
@@ -36,7 +37,11 @@ def build(objects: Objects, store: Store, registry: Registry) -> ASGIApp:
         redirect_slashes=False, responses={"default": {"model": Status, "description": "Any refusal."}},
     )  # fmt: skip
     install(app)
-    for routes in (jobs.router(hub, lines), queues.router(hub, lines), clusters.router(hub), decisions.router(hub)):
+    snapshots = LatestSnapshots(store)
+    for routes in (
+        jobs.router(hub, lines), queues.router(hub, lines), clusters.router(hub), decisions.router(hub),
+        whatif.router(snapshots),
+    ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)

@@ -12,8 +12,9 @@ import pytest
 from api.v1.models import ClusterList, DecisionDetail, DecisionList, QueueList
 from api.v1.mount import PREFIX
 from fleet import codec
+from fleet.decide import decide
 from tests.api.rest import Rest, fill, rest
-from tests.controllers.fastloop import eventually
+from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, cluster, member, policy, pytorchjob, tree
 
 
@@ -107,6 +108,25 @@ async def test_decisions_are_listed_newest_first_and_each_can_be_replayed() -> N
         assert codec.replay(record).placements == codec.decode_plan(record["plan"]).placements
 
 
+async def test_the_snapshot_is_what_the_next_decision_looks_at() -> None:
+    async with rest(member("cfa"), objects=[policy(), pytorchjob("one"), pytorchjob("two", workers=99)]) as hub:
+        await hub.world.running("one")
+        await eventually(lambda: hub.world.events("two", "ScheduleBindingFailed"))
+        await settle(30)
+        document = await hub.get("/snapshot")
+        snapshot = codec.decode_snapshot(document)
+        where = {unit.name: unit.member for unit in snapshot.units.values()}
+        assert where == {"default/one": "cfa", "default/two": None}
+        assert "default/two" in {
+            snapshot.units[key].name for key in decide(snapshot, now=document["now"], seed=1, solver=None).reasons
+        }
+
+
+async def test_without_a_look_at_the_fleet_there_is_no_snapshot() -> None:
+    async with rest(start=False) as hub:
+        assert (await hub.refused("GET", "/snapshot"))["code"] == 404
+
+
 async def test_decisions_come_in_pages_without_gaps() -> None:
     async with rest(start=False) as hub:
         for number in range(5):
@@ -169,7 +189,8 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}", "get"),
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}", "delete"),
             ("/fleet/v1/queues", "get"), ("/fleet/v1/clusters", "get"), ("/fleet/v1/decisions", "get"),
-            ("/fleet/v1/decisions/{number}", "get"), ("/fleet/v1/decisions/{number}/record", "get"),
+            ("/fleet/v1/snapshot", "get"), ("/fleet/v1/decisions/{number}", "get"),
+            ("/fleet/v1/decisions/{number}/record", "get"),
         }  # fmt: skip
         for path, methods in document["paths"].items():
             for operation in methods.values():
