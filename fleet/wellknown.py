@@ -26,6 +26,7 @@ ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1"
 LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
+ANNOTATION_POTENTIAL = "fleet.io/potential-nodes"  # on a Cluster: JSON list of node groups that an autoscaler fills
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
 
@@ -39,6 +40,11 @@ ANNOTATION_RETRIES = "fleet.io/failures"  # on a binding: JSON list of {member, 
 ANNOTATION_QUEUEING = "fleet.io/queueing"  # on a binding: "true" while its policy wants it queued
 ANNOTATION_SUSPENDED = "fleet.io/suspended"  # on a binding: "true" while its job says suspend: true
 ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the authenticated user who created it
+# On a job or its pod templates (Kueue's name, too), copied to the binding: a node label; the whole gang goes to nodes
+# with one value of it.
+ANNOTATION_TOPOLOGY = "fleet.io/required-topology"
+KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+ANNOTATION_DOMAIN = "fleet.io/topology-domain"  # on a binding: the value that was chosen for it in its member
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.
@@ -50,6 +56,8 @@ ANNOTATION_PRIORITY_CLASS = "fleet.io/priority-class-from-job"  # on a unit, lik
 ANNOTATION_JOB_GENERATION = "fleet.io/job-generation"  # on a binding: generation of the object it was made from
 ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2
 ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent
+ANNOTATION_CHECKS_TIMEOUT = "fleet.io/admission-checks-timeout-seconds"  # on a Queue: how long a unit stays Reserved
+THRESHOLD_ANNOTATIONS = ("kube-queue/priority-threshold", "koord-queue/priority-threshold")  # on an Intelligent Queue
 QUOTA_NAME_LABELS = ("quota.scheduling.alibabacloud.com/name", "quota.scheduling.koordinator.sh/name")
 PREEMPTIBLE_LABELS = ("quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible")
 
@@ -66,6 +74,7 @@ PENDING = "Pending"  # on jobs outside quota: True while nothing takes them
 # -- event reasons (component "default-scheduler" for the first two, as the walk-through prints it)
 SCHEDULE_SUCCEED = "ScheduleBindingSucceed"
 SCHEDULE_FAILED = "ScheduleBindingFailed"
+RESERVE_SUCCEED = "QuotaReserved"
 SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"

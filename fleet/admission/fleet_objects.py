@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 from fleet.admission.rule import Checks, dig, forbidden, invalid, of_new, only_mutable, unsupported
 from fleet.engine.status import Cause
+from fleet.members.potential import BadPotential, read_groups
 from fleet.ports import Body, Key
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
-from fleet.wellknown import QUOTA_NAME_LABELS
+from fleet.wellknown import ANNOTATION_POTENTIAL, QUOTA_NAME_LABELS
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -30,6 +31,11 @@ def cluster(body: Body) -> Sequence[Cause]:
             causes.append(unsupported(f"spec.taints[{index}].effect", taint.get("effect"), _EFFECTS))
         if not taint.get("key"):
             causes.append(invalid(f"spec.taints[{index}].key", taint.get("key") or "", "must not be empty"))
+    text = (body["metadata"].get("annotations") or {}).get(ANNOTATION_POTENTIAL, "")
+    try:
+        read_groups(text)
+    except BadPotential as error:
+        causes.append(invalid(f"metadata.annotations[{ANNOTATION_POTENTIAL}]", text, str(error)))
     return causes
 
 

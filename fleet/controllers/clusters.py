@@ -22,9 +22,17 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.member import State, Traits
 from fleet.members.members import Changed
+from fleet.members.potential import BadPotential, Group, read_groups
 from fleet.model.member import Taint
 from fleet.ports import Body, Event, Key
-from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, FINALIZER_CLUSTER, SYSTEM_NAMESPACE, WORK
+from fleet.wellknown import (
+    ANNOTATION_FORCE_REMOVAL,
+    ANNOTATION_POTENTIAL,
+    CLUSTER,
+    FINALIZER_CLUSTER,
+    SYSTEM_NAMESPACE,
+    WORK,
+)
 
 STATUS_EVERY_S = 1.0
 LOOK_AGAIN_S = 5.0  # at a Cluster that is being deleted; bindings that leave it bring it back sooner
@@ -253,4 +261,13 @@ def traits_of(cluster: Body) -> Traits:
         region=spec.get("region") or "",
         zone=spec.get("zone") or "",
         price=int(price) if price.isdigit() else 0,
+        potential=_potential(cluster),
     )
+
+
+def _potential(cluster: Body) -> tuple[Group, ...]:
+    """None for a text that does not parse: admission refuses those."""
+    try:
+        return read_groups(b.annotation(cluster, ANNOTATION_POTENTIAL))
+    except BadPotential:
+        return ()

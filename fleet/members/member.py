@@ -24,6 +24,7 @@ from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import Nodes
+from fleet.members.potential import Group, potential_pools
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Taint
 from fleet.model.unit import Seat
@@ -74,6 +75,7 @@ class Traits:
     region: str = ""
     zone: str = ""
     price: int = 0
+    potential: tuple[Group, ...] = ()
 
 
 class OneMember:
@@ -107,6 +109,7 @@ class OneMember:
         self._tasks: set[asyncio.Task[None]] = set()
         self._traits = Traits()
         self._model: Member | None = None
+        self._modelled = 0  # version of the nodes that `_model` was made from
         self._version = ""
         self._last_contact: float | None = None
         self._trouble = ""
@@ -285,6 +288,10 @@ class OneMember:
             )  # fmt: skip
         elif model.pools is not pools or model.ready != ready:
             model = replace(model, ready=ready, pools=pools, not_ready_reason="" if ready else self._reason()[1])
+        if self._traits.potential and (model is not self._model or self._modelled != self._nodes.version):
+            potential = potential_pools(self._traits.potential, self._nodes.count)
+            model = model if model.potential == potential else replace(model, potential=potential)
+            self._modelled = self._nodes.version
         self._model = model
         return model
 

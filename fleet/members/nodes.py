@@ -1,15 +1,15 @@
 """The nodes of one member and the room on them, by pool.
 
-A pool is all nodes alike in labels, taints and topology domain. What only tells nodes apart (the host name) makes no
-pools, except of the nodes that some gang asks for by it: those are a pool each for as long as it asks. Free vectors are
-kept as a multiset that each pod event moves one node within, so an event costs the same in a member of four nodes and
-of ten thousand, and the model for the decider is made from the distinct vectors only.
+A pool is all nodes alike in labels and taints. What only tells nodes apart (the host name) makes no pools, except of
+the nodes that some gang asks for by it: those are a pool each for as long as it asks. Free vectors are kept as a
+multiset that each pod event moves one node within, so an event costs the same in a member of four nodes and of ten
+thousand, and the model for the decider is made from the distinct vectors only.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fleet.kinds.requests import amounts
@@ -27,7 +27,6 @@ PER_NODE_LABELS = frozenset(
         "csi.volume.kubernetes.io/nodeid",
     }
 )
-DOMAIN_LABEL = "topology.kubernetes.io/zone"
 # Taints that say "the node is not there": such nodes offer nothing, whatever a pod tolerates.
 ABSENT_TAINTS = frozenset(
     {
@@ -39,7 +38,8 @@ ABSENT_TAINTS = frozenset(
         "ToBeDeletedByClusterAutoscaler",
     }
 )
-PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...], str]
+ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
+PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
 @dataclass(slots=True)
@@ -50,6 +50,10 @@ class Node:
     usable: bool  # schedulable now: ready, not cordoned, not tainted away
     ready: bool
     own: tuple[tuple[str, str], ...] = ()  # its labels that no other node has
+
+    def answers(self, named: frozenset[tuple[str, str]]) -> bool:
+        """Whether one of these is a label that it has to itself; ANY_VALUE stands for every value."""
+        return not named.isdisjoint(self.own) or any((key, ANY_VALUE) in named for key, _ in self.own)
 
     def offers(self, used: Amounts) -> Amounts:
         """What is left of it; an over-committed resource counts as none, not as less than none."""
@@ -80,8 +84,7 @@ def read_node(body: Body) -> Node:
             allocatable.update(amounts({resource: quantity}))
         except BadQuantity:
             continue
-    domain = (meta.get("labels") or {}).get(DOMAIN_LABEL, "")
-    return Node(name, (labels, taints, domain), Amounts.of(allocatable), usable, ready, own)
+    return Node(name, (labels, taints), Amounts.of(allocatable), usable, ready, own)
 
 
 @dataclass(slots=True)
@@ -104,6 +107,7 @@ class Nodes:
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
         self.ready_count = 0
+        self.version = 0  # grows with every node that comes, goes or changes
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -120,6 +124,7 @@ class Nodes:
             self.remove(old.name)
         self._nodes[node.name] = node
         self.ready_count += node.ready
+        self.version += 1
         self.total_allocatable = self.total_allocatable.plus(node.allocatable)
         if node.usable:
             self._move(node, None, node.offers(self._used.get(node.name, NOTHING)))
@@ -130,6 +135,7 @@ class Nodes:
         if node is None:
             return False
         self.ready_count -= node.ready
+        self.version += 1
         self.total_allocatable = self.total_allocatable.minus(node.allocatable)
         if node.usable:
             self._move(node, node.offers(self._used.get(name, NOTHING)), None)
@@ -148,11 +154,16 @@ class Nodes:
         if node is not None and node.usable:
             self._move(node, node.offers(before), node.offers(after))
 
+    def count(self, labels: Iterable[tuple[str, str]]) -> int:
+        """How many nodes have all these labels, whether pods may go there or not."""
+        wanted = set(labels)
+        return sum(wanted.issubset({*node.pool[0], *node.own}) for node in self._nodes.values())
+
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> bool:
         """From now on the nodes that have one of these labels to themselves are a pool each, the others not. True when
         that changed any pool."""
         turned = named ^ self._named
-        touched = [node for node in self._nodes.values() if node.usable and not turned.isdisjoint(node.own)]
+        touched = [node for node in self._nodes.values() if node.usable and node.answers(turned)]
         for node in touched:
             self._move(node, node.offers(self._used.get(node.name, NOTHING)), None)
         self._named = named
@@ -161,10 +172,10 @@ class Nodes:
         return bool(touched)
 
     def _key(self, node: Node) -> PoolKey:
-        if self._named.isdisjoint(node.own):
+        if not node.answers(self._named):
             return node.pool
-        labels, taints, domain = node.pool
-        return tuple(sorted((*labels, *node.own))), taints, domain
+        labels, taints = node.pool
+        return tuple(sorted((*labels, *node.own))), taints
 
     def _move(self, node: Node, old: Amounts | None, new: Amounts | None) -> None:
         if old == new:
@@ -214,16 +225,16 @@ class Nodes:
     def _pool(self, key: PoolKey) -> Pool:
         state = self._pools[key]
         if state.model is None:
-            labels, taints, domain = key
+            labels, taints = key
             free = tuple(sorted(state.free.items(), key=lambda entry: entry[0].items_))
             most: dict[str, int] = {}
             for vector in state.allocatable:
                 for name, amount in vector.items_:
                     most[name] = max(most.get(name, 0), amount)
-            state.model = Pool(labels, taints, domain, free, Amounts.of(most))
+            state.model = Pool(labels, taints, free=free, allocatable=Amounts.of(most))
         return state.model
 
 
 def _order(key: PoolKey) -> tuple[object, ...]:
-    labels, taints, domain = key
-    return labels, tuple((t.key, t.value, t.effect) for t in taints), domain
+    labels, taints = key
+    return labels, tuple((t.key, t.value, t.effect) for t in taints)
