@@ -35,7 +35,7 @@ class Lot:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """`count` units that hold room and are charged alike; `unit` is one of them."""
+    """`count` units that hold room and are alike in what they ask for and where they are charged; `unit` is one."""
 
     gang: Key
     account: str | None
@@ -46,8 +46,8 @@ class Held:
 @dataclass(frozen=True, slots=True, eq=False)
 class Backlog:
     """`lots` of those that wait; `odd`: waiting units that something singular holds for (held, backing off, with a
-    claim), by id; `holding`: placed and evicting units, by id; `held`: the same, counted by what they are charged;
-    `unseen`: those of them that have pods which the inventory does not show. `wrong`: contradictions, by unit.
+    claim, a head), by id; `holding`: placed and evicting units, by id; `held`: the same, counted by what they are
+    charged; `unseen`: those of them that have pods which the inventory does not show. `wrong`: contradictions, by unit.
 
     `memo` is a place where whoever decides may keep what follows from parts of the snapshot that stay the same; it is
     shared by all snapshots that follow from one another, and nothing in it may change a result."""
@@ -139,7 +139,9 @@ class Backlog:
 
 def is_odd(unit: Unit) -> bool:
     """Whether something holds for a waiting unit that holds for it alone."""
-    return unit.held or unit.suspended or unit.backoff_until is not None or unit.claim is not None
+    return (
+        unit.held or unit.suspended or unit.backoff_until is not None or unit.claim is not None or unit.head is not None
+    )
 
 
 def lot_key(tree: QuotaTree | None, unit: Unit) -> Key:
@@ -195,7 +197,7 @@ def _moved(units: Sequence[Unit], gone: Sequence[Unit], come: Sequence[Unit]) ->
 
 def _count(held: dict[Key, Held], tree: QuotaTree | None, unit: Unit, more: int) -> None:
     account, gang = unit.leaf if tree is None else account_of(tree, unit), gang_key(unit.components)
-    key = (account, gang, unit.leaf, unit.preemptible)
+    key = (account, gang, unit.leaf, unit.preemptible, unit.topology)
     known = held.get(key)
     count = more + (known.count if known is not None else 0)
     if count:

@@ -21,12 +21,12 @@ from fleet.model.unit import Unit
 from fleet.notation import byhand
 from fleet.notation.bytype import Json, decode, decode_value, encode, listed
 from fleet.placement.problem import Answer, Problem, Solved, Solver
-from fleet.plan import Certificate, Eviction, Placement, Plan, RoomClaim
+from fleet.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim
 from fleet.snapshot import Config, Snapshot
 
 VERSION = 1
 SNAPSHOT = ("members", "units", "tree", "config", "now")
-PLAN = ("placements", "reasons", "certificate", "evictions", "claims")
+PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads")
 DECISION = ("now", "seed", "snapshot", "plan")
 
 
@@ -107,13 +107,18 @@ def encode_plan(plan: Plan) -> Json:
             for key, reason in sorted(plan.reasons.items())
         },
         "certificate": encode(plan.certificate),
-        **{name: encode(items) for name, items in (("evictions", plan.evictions), ("claims", plan.claims)) if items},
+        **{
+            name: encode(items)
+            for name, items in (("evictions", plan.evictions), ("claims", plan.claims), ("heads", plan.heads))
+            if items
+        },
     }
 
 
 def decode_plan(document: object) -> Plan:
     data = _document(document, "Plan", PLAN)
-    placements, evictions, claims = (listed(data.get(name, []), name) for name in ("placements", "evictions", "claims"))
+    names = ("placements", "evictions", "claims", "heads")
+    placements, evictions, claims, heads = (listed(data.get(name, []), name) for name in names)
     reasons = data.get("reasons", {})
     if not isinstance(reasons, Mapping):
         raise BadSnapshot([("reasons", "is not an object")])
@@ -123,6 +128,7 @@ def decode_plan(document: object) -> Plan:
         decode(Certificate, data.get("certificate", {"shipped": "greedy"}), "certificate"),
         tuple(decode(Eviction, item, f"evictions[{i}]") for i, item in enumerate(evictions)),
         tuple(decode(RoomClaim, item, f"claims[{i}]") for i, item in enumerate(claims)),
+        tuple(decode(Head, item, f"heads[{i}]") for i, item in enumerate(heads)),
     )
 
 

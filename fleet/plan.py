@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from fleet.model.amounts import Amounts
 from fleet.model.reason import Reason
+from fleet.model.unit import Nomination
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,15 @@ class RoomClaim:
     member: str
     room: Amounts
     until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Unit `unit` is its leaf's head from now on: what its nomination says is remembered until it starts, or a plan
+    does not name it any more."""
+
+    unit: str
+    nomination: Nomination
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +86,4 @@ class Plan:
     certificate: Certificate = Certificate(shipped="greedy")
     evictions: tuple[Eviction, ...] = ()
     claims: tuple[RoomClaim, ...] = ()
+    heads: tuple[Head, ...] = ()

@@ -79,6 +79,17 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
+class Nomination:
+    """A waiting unit is its leaf's head: room is collected for it in one member since an epoch second. It does not
+    start before `at`; where `certain`, all that it waits for has a known end, and `at` is when it starts."""
+
+    member: str
+    since: float
+    at: float
+    certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Unit:
     """`leaf` is the full path of its quota leaf ("root/child-2"), or None when it is outside quota.
 
@@ -114,6 +125,7 @@ class Unit:
     attempts: int = 0
     user: str = ""
     claim: Claim | None = None
+    head: Nomination | None = None
     seats: tuple[Seat, ...] = ()  # of its visible pods; empty: the inventory does not say
     topology: str = ""  # a node label: the whole gang must lie on nodes with one value of it (a rack); "": anywhere
     checkpoint_at: float | None = None  # its work up to then is not lost when it is evicted

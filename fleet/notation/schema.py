@@ -26,7 +26,7 @@ from fleet.model.reason import Code
 from fleet.model.unit import Unit
 from fleet.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
 from fleet.notation.bytype import Json, encode, fields_of
-from fleet.plan import Certificate, Eviction, Placement, RoomClaim
+from fleet.plan import Certificate, Eviction, Head, Placement, RoomClaim
 from fleet.quota.tree import QuotaNode
 from fleet.snapshot import Config
 
@@ -120,6 +120,7 @@ def _plan_properties(made: _Maker) -> Json:
         "certificate": made.of(Certificate),
         "evictions": {"type": "array", "items": made.of(Eviction), "description": "Who leaves, and for whom."},
         "claims": {"type": "array", "items": made.of(RoomClaim), "description": "Room that is kept, and for whom."},
+        "heads": {"type": "array", "items": made.of(Head), "description": "For whom room is collected."},
     }  # fmt: skip
 
 

@@ -1,11 +1,16 @@
-"""The ground that gangs are placed on: rooms and usage while a plan is made, and the best member for a gang."""
+"""The ground that gangs are placed on: rooms and usage while a plan is made, and the best member for a gang.
+
+Heads hold room and quota against others (hold.py). Whom they bind is asked once for candidates alike, as a *bound*: a
+set of holds, as bits. Whoever places passes it on; 0, for most, costs nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.eligibility import Choice, Eligibility
+from fleet.placement.hold import Hold
 from fleet.placement.room import Fit, MemberRoom, Space
 from fleet.quota.usage import Usage
 
@@ -13,45 +18,86 @@ from fleet.quota.usage import Usage
 class Ground:
     """Rooms and usage while placing. Answers about a member are kept until its room changes."""
 
-    def __init__(self, rooms: Mapping[str, MemberRoom], usage: Usage | None, space: Space) -> None:
+    def __init__(
+        self, rooms: Mapping[str, MemberRoom], usage: Usage | None, space: Space, holds: Sequence[Hold] = ()
+    ) -> None:
         self.rooms = {name: room.copy() for name, room in rooms.items()}
         self.usage = usage.copy() if usage is not None else None
         self.space = space
+        self.holds = tuple(hold.copy() for hold in holds)
         self._devices = space.devices
         self._fits: dict[tuple[int, str, bool], tuple[int, Fit | None]] = {}
         self._grows = any(pool.potential for room in self.rooms.values() for pool in room.pools)
+        self._standing = (1 << len(self.holds)) - 1  # holds whose head has not started
+        self._bounds: dict[tuple[object, ...], int] = {}
+        self._own = {hold.head.unit.id: 1 << number for number, hold in enumerate(self.holds)}
+        self._held: dict[str, list[int]] = {}
+        for number, hold in enumerate(self.holds):
+            self._held.setdefault(hold.member, []).append(number)
 
-    def fit(self, shape: int, member: str, *, potential: bool = False) -> Fit | None:
+    def bound(self, candidate: Candidate) -> int:
+        """The holds that bind this candidate, as bits; the same for all alike that are no heads themselves."""
+        if not self.holds:
+            return 0
+        unit = candidate.unit
+        key = (unit.leaf, candidate.tier, unit.priority, unit.walltime_s, unit.preemptible)
+        found = self._bounds.get(key)
+        if found is None:
+            found = self._bounds[key] = sum(
+                1 << number for number, hold in enumerate(self.holds) if hold.binds(candidate)
+            )
+        return found & ~self._own.get(unit.id, 0) & self._standing
+
+    def fit(self, shape: int, member: str, bound: int = 0, *, potential: bool = False) -> Fit | None:
+        """A packing of the gang into the member, beside the heads that bind it; None where there is none."""
         room = self.rooms[member]
         key = (shape, member, potential)
         known = self._fits.get(key)
-        if known is not None and (known[0] == room.version or known[1] is None):
-            return known[1]
-        found = room.fit(self.space.shapes[shape], self._devices, potential=potential)
-        self._fits[key] = (room.version, found)
-        return found
+        if known is None or (known[0] != room.version and known[1] is not None):
+            found = room.fit(self.space.shapes[shape], self._devices, potential=potential)
+            known = self._fits[key] = (room.version, found)
+        if bound and known[1] is not None:
+            for number in self._held.get(member, ()):
+                if bound & self._standing & 1 << number and not self.holds[number].spares_room(shape):
+                    return None
+        return known[1]
 
-    def best(self, shape: int, eligibility: Eligibility) -> tuple[str, Fit] | None:
+    def best(self, shape: int, eligibility: Eligibility, bound: int = 0) -> tuple[str, Fit] | None:
         """Policy's rank and weight first, then the member whose large slots suffer least, then price, then name. Nodes
         that an autoscaler could add are the last choice, after every member that policy allows; fewest of them."""
-        best = self._best(shape, eligibility, False)
-        return best if best is not None or not self._grows else self._best(shape, eligibility, True)
+        best = self._best(shape, eligibility, bound, False)
+        return best if best is not None or not self._grows else self._best(shape, eligibility, bound, True)
 
-    def _best(self, shape: int, eligibility: Eligibility, potential: bool) -> tuple[str, Fit] | None:
+    def _best(self, shape: int, eligibility: Eligibility, bound: int, potential: bool) -> tuple[str, Fit] | None:
         best: tuple[Choice, Fit] | None = None
         for choice in eligibility.choices:  # by order, then by what comes after fit
             if best is not None and choice.order > best[0].order:
                 break
-            fit = self.fit(shape, choice.member, potential=potential)
+            fit = self.fit(shape, choice.member, bound, potential=potential)
             if fit is not None and (best is None or (fit.potential, fit.broken) < (best[1].potential, best[1].broken)):
                 best = (choice, fit)
         return None if best is None else (best[0].member, best[1])
 
-    def admits(self, candidate: Candidate) -> bool:
+    def admits(self, candidate: Candidate, bound: int = 0) -> bool:
+        """Whether quota has room for it, beside the heads that bind it."""
         leaf = candidate.unit.leaf
-        return leaf is None or self.usage is None or self.usage.refusal(leaf, candidate.request) is None
+        if leaf is None or self.usage is None:
+            return True
+        if self.usage.refusal(leaf, candidate.request) is not None:
+            return False
+        standing = bound & self._standing
+        return not standing or all(
+            hold.spares_quota(candidate) for number, hold in enumerate(self.holds) if standing & 1 << number
+        )
 
     def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
+        """Place it; a head that is placed holds nothing any more."""
         self.rooms[member].take(fit)
         if candidate.unit.leaf is not None and self.usage is not None:
             self.usage.charge(candidate.unit.leaf, candidate.request)
+        for number, hold in enumerate(self.holds):
+            if self._standing & 1 << number:
+                if hold.head.unit.id == candidate.unit.id:
+                    self._standing &= ~(1 << number)
+                else:
+                    hold.see(candidate, member)

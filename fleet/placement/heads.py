@@ -1,0 +1,408 @@
+"""Heads: who has waited too long collects room, so that a stream of small jobs cannot shut a large gang out.
+
+One per leaf: the first in its queue that is within its guarantee or its share, has waited past the bound, and would
+fit; jobs outside quota have one between them. A head collects in one member, the one where it starts earliest, and
+stays there: a seat that moved would never be complete. When it can start follows from when others end: by walltime, or
+because it may take back their room. Where that is known for all it needs, the moment is *certain*. Else it waits for
+all work that was there when it became head, whenever that ends, and what comes later leaves its seat alone. Only work
+of a higher tier may break a seat; then it waits for that work too.
+
+Heads are served in the order in which they became heads. One for which there is no seat beside those ahead of it waits
+for them. A head stays one until it starts, even when the share of its leaf is used up meanwhile by what started beside
+it. Numbers of heads and of members looked at are bounded; who is not reached waits for its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from fleet.model.amounts import Amounts
+from fleet.model.unit import Nomination, Phase, Unit
+from fleet.placement.candidate import Candidate, order
+from fleet.placement.hold import FOREVER, Ends, Hold, all_seen
+from fleet.placement.room import MemberRoom, committed
+from fleet.placement.seat import Nodes, Seat
+from fleet.placement.space import Shape, Space
+from fleet.plan import Plan
+from fleet.quota.guarantee import Guarantees
+from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage, account_of, request_of
+from fleet.snapshot import Snapshot
+
+MOST_HEADS = 16
+_MOST_NEW = 4  # heads that look for a member in one plan
+_MOST_MEMBERS = 8  # that one of them looks at closely
+_KNOWN, _PRESENT, _ALL, _WHOLE = range(4)  # what is waited for: known ends; also what was there; all; nothing left
+Pairs = Sequence[tuple[Candidate, str]]
+
+
+@dataclass(slots=True)
+class _Work:
+    """Something that holds room or quota: `hidden` is what the inventory does not show of it yet."""
+
+    unit: Unit
+    tier: Tier
+    hidden: Shape
+    request: Amounts
+    account: str | None
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Seating:
+    """What a head waits for in a member, from when on it could start, and what is there for it then."""
+
+    kind: int
+    at: float
+    seat: Seat | None
+    usage: Usage | None
+
+
+@dataclass(slots=True)
+class _Queued:
+    """One head while a decision lasts."""
+
+    candidate: Candidate
+    ends: Ends
+    since: float
+    member: str | None
+    looked: bool = False
+    last: tuple[int, float] | None = None
+    relevant: list[_Work] | None = None  # what runs where quota limits it
+    limited: bool = False
+    known_ends: dict[str, float] = field(default_factory=dict)
+    bare: dict[tuple[str, int, float, float], Seat] = field(default_factory=dict)
+
+
+class Heads:
+    """The heads of one decision. `usage`: what runs is charged there and nothing else; None without a tree."""
+
+    def __init__(
+        self, snapshot: Snapshot, space: Space, tiers: Mapping[str, Tier], usage: Usage | None,
+        promises: Guarantees | None, now: float,
+    ) -> None:  # fmt: skip
+        """`tiers`: of what runs, by unit id."""
+        self._snapshot = snapshot
+        self._tree = snapshot.tree
+        self._space = space
+        self._tiers = tiers
+        self._usage = usage
+        self._promises = promises
+        self._now = now
+        self._queue: list[_Queued] = []
+        self._work: dict[str, list[_Work]] = {}
+        self._by_account: dict[str, list[_Work]] = {}
+        self._nodes: dict[str, Nodes] = {}
+        self._empty: dict[str, MemberRoom | None] = {}
+        self._new = _MOST_NEW
+
+    def choose(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
+        """Find the heads among `candidates`: every waiting unit that may start, or of those alike the first."""
+        after = self._snapshot.config.head_after_s
+        if after <= 0:
+            return ()
+        leaves: dict[str | None, list[tuple[tuple[object, ...], Candidate]]] = {}
+        for candidate in candidates:
+            unit = candidate.unit
+            late = candidate.tier <= Tier.SHARE and self._now - unit.enqueued_at >= after
+            if late or candidate.block or unit.head is not None:
+                turn = (not candidate.block and unit.head is None, *order(unit))
+                leaves.setdefault(unit.leaf, []).append((turn, candidate))
+        firsts: list[Candidate] = []
+        for waiting in leaves.values():
+            waiting.sort(key=lambda item: item[0])
+            if waiting[0][1].block:
+                del waiting[1:]
+            firsts += [candidate for _, candidate in waiting if self._able(candidate, after)][:1]
+        for candidate in sorted(firsts, key=_turn)[:MOST_HEADS]:
+            said = candidate.unit.head
+            stays = said is not None and any(c.member == said.member for c in candidate.eligibility.choices)
+            since = min(self._now, said.since) if said is not None and stays else self._now
+            member = said.member if said is not None and stays else None
+            self._queue.append(_Queued(candidate, Ends(self._snapshot, candidate, self._now), since, member))
+        if self._queue:
+            self._list_work()
+        return tuple(queued.candidate for queued in self._queue)
+
+    def holds(self, placed: Pairs, kept: Pairs, rooms: Mapping[str, MemberRoom]) -> tuple[Hold, ...]:
+        """What the heads hold beside what this plan has placed so far and the room that is `kept` for others. `rooms`:
+        what is free before anything is placed."""
+        new = [self._planned(candidate, member) for candidate, member in (*placed, *kept)]
+        new.sort(key=lambda work: work.unit.id)
+        new.sort(key=lambda work: self._sizes(work.hidden), reverse=True)
+        served = {work.unit.id for work in new}
+        found: list[Hold] = []
+        for queued in self._queue:
+            if queued.candidate.unit.id not in served:
+                hold = self._hold(queued, new, found, rooms)
+                if hold is not None:
+                    found.append(hold)
+        return tuple(found)
+
+    def leaving(self, units: Iterable[str]) -> None:
+        """This plan evicts them: they end now."""
+        for queued in self._queue:
+            queued.known_ends.update(dict.fromkeys(units, self._now))
+            queued.bare.clear()
+
+    def _able(self, candidate: Candidate, after: float) -> bool:
+        """Whether it is late, and would start if nothing ran."""
+        unit = candidate.unit
+        if unit.head is None and (candidate.tier > Tier.SHARE or self._now - unit.enqueued_at < after):
+            return False
+        account = self._account(unit)
+        nothing = Usage(self._tree, self._promises) if self._tree is not None else None
+        if account is not None and nothing is not None and nothing.refusal(account, candidate.request) is not None:
+            return False
+        return any(self._would_fit(candidate, choice.member) for choice in candidate.eligibility.choices)
+
+    def _would_fit(self, candidate: Candidate, member: str) -> bool:
+        """Whether the member takes it when nothing runs there, as far as the inventory says."""
+        if member not in self._empty:
+            self._empty[member] = MemberRoom.emptied(self._snapshot.members[member], self._space)
+        empty = self._empty[member]
+        return empty is None or empty.fit(self._space.shapes[candidate.shape], self._space.devices) is not None
+
+    def _list_work(self) -> None:
+        for key in sorted(self._snapshot.units):
+            unit = self._snapshot.units[key]
+            if unit.phase is Phase.WAITING or unit.member is None:
+                continue
+            tier = self._tiers.get(unit.id, Tier.SHARE if unit.leaf is None else Tier.BORROWED)
+            account = self._account(unit)
+            work = _Work(unit, tier, committed(unit, self._space), request_of(unit), account, unit.member)
+            self._work.setdefault(unit.member, []).append(work)
+            if account is not None:
+                self._by_account.setdefault(account, []).append(work)
+
+    def _account(self, unit: Unit) -> str | None:
+        return account_of(self._tree, unit) if self._tree is not None else None
+
+    def _planned(self, candidate: Candidate, member: str) -> _Work:
+        shape = self._space.shapes[candidate.shape]
+        return _Work(candidate.unit, candidate.tier, shape, candidate.request, self._account(candidate.unit), member)
+
+    def _sizes(self, shape: Shape) -> tuple[tuple[int, ...], ...]:
+        return tuple(self._space.size(part.need) for part in shape)
+
+    def _hold(
+        self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
+    ) -> Hold | None:
+        found = self._seek(queued, queued.member, new, ahead) if queued.member is not None else None
+        if not queued.looked and self._new > 0 and (found is None or found.kind != _KNOWN):
+            self._new -= 1
+            other = self._look_around(queued, new, ahead, rooms, found is not None)
+            if other is not None:
+                queued.member, found = other
+                queued.since = self._now
+        queued.looked = True
+        if found is None or queued.member is None:
+            return None
+        queued.last = (found.kind, found.at)
+        if found.kind == _ALL:
+            queued.since = self._now
+        said, at, certain = queued.candidate.unit.head, found.at, found.kind == _KNOWN
+        if said is not None and said.member == queued.member and said.certain == certain and said.at > self._now:
+            at = min(at, said.at)  # what was let pass was to end before the moment that was told first
+        nomination = Nomination(queued.member, queued.since, at, certain)
+        return Hold(
+            queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes, self._snapshot
+        )
+
+    def _look_around(
+        self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom], has: bool
+    ) -> tuple[str, _Seating] | None:
+        """The member where it starts earliest. One that `has` a seat leaves it only for a moment that is certain, and
+        no further away than it has collected for."""
+        candidate = queued.candidate
+        shape = self._space.shapes[candidate.shape]
+        near: list[tuple[int, int, str]] = []
+        for number, choice in enumerate(candidate.eligibility.choices):
+            if choice.member != queued.member and self._would_fit(candidate, choice.member):
+                near.append((sum(rooms[choice.member].missing(shape, self._space.devices)), number, choice.member))
+        best: tuple[tuple[bool, float, int, int], str, _Seating] | None = None
+        since, queued.since = queued.since, self._now
+        for missing, number, member in sorted(near)[:_MOST_MEMBERS]:
+            found = self._seek(queued, member, new, ahead)
+            if found is None or (has and (found.kind != _KNOWN or found.at - self._now > self._now - since)):
+                continue
+            certain = found.kind == _KNOWN
+            rank = (not certain, found.at if certain else 0.0, missing, number)
+            if best is None or rank < best[0]:
+                best = (rank, member, found)
+        queued.since = since
+        return None if best is None else best[1:]
+
+    def _seek(self, queued: _Queued, member: str, new: Sequence[_Work], ahead: Sequence[Hold]) -> _Seating | None:
+        """The first moment at which there is quota, and room in the member."""
+        if queued.last is not None and member == queued.member:
+            known = self._seating(queued, member, *queued.last, new, ahead)
+            if known is not None:
+                return known
+        for kind in (_KNOWN, _PRESENT, _ALL, _WHOLE):
+            begin = self._quota_time(queued, kind, new, ahead)
+            if begin is None or (kind == _WHOLE and not self._is_loose(queued, member, ahead)):
+                continue
+            ends = (self._end(queued, work) for work in (*self._work.get(member, ()), *new) if work.member == member)
+            times = sorted({end for end in (*ends, *map(_end_of, ahead)) if begin < end < FOREVER})
+            times.insert(0, begin)
+            if kind == _WHOLE:
+                return self._seating(queued, member, kind, times[-1], new, ahead)
+            low, high = 0, len(times)
+            while low < high:  # what ends only adds room
+                middle = (low + high) // 2
+                if self._seat(queued, member, kind, times[middle], new, ahead) is not None:
+                    high = middle
+                else:
+                    low = middle + 1
+            if low < len(times):
+                return self._seating(queued, member, kind, times[low], new, ahead)
+        return None
+
+    def _is_loose(self, queued: _Queued, member: str, ahead: Sequence[Hold]) -> bool:
+        """Whether the inventory does not say which pods share a node, so that only the whole member is a seat."""
+        loose = any(work.unit.visible and not work.unit.seats for work in self._work.get(member, ()))
+        return loose and self._would_fit(queued.candidate, member) and all(hold.member != member for hold in ahead)
+
+    def _seating(
+        self, queued: _Queued, member: str, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
+    ) -> _Seating | None:
+        seat = self._seat(queued, member, kind, at, new, ahead)
+        usage = self._usage_at(queued, kind, at, new, ahead)
+        account = self._account(queued.candidate.unit)
+        if usage is not None and account is not None:
+            if usage.refusal(account, queued.candidate.request) is not None:
+                return None
+            usage.charge(account, queued.candidate.request)
+        return None if seat is None and kind != _WHOLE else _Seating(kind, at, seat, usage)
+
+    def _end(self, queued: _Queued, work: _Work) -> float:
+        end = queued.known_ends.get(work.unit.id)
+        if end is None:
+            end = queued.known_ends[work.unit.id] = queued.ends.of(work.unit, work.tier)
+        return end
+
+    def _gone(self, queued: _Queued, work: _Work, kind: int, at: float) -> bool:
+        """Whether the head counts on this to have ended by then."""
+        end = self._end(queued, work)
+        if end < FOREVER or kind == _KNOWN:
+            return end <= at
+        if kind != _PRESENT:
+            return True
+        unit = work.unit
+        if unit.phase is Phase.WAITING:
+            return False
+        return unit.placed_at < queued.since if unit.placed_at is not None else all_seen(unit)
+
+    def _seat(
+        self, queued: _Queued, member: str, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
+    ) -> Seat | None:
+        """The seat there at that time; None where the head does not fit."""
+        if kind == _WHOLE:
+            return None
+        running = self._work.get(member, ())
+        key = (member, kind, at, queued.since)
+        bare = queued.bare.get(key)
+        if bare is None:
+            if member not in self._nodes:
+                self._nodes[member] = Nodes(self._snapshot.members[member], self._space)
+            ended = [work.unit for work in running if self._gone(queued, work, kind, at)]
+            bare = queued.bare[key] = self._nodes[member].seat(ended)
+        seat = bare.copy()
+        mine = self._space.shapes[queued.candidate.shape]
+        coming = [work for work in (*running, *new) if work.hidden and work.member == member]
+        coming.sort(key=lambda work: work.unit.id)
+        coming.sort(key=lambda work: self._sizes(work.hidden), reverse=True)
+        for work in coming:
+            if not self._gone(queued, work, kind, at):
+                seat.crowd(work.hidden, mine)
+        for hold in ahead:
+            stays = hold.member == member and _end_of(hold) > at
+            if stays and not seat.give(self._space.shapes[hold.head.shape]):
+                return None
+        return seat if seat.takes(mine) else None
+
+    def _limited(self, queued: _Queued) -> list[_Work] | None:
+        """What runs and is charged where quota limits the head; None where nothing does."""
+        account, usage = self._account(queued.candidate.unit), self._usage
+        if account is None or usage is None:
+            return None
+        if queued.relevant is None:
+            asked = [name for name, amount in queued.candidate.request.items_ if amount > 0]
+            limited = {
+                node for node in usage.path(account) if any(usage.room(node, name) is not None for name in asked)
+            }
+            queued.limited = bool(limited)
+            queued.relevant = [
+                work
+                for other, running in self._by_account.items()
+                if limited.intersection(usage.path(other))
+                for work in running
+            ]
+        return queued.relevant if queued.limited else None
+
+    def _usage_at(
+        self, queued: _Queued, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
+    ) -> Usage | None:
+        """What is used then, the head not included; None where quota does not limit it."""
+        running = self._limited(queued)
+        if running is None or self._usage is None:
+            return None
+        usage = self._usage.copy()
+        for work in running:
+            if work.account is not None and self._gone(queued, work, kind, at):
+                usage.charge(work.account, work.request, -1)
+        for work in new:
+            if work.account is not None and not self._gone(queued, work, kind, at):
+                usage.charge(work.account, work.request)
+        for hold in ahead:
+            account = self._account(hold.head.unit)
+            if account is not None and _end_of(hold) > at:
+                usage.charge(account, hold.head.request)
+        return usage
+
+    def _quota_time(self, queued: _Queued, kind: int, new: Sequence[_Work], ahead: Sequence[Hold]) -> float | None:
+        """From when on there is quota for it; None for never, as far as known."""
+        account, request = self._account(queued.candidate.unit), queued.candidate.request
+        usage = self._usage_at(queued, kind, self._now, new, ahead)
+        if usage is None or account is None or usage.refusal(account, request) is None:
+            return self._now
+        ends: dict[float, list[tuple[str, Amounts]]] = {}
+        for work in (*(self._limited(queued) or ()), *new):
+            if work.account is not None:
+                ends.setdefault(self._end(queued, work), []).append((work.account, work.request))
+        for hold in ahead:
+            other = self._account(hold.head.unit)
+            if other is not None:
+                ends.setdefault(_end_of(hold), []).append((other, hold.head.request))
+        for at in sorted(end for end in ends if self._now < end < FOREVER):
+            for name, amounts in ends[at]:
+                usage.charge(name, amounts, -1)
+            if usage.refusal(account, request) is None:
+                return at
+        return None
+
+
+def _turn(candidate: Candidate) -> tuple[object, ...]:
+    """Heads in order: guaranteed ones first, then who has been a head for longest, then who has waited longest."""
+    unit = candidate.unit
+    since = unit.head.since if unit.head is not None else FOREVER
+    return (min(candidate.tier, Tier.SHARE), since, unit.enqueued_at, unit.name, unit.id)
+
+
+def _end_of(hold: Hold) -> float:
+    """When a head will have ended, as far as known."""
+    walltime = hold.head.unit.walltime_s
+    return FOREVER if walltime is None or not hold.nomination.certain else hold.nomination.at + walltime
+
+
+def nominated(units: Mapping[str, Unit], plan: Plan) -> tuple[Unit, ...]:
+    """The units of a snapshot whose nomination is another once the plan is carried out."""
+    said = {head.unit: head.nomination for head in plan.heads}
+    heads = [key for key, unit in units.items() if unit.head is not None]
+    return tuple(
+        replace(units[key], head=said.get(key))
+        for key in sorted({*heads, *said})
+        if key in units and units[key].head != said.get(key)
+    )

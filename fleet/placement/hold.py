@@ -1,0 +1,118 @@
+"""What one head keeps others from: the room of its seat, and the quota that it waits for.
+
+Work of a higher tier passes. So does what ends before the head can start, by its walltime or because the head may take
+back its room by then. All else of the head's tier or below starts only where the head still fits beside it.
+"""
+
+from __future__ import annotations
+
+from fleet.model.unit import Nomination, Phase, Unit
+from fleet.placement.candidate import Candidate
+from fleet.placement.reclaim import may_evict
+from fleet.placement.seat import Seat
+from fleet.placement.space import Shape
+from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage, account_of
+from fleet.snapshot import Snapshot
+
+FOREVER = float("inf")
+
+
+class Ends:
+    """When work ends as one head may count on it, epoch seconds; FOREVER where nobody knows."""
+
+    def __init__(self, snapshot: Snapshot, head: Candidate, now: float) -> None:
+        self._tree = snapshot.tree
+        self._protection = snapshot.config.protection_s
+        self._reclaims = snapshot.config.reclaim and not head.block
+        self._head = head
+        self._now = now
+
+    def of(self, unit: Unit, tier: Tier) -> float:
+        """`unit` runs, leaves, or would start now."""
+        now = self._now
+        if unit.phase is Phase.EVICTING:
+            return now
+        runs = unit.phase is Phase.PLACED
+        since = unit.placed_at if runs and unit.placed_at is not None else now
+        end = FOREVER if unit.walltime_s is None else max(now, since + unit.walltime_s)
+        if not self._reclaims or self._tree is None:
+            return end
+        if not may_evict(self._tree, self._head.unit, self._head.tier, unit, tier):
+            return end
+        old = runs and unit.placed_at is None and all_seen(unit)
+        return min(end, now if old else max(now, since + self._protection))
+
+
+def all_seen(unit: Unit) -> bool:
+    """Whether the inventory shows every pod of it."""
+    seen = dict(unit.visible)
+    return all(seen.get(part.name, 0) >= part.replicas for part in unit.components)
+
+
+class Hold:
+    """See the module. `seat` None: nobody knows which nodes will be free together, so nothing more comes in. `usage`:
+    what will be used when the head starts, the head included; None where quota does not limit it. Changes with what
+    is placed."""
+
+    def __init__(
+        self, head: Candidate, nomination: Nomination, ends: Ends, seat: Seat | None, usage: Usage | None,
+        shapes: list[Shape], snapshot: Snapshot,
+    ) -> None:  # fmt: skip
+        self.head = head
+        self.nomination = nomination
+        self.member = nomination.member
+        self.tier = min(head.tier, Tier.SHARE)
+        self._ends = ends
+        self._seat = seat
+        self._usage = usage
+        self._shapes = shapes
+        self._tree = snapshot.tree
+        self._spared: dict[int, bool] = {}
+
+    def copy(self) -> Hold:
+        made = Hold.__new__(Hold)
+        made.__dict__.update(self.__dict__)
+        made._seat = self._seat.copy() if self._seat is not None else None
+        made._usage = self._usage.copy() if self._usage is not None else None
+        made._spared = {}
+        return made
+
+    def outlasts(self, unit: Unit, tier: Tier) -> bool:
+        """Whether work that starts now may still be there when the head could start."""
+        return self._ends.of(unit, tier) > self.nomination.at
+
+    def binds(self, candidate: Candidate) -> bool:
+        """Whether the candidate starts only where the head still fits beside it. The same for all candidates that are
+        alike in leaf, tier, priority, walltime and preemptible, the head itself apart."""
+        return (
+            candidate.unit.id != self.head.unit.id
+            and candidate.tier >= self.tier
+            and self.outlasts(candidate.unit, candidate.tier)
+        )
+
+    def spares_room(self, shape: int) -> bool:
+        """Whether the head still fits its member beside a gang of this shape."""
+        known = self._spared.get(shape)
+        if known is None:
+            seat = self._seat.copy() if self._seat is not None else None
+            mine = self._shapes[self.head.shape]
+            known = seat is not None and seat.crowd(self._shapes[shape], mine) and seat.takes(mine)
+            self._spared[shape] = known
+        return known
+
+    def spares_quota(self, candidate: Candidate) -> bool:
+        """Whether quota has room for the head beside the candidate."""
+        account = account_of(self._tree, candidate.unit) if self._tree is not None else None
+        return account is None or self._usage is None or self._usage.refusal(account, candidate.request) is None
+
+    def see(self, candidate: Candidate, member: str) -> None:
+        """Something starts now."""
+        if candidate.unit.id == self.head.unit.id or not self.outlasts(candidate.unit, candidate.tier):
+            return
+        if member == self.member and self._seat is not None:
+            self._seat.crowd(self._shapes[candidate.shape], self._shapes[self.head.shape])
+            self._spared = {shape: False for shape, spared in self._spared.items() if not spared}
+        account = account_of(self._tree, candidate.unit) if self._tree is not None else None
+        if account is not None and self._usage is not None:
+            self._usage.charge(account, candidate.request)
