@@ -19,6 +19,7 @@ from fleet.cli.failure import Failure
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
+    from fleet.controllers.hub import ControllerConfig
     from fleet.engine.registry import Registry
     from fleet.store.objects import Objects
     from fleet.store.postgres import PostgresStore
@@ -185,7 +186,9 @@ async def serve_api(
             await app.stop()
 
 
-async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:
+async def run_controllers(
+    data: DataDir, url: str | None, stop: asyncio.Event, on_ready: Callable[[], None], config: ControllerConfig
+) -> None:
     """The controllers' process: waits until it leads, then runs every loop until `stop`. Ends with Failure when the
     leadership is lost: a process that may no longer write has nothing left to do."""
     import os
@@ -212,8 +215,9 @@ async def run_controllers(data: DataDir, url: str | None, stop: asyncio.Event, o
         solver = ProcessSolver()
         solver.warm()
         parts = Hub(
-            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, data.hub_id, epoch=leading.result()
-        )
+            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, data.hub_id, epoch=leading.result(),
+            config=config,
+        )  # fmt: skip
         lost = asyncio.create_task(leadership.lost())
         lost.add_done_callback(lambda _: stop.set())
         try:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from fleet.cli.options import DatabaseOption, DataDirOption
+from fleet.cli.options import ClaimOption, DatabaseOption, DataDirOption, ProtectionOption, ReclaimOption
 
 
-def controllers(data_dir: DataDirOption = None, database_url: DatabaseOption = None) -> None:
+def controllers(
+    data_dir: DataDirOption = None,
+    database_url: DatabaseOption = None,
+    reclaim: ReclaimOption = True,
+    protection_seconds: ProtectionOption = 300.0,
+    claim_seconds: ClaimOption = 900.0,
+) -> None:
     """Run one controllers process (one leads, others stand by)."""
     import asyncio
 
     from fleet.cli import compose
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
+    from fleet.controllers.hub import ControllerConfig
 
     data = locate(data_dir)
     data.need()
+    config = ControllerConfig(reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds)
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.run_controllers(data, database_url or None, stop, say_ready)
+        await compose.run_controllers(data, database_url or None, stop, say_ready, config)
 
     compose.configure_logging()
     compose.run(main)

@@ -29,5 +29,17 @@ DatabaseOption = Annotated[
 ]
 NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace.")]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
+ReclaimOption = Annotated[
+    bool,
+    typer.Option(
+        "--reclaim/--no-reclaim", help="Whether jobs within their guarantee or share may evict what others borrowed."
+    ),
+]
+ProtectionOption = Annotated[
+    float, typer.Option("--protection-seconds", min=0, help="No job is evicted for others so soon after its start.")
+]
+ClaimOption = Annotated[
+    float, typer.Option("--claim-seconds", min=1, help="How long freed room is kept for the job that it was freed for.")
+]
 NodesOption = Annotated[int, typer.Option(min=1, max=5000, help="Nodes of each simulated member.")]
 GpusOption = Annotated[int, typer.Option(min=0, max=64, help="GPUs of each of these nodes.")]

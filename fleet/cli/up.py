@@ -21,7 +21,15 @@ import typer
 
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
-from fleet.cli.options import DatabaseOption, DataDirOption, GpusOption, NodesOption
+from fleet.cli.options import (
+    ClaimOption,
+    DatabaseOption,
+    DataDirOption,
+    GpusOption,
+    NodesOption,
+    ProtectionOption,
+    ReclaimOption,
+)
 from fleet.cli.parent import follow_parent
 
 if TYPE_CHECKING:
@@ -38,7 +46,7 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """What `fleet up` was asked for. `database_url` None: the embedded one."""
+    """What `fleet up` was asked for. `database_url` None: the embedded one; `tuning`: options of the controllers."""
 
     data: DataDir
     host: str
@@ -47,6 +55,7 @@ class Plan:
     nodes: int
     gpus: int
     database_url: str | None
+    tuning: tuple[str, ...] = ()
 
 
 def up(
@@ -56,6 +65,9 @@ def up(
     nodes: NodesOption = 4,
     gpus: GpusOption = 8,
     database_url: DatabaseOption = None,
+    reclaim: ReclaimOption = True,
+    protection_seconds: ProtectionOption = 300.0,
+    claim_seconds: ClaimOption = 900.0,
 ) -> None:
     """Run a whole hub on this machine until Ctrl-C.
 
@@ -63,7 +75,9 @@ def up(
     """
     follow_parent()  # the demo must not leave a hub behind when it is killed
     host, port = parse_listen(listen)
-    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None)
+    seconds = ("--protection-seconds", str(protection_seconds), "--claim-seconds", str(claim_seconds))
+    tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds)
+    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning)
     create_root(plan.data)
     lock = Lock(plan.data)
     try:
@@ -149,7 +163,9 @@ class _Hub:
         environment = {"FLEET_DATABASE_URL": self._plan.database_url or ""}
         descriptor = self._listener.fileno()
         children = [
-            Child("controllers", ["controllers", *where], data.logs / "controllers.log", environment),
+            Child(
+                "controllers", ["controllers", *where, *self._plan.tuning], data.logs / "controllers.log", environment
+            ),
             Child(
                 "api",
                 ["api", *where, "--fd", str(descriptor)],
