@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import chain, islice, repeat
 
@@ -26,7 +26,7 @@ from fleet.placement.space import UNBOUNDED, Need, Part, Shape, Space, Vector, s
 
 __all__ = [
     "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed",
-    "room_for", "rooms", "slots",
+    "largest_first", "room_for", "rooms", "slots",
 ]  # fmt: skip
 
 
@@ -70,12 +70,13 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A packing of a gang into one member: the pools after it, how many slots of 8, 4 and 2 devices it broke, and how
-    many of its pods wait for nodes that an autoscaler must add first."""
+    """A packing of a gang into one member: the pools after it, how many slots of 8, 4 and 2 devices it broke, how many
+    of its pods wait for nodes that an autoscaler must add first, and the domain that it lies in, if it must in one."""
 
     pools: tuple[PoolRoom, ...]
     broken: tuple[int, int, int]
     potential: int = 0
+    domain: str = ""
 
 
 class MemberRoom:
@@ -151,15 +152,15 @@ class MemberRoom:
         """A packing of the whole gang, or None. Nothing changes until `take`. With `potential`, nodes that could be
         added are used where those that are there do not suffice. Of several domains the fullest one that takes it."""
         best: Fit | None = None
-        for ground in self._fullest_first(shape, potential):
+        for domain, ground in self._fullest_first(shape, potential):
             fit = self._pack(shape, devices, ground)
             if fit is not None and (best is None or fit.potential < best.potential):
-                best = fit
+                best = replace(fit, domain=domain) if domain else fit
                 if not fit.potential:
                     break
         return best
 
-    def _fullest_first(self, shape: Shape, potential: bool) -> list[list[int]]:
+    def _fullest_first(self, shape: Shape, potential: bool) -> list[tuple[str, list[int]]]:
         grounds = self.grounds(shape, potential=potential)
         if len(grounds) > 1:
             asked = sorted({index for part in shape for index, _ in part.need})
@@ -171,7 +172,7 @@ class MemberRoom:
                 for name, ground in grounds
             }
             grounds.sort(key=lambda ground: (free[ground[0]], ground[0]))
-        return [ground for _, ground in grounds]
+        return grounds
 
     def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
         draft = _Draft(self.pools, ground, devices)
@@ -201,7 +202,7 @@ class MemberRoom:
         """How many pods of each part find no place, potential nodes included, when the parts are packed largest first
         and, of several domains, into the one that leaves out the fewest."""
         best: list[int] | None = None
-        for ground in self._fullest_first(shape, True):
+        for _, ground in self._fullest_first(shape, True):
             draft = _Draft(self.pools, ground, devices)
             left = [draft.fill(part, part.replicas) for part in shape]
             if best is None or sum(left) < sum(best):
@@ -212,14 +213,15 @@ class MemberRoom:
         self.pools = fit.pools
         self.version += 1
 
-    def hold(self, shape: Shape, devices: int) -> None:
-        """Take room for a whole gang: a packing where there is one, else as `assume`."""
+    def hold(self, shape: Shape, devices: int) -> Fit | None:
+        """Take room for a whole gang: a packing, which is returned, where there is one, else as `assume`."""
         fit = self.fit(shape, devices) or self.fit(shape, devices, potential=True)
         if fit is not None:
             self.take(fit)
         else:
             for part in shape:
                 self.assume(part, devices)
+        return fit
 
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
@@ -361,12 +363,18 @@ def rooms(
     about. `free` stays as it is."""
     found = {name: room.copy() for name, room in free.items()}
     devices = space.devices
+    items = [item for item in coming if item[1] in found and item[2]]
+    for _, member, shape in largest_first(items, space):
+        found[member].hold(shape, devices)
+    return found
+
+
+def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> list[tuple[str, str, Shape]]:
+    """The order in which gangs that come are laid out: largest first, then by unit."""
+    items = sorted(coming, key=lambda item: item[0])
     sizes: dict[Shape, tuple[Vector, ...]] = {}
-    items = sorted((item for item in coming if item[1] in found and item[2]), key=lambda item: item[0])
     for _, _, shape in items:
         if shape not in sizes:
             sizes[shape] = tuple(space.size(part.need) for part in shape)
     items.sort(key=lambda item: sizes[item[2]], reverse=True)
-    for _, member, shape in items:
-        found[member].hold(shape, devices)
-    return found
+    return items
