@@ -20,6 +20,7 @@ class State(StrEnum):
     UNCLAIMED = "Unclaimed"  # no policy has taken it: nothing will happen to it
     QUEUED = "Queued"
     HELD = "Held"  # a person holds it in its queue
+    RESERVED = "Reserved"  # has quota and room, and waits for its queue's admission checks
     BACK_OFF = "BackOff"  # waits a while after a failed attempt
     WAITING = "Waiting"  # waits for room, without a queue
     PLACED = "Placed"  # has its member, which has said nothing of it yet

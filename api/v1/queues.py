@@ -85,7 +85,7 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
     async for unit in unhurried(hub.store.scan(QUEUE, "queueunits")):
         binding = hub.store.peek(binding_key(unit.key))
         leaf = paths.get(str((unit.body.get("spec") or {}).get("queue") or ""), "")
-        if binding is None or not charged(binding.body):
+        if binding is None or not charged(binding.body, unit.body):
             continue
         asked = amounts_of((unit.body.get("spec") or {}).get("resource"))
         for path in tree.ancestors(leaf):

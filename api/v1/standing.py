@@ -42,7 +42,12 @@ _OF_MEMBER = {
     interpreter.State.UNKNOWN: State.PLACED,
 }
 _FINISHED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
-_OF_PHASE = {"Succeed": State.SUCCEEDED, "Failed": State.FAILED, "TimeoutBackoff": State.BACK_OFF}
+_OF_PHASE = {
+    "Succeed": State.SUCCEEDED,
+    "Failed": State.FAILED,
+    "TimeoutBackoff": State.BACK_OFF,
+    "Reserved": State.RESERVED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +93,11 @@ def enqueued_at(binding: Body) -> str | None:
     return str(found) if found else None
 
 
-def charged(binding: Body) -> bool:
-    """Whether it uses quota: placed and not finished, or on its way out."""
+def charged(binding: Body, unit: Body | None = None) -> bool:
+    """Whether it uses quota: Reserved, placed and not finished, or on its way out."""
     spec = spec_of(binding)
+    if ((unit or {}).get("status") or {}).get("phase") == "Reserved":
+        return True
     if spec.get("gracefulEvictionTasks"):
         return True
     return bool(spec.get("clusters")) and _finished(binding) is None

@@ -32,6 +32,7 @@ def rules() -> dict[tuple[str, str], Rule]:
         ("apiextensions.k8s.io", "customresourcedefinitions"): crds.RULE,
         (QUOTA, "elasticquotatrees"): quotatree.RULE,
         (QUEUE, "queueunits"): fleet_objects.QUEUE_UNIT,
+        (QUEUE, "queues"): fleet_objects.QUEUE,
         (POLICY, "propagationpolicies"): policies.PROPAGATION,
         (POLICY, "clusterpropagationpolicies"): policies.PROPAGATION,
         (POLICY, "overridepolicies"): policies.OVERRIDE,

@@ -5,17 +5,39 @@ Controllers write through `Objects.change`, which asks no rules: these are for p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from fleet.admission.rule import Checks, dig, forbidden, invalid, of_new, only_mutable, unsupported
+from fleet.admission.rule import (
+    Checks,
+    dig,
+    duplicate,
+    forbidden,
+    invalid,
+    of_new,
+    only_mutable,
+    required,
+    unsupported,
+)
 from fleet.engine.status import Cause
 from fleet.members.potential import BadPotential, read_groups
 from fleet.ports import Body, Key
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
-from fleet.wellknown import ANNOTATION_POTENTIAL, QUOTA_NAME_LABELS
+from fleet.wellknown import (
+    ANNOTATION_CHECKS_TIMEOUT,
+    ANNOTATION_POTENTIAL,
+    QUOTA_NAME_LABELS,
+    THRESHOLD_ANNOTATIONS,
+)
 
+_WHOLE, _SECONDS = re.compile(r"-?[0-9]{1,10}"), re.compile(r"[1-9][0-9]{0,8}")
+_QUEUE_NUMBERS = (
+    *((name, _WHOLE, "must be a whole number: the priority from which on a job blocks the queue")
+      for name in THRESHOLD_ANNOTATIONS),
+    (ANNOTATION_CHECKS_TIMEOUT, _SECONDS, "must be a whole number of seconds, above zero"),
+)  # fmt: skip
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -67,6 +89,25 @@ async def _known_class(review: Review, objects: Objects) -> Sequence[Cause]:
     return [invalid("spec.priorityClassName", name, "there is no PriorityClass of this name")]
 
 
+def queue(body: Body) -> Sequence[Cause]:
+    """What people tune of a Queue: numbers in annotations, and each check once."""
+    causes, annotations = [], body["metadata"].get("annotations") or {}
+    for name, pattern, why in _QUEUE_NUMBERS:
+        text = annotations.get(name)
+        if text is not None and not pattern.fullmatch(str(text)):
+            causes.append(invalid(f"metadata.annotations[{name}]", text, why))
+    seen: set[str] = set()
+    for index, check in enumerate((body.get("spec") or {}).get("admissionChecks") or ()):
+        where = f"spec.admissionChecks[{index}].name"
+        if not check.get("name"):
+            causes.append(required(where, "every check has a name"))
+        elif check["name"] in seen:
+            causes.append(duplicate(where, check["name"]))
+        seen.add(check.get("name"))
+    return causes
+
+
+QUEUE = Checks(of_new(queue))
 CLUSTER = Checks(of_new(cluster), _id_stays)
 RESOURCE_BINDING = Checks(only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt"))
 QUEUE_UNIT = Checks(_unit, ask=_known_class)

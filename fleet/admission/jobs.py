@@ -11,8 +11,10 @@ from typing import Any
 from fleet.admission.creator import creator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
+from fleet.engine.meta import is_qualified_name
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
+from fleet.kinds.topology import topologies
 from fleet.model.amounts import BadQuantity
 from fleet.model.quantity_text import quantity
 from fleet.ports import Body
@@ -56,11 +58,23 @@ def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cau
     def validate(body: Body) -> Sequence[Cause]:
         templates = interpreter.templates(body)
         causes = [cause for template in templates for cause in _template(template)]
+        causes += _topology(body, templates)
         if not causes and sum(template.replicas for template in templates) == 0:
             causes.append(required(field, "a job has at least one pod"))
         return causes
 
     return validate
+
+
+def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
+    """A gang lies within one value of one label, if it names any."""
+    found = topologies(body, templates)
+    for number, (key, field) in enumerate(found.items()):
+        problems = is_qualified_name(key)
+        if problems:
+            yield invalid(field, key, "; ".join(problems))
+        elif number:
+            yield invalid(field, key, f"a job has one topology for all its pods, and names {next(iter(found))} already")
 
 
 def _template(template: Template) -> Iterator[Cause]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from fleet.controllers import bindings as b
-from fleet.controllers import claims
+from fleet.controllers import claims, reserving
 from fleet.controllers.conditions import set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
@@ -23,14 +23,18 @@ from fleet.controllers.snapshot import Picture, Sources
 from fleet.engine.status import StatusError, conflict
 from fleet.engine.times import rfc3339
 from fleet.model.reason import Reason
+from fleet.placement.domains import domains
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.ports import Body, Committed, Key, Stored, Write
 from fleet.wellknown import (
+    ANNOTATION_DOMAIN,
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
     ATTEMPT,
     POLICY,
+    QUEUE,
     QUEUING,
+    RESERVE_SUCCEED,
     SCHEDULE_SUCCEED,
     SCHEDULED,
     WORK,
@@ -65,7 +69,9 @@ class PlanCommitter:
 
     async def commit(self, picture: Picture, placements: Sequence[Placement]) -> int:
         """How many were committed; fewer than given when something had changed."""
-        return len(await self._commit(picture, [self._start(picture, placement) for placement in placements]))
+        racks = domains(picture.snapshot, {placement.unit: placement.member for placement in placements})
+        acts = [self._start(picture, placement, racks.get(placement.unit, "")) for placement in placements]
+        return len(await self._commit(picture, acts))
 
     async def take_back(self, picture: Picture, plan: Plan) -> frozenset[str]:
         """Commit the plan's claims, each with the evictions that serve it; returns the units whose claims were
@@ -170,8 +176,8 @@ class PlanCommitter:
         found = self._hub.store.peek(policy)
         return found is not None and found.body["spec"].get("activationPreference") == "Lazy"
 
-    def _start(self, picture: Picture, placement: Placement) -> _Act:
-        return _Act(placement.unit, lambda: self._writes(picture.sources[placement.unit], placement))
+    def _start(self, picture: Picture, placement: Placement, domain: str) -> _Act:
+        return _Act(placement.unit, lambda: self._writes(picture.sources[placement.unit], placement, domain))
 
     def _claim(
         self, picture: Picture, room: RoomClaim, leaving: Sequence[Eviction], reasons: Mapping[str, Reason]
@@ -210,25 +216,61 @@ class PlanCommitter:
     def _evict_writes(self, sources: Sources, message: str) -> list[Write]:
         return self._evictor.writes(sources.binding, sources.unit, reason=PREEMPTED, message=message, exactly=True)
 
-    def _writes(self, sources: Sources, placement: Placement) -> list[Write]:
+    def _writes(self, sources: Sources, placement: Placement, domain: str) -> list[Write]:
+        """The unit starts; where its queue has checks for it, it only gets what it needs, and starts after them."""
+        if sources.unit is not None:
+            queue, checks = reserving.asked_of(self._hub, sources.unit.body, sources.binding.body)
+            if checks:
+                return self._reserve_writes(sources.binding, sources.unit, placement.member, queue, checks)
+        return self.start_writes(sources, placement.member, domain=domain)
+
+    def _reserve_writes(
+        self, binding: Stored, unit: Stored, member: str, queue: Body | None, checks: Sequence[str]
+    ) -> list[Write]:
+        now = self._hub.clock.now()
+        until = now + reserving.patience_s(queue, self._hub.config.admission_checks_s)
+        where = str((unit.body.get("spec") or {}).get("queue") or "")
+        nomination = reserving.Nomination(member, now, until, _generation(binding) or 0, where)
+
+        def tell(body: Body) -> Body:
+            if not _waits(body):
+                raise conflict(WORK, "resourcebindings", binding.key.name)
+            return reserving.tell_reserved(body, nomination, checks, now)
+
+        def reserve(body: Body) -> Body:
+            return reserving.reserve(body, nomination, checks, now)
+
+        message = f"{reserving.reason_of(nomination, checks).text}: {', '.join(checks)} (for member {member})"
+        return [
+            self._hub.change(binding.key, tell, uid=binding.uid, generation=_generation(binding)),
+            self._hub.change(unit.key, reserve, uid=unit.uid, generation=_generation(unit)),
+            self._events.write(binding.body["spec"]["resource"], RESERVE_SUCCEED, message, component=SCHEDULER),
+        ]
+
+    def start_writes(
+        self, sources: Sources, member: str, expected: reserving.Nomination | None = None, domain: str = ""
+    ) -> list[Write]:
+        """The unit, out of its queue and into the member; they lose when it changed. `expected`: its nomination, which
+        it must still have. `domain`: the value of its topology label that it should lie in, if it has one."""
         binding, now = sources.binding, self._hub.clock.now()
         meta = binding.body["metadata"]
 
         def place(body: Body) -> Body:
-            return placed(body, placement.member, now)
+            return placed(body, member, now, domain)
 
         writes = [self._hub.change(binding.key, place, uid=binding.uid, generation=meta.get("generation"))]
         if sources.unit is not None:
             attempt, unit = b.attempt(binding.body) + 1, sources.unit
             generation = unit.body["metadata"].get("generation")
-            member = placement.member
 
             def dequeue(body: Body) -> Body:
+                if expected is not None and reserving.nomination_of(body) != expected:
+                    raise conflict(QUEUE, "queueunits", unit.key.name)
                 return dequeued(body, binding.body, member, attempt, now)
 
             change = self._hub.change(unit.key, dequeue, uid=unit.uid, generation=generation)
             writes.append(change)
-        message = f"Binding has been scheduled successfully. Result: {result_text(binding.body, placement.member)}"
+        message = f"Binding has been scheduled successfully. Result: {result_text(binding.body, member)}"
         writes.append(
             self._events.write(binding.body["spec"]["resource"], SCHEDULE_SUCCEED, message, component=SCHEDULER)
         )
@@ -274,7 +316,7 @@ def result_text(binding: Body, member: str) -> str:
     return f"{{{member}:0,[{components}]}}"
 
 
-def placed(binding: Body, member: str, now: float) -> Body:
+def placed(binding: Body, member: str, now: float, domain: str = "") -> Body:
     """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
     if not _waits(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
@@ -283,7 +325,11 @@ def placed(binding: Body, member: str, now: float) -> Body:
     was_queued = b.queued(binding)
     if "suspension" in spec:
         spec["suspension"]["scheduling"] = False
-    binding["metadata"].setdefault("annotations", {})[ATTEMPT] = str(b.attempt(binding) + 1)
+    annotations = binding["metadata"].setdefault("annotations", {})
+    annotations[ATTEMPT] = str(b.attempt(binding) + 1)
+    annotations.pop(ANNOTATION_DOMAIN, None)
+    if domain:
+        annotations[ANNOTATION_DOMAIN] = domain
     set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
     if was_queued:
         set_condition(binding, QUEUING, False, "Dequeued", "", now)
@@ -295,8 +341,8 @@ def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -
     """The unit, out of its queue."""
     claims.release(unit)
     status = unit.setdefault("status", {})
-    status.pop("reason", None)
-    status.pop("requeueState", None)
+    for name in ("reason", "requeueState", reserving.NOMINATION):
+        status.pop(name, None)
     status.update(
         phase="Dequeued",
         message="",

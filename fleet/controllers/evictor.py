@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.controllers import bindings as b
+from fleet.controllers import reserving
 from fleet.controllers.conditions import drop_condition, set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evict import evict
@@ -57,7 +58,8 @@ class Evictor:
         """What `evict` commits, to be committed beside something else; it loses when the binding has changed.
         `exactly`: it loses as well when the unit has, and is refused (409) when the job is over by then."""
         binding, now = stored.body, self._hub.clock.now()
-        members = ", ".join(b.clusters_of(binding))
+        reserved = reserving.nomination_of(unit.body) if unit is not None else None
+        members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")
         if failure is not None:
             failure = replace(failure, message=message[:FAILURE_TEXT_MAX])
 
@@ -65,11 +67,14 @@ class Evictor:
             if exactly and (b.finished(body) or b.deleting(body)):
                 raise conflict(WORK, "resourcebindings", stored.key.name, "its job is over")
             done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)
+            if not done and reserved is not None:  # it has nothing in the member yet, and only gives its room up
+                reserving.tell_back(body, failures if failure else (), reason, message, now)
+                return body
             return body if done else None
 
+        failures = (*b.failures_of(binding), *((failure,) if failure else ()))
         generation = binding["metadata"].get("generation")
         writes: list[Write] = [self._hub.change(stored.key, change, uid=stored.uid, generation=generation)]
-        failures = (*b.failures_of(binding), *((failure,) if failure else ()))
         if unit is not None:
             requeued = b.wants_queue(binding)
             writes.append(
@@ -96,14 +101,14 @@ def _requeued(
 ) -> Body:
     if hold:
         unit["spec"]["active"] = False
-    status = unit.setdefault("status", {})
+    reserving.give_up(unit)
+    status = unit["status"]
     until = b.backoff_until(failures)
     status["phase"] = "TimeoutBackoff" if until is not None and until > now else "Enqueued"
     status["message"] = message
     status["lastUpdateTime"] = rfc3339(now)
     status["podState"] = {"running": 0, "pending": 0}
     status.pop("admissions", None)
-    status.pop("reason", None)
     if until is not None and requeued:
         count = sum(1 for failure in failures if failure.backoff)
         status["requeueState"] = {"count": count, "requeueAt": rfc3339(until)}

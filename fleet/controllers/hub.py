@@ -36,12 +36,14 @@ class ControllerConfig:
     reason_writes_per_s: int = 100  # reasons of waiting units, all together
     reason_repeat_s: float = 5.0  # of one unit, when only the numbers changed
     gang_whole_s: float = 60.0  # from dispatch until every pod has a node, else the gang is withdrawn
+    nodes_added_s: float = 900.0  # the same in a member whose Cluster lists nodes that its autoscaler could add
     status_interval_s: float = 1.0  # between two status writes of one job, after the first
     unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
     member_lost_s: float = 300.0  # a lost member's jobs are moved after this, where the policy opts in and does not say
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
     user_failures_max: int = 3  # moves of a job that fails by its own fault; then it stays Failed
     calls_per_member_max: int = 16  # dispatches in flight to one member
+    admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say
     withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members
     event_ttl_s: float = 3600.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fleet.controllers.admission_checks import AdmissionChecksLoop
 from fleet.controllers.bind import BindLoop
 from fleet.controllers.clusters import ClustersLoop
 from fleet.controllers.decide import DecideLoop
@@ -35,6 +36,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         BindLoop(hub, events),
         EnqueueLoop(hub),
         DecideLoop(hub, events, solver),
+        AdmissionChecksLoop(hub, events),
         dispatch,
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),

@@ -7,6 +7,7 @@ copies are others.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,10 @@ from fleet.controllers.claims import claim_of
 from fleet.controllers.components import from_body
 from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
+from fleet.controllers.reserving import nomination_of
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
+from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, BadQuantity
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Seat, Unit
@@ -27,13 +30,16 @@ from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,
+    ANNOTATION_DOMAIN,
     ANNOTATION_QUOTA_FULLNAME,
+    ANNOTATION_TOPOLOGY,
     CLUSTER,
     PREEMPTIBLE_LABELS,
     QUEUE,
     QUEUE_NAMESPACE,
     QUOTA,
     QUOTA_NAME_LABELS,
+    THRESHOLD_ANNOTATIONS,
     TREE_NAMESPACE,
     WORK,
     unit_name,
@@ -135,7 +141,7 @@ class SnapshotBuilder:
             if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
                 base = known.base if known else base_unit(stored.body, tree, clusters)
                 unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
-                asked = known.asked if known else asked_of_nodes(base.components)
+                asked = known.asked if known else asked_of_nodes(base)
                 known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit, asked)
             kept[stored.uid] = known
             if known.unit is not None:
@@ -209,16 +215,27 @@ def _mark(clusters: Sequence[Candidate]) -> object:
 def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
     """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
     trees, so only a restored or hand-made one can be)."""
-    policies = {
-        (q["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME, ""): (q.get("spec") or {}).get(
-            "queuePolicy"
-        )
-        for q in queues
-    }
+    by_path = {b.annotation(queue, ANNOTATION_QUOTA_FULLNAME): queue for queue in queues}
+    policies = {path: str((queue.get("spec") or {}).get("queuePolicy") or "") for path, queue in by_path.items()}
+    thresholds = {path: threshold_of(queue) for path, queue in by_path.items()}
     try:
-        return parse_tree(stored.body["spec"], {k: str(v) for k, v in policies.items() if k and v}) if stored else None
+        return (
+            parse_tree(
+                stored.body["spec"],
+                {path: policy for path, policy in policies.items() if path and policy},
+                {path: least for path, least in thresholds.items() if path and least is not None},
+            )
+            if stored
+            else None
+        )
     except BadTree:
         return None
+
+
+def threshold_of(queue: Body) -> int | None:
+    """From which priority on a unit blocks its Intelligent queue, where the Queue says so in a way that parses."""
+    said = next((text for name in THRESHOLD_ANNOTATIONS if (text := b.annotation(queue, name))), "")
+    return int(said) if re.fullmatch(r"-?[0-9]{1,10}", said) else None
 
 
 def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:
@@ -247,20 +264,31 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         affinity_groups=affinity_groups(placement, clusters),
         tolerations=cluster_tolerations(placement),
         needs_kind=f"{group}/{resource['kind']}",
-        avoid=frozenset(failure.member for failure in failures),
+        avoid=frozenset(failure.member for failure in failures if failure.member),
         preferences=_preferences(placement, clusters),
         backoff_until=b.backoff_until(failures),
         attempts=b.attempt(binding),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
         user=b.annotation(binding, ANNOTATION_CREATOR),
+        topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
 
 
-def asked_of_nodes(components: Sequence[Component]) -> frozenset[tuple[str, str]]:
-    """Every label pair that node selectors and required affinities name, for `Members.tell_apart`."""
-    selected = {pair for component in components for pair in component.claim.node_selector}
-    terms = (term for component in components for group in component.claim.affinity for term in group)
-    return frozenset(selected | {(term.key, value) for term in terms for value in term.values})
+def asked_of_nodes(unit: Unit) -> frozenset[tuple[str, str]]:
+    """Every label pair that node selectors, required affinities and topologies name, for `Members.tell_apart`."""
+    selected = {pair for component in unit.components for pair in component.claim.node_selector}
+    terms = (term for component in unit.components for group in component.claim.affinity for term in group)
+    close = {(unit.topology, ANY_VALUE)} if unit.topology else set()
+    return frozenset(selected | close | {(term.key, value) for term in terms for value in term.values})
+
+
+def within_domain(unit: Unit, domain: str) -> tuple[Component, ...]:
+    """Its components as they are once it was sent to one value of its topology label."""
+    if not unit.topology or not domain:
+        return unit.components
+    there = (unit.topology, domain)
+    claims = (replace(c.claim, node_selector=(*c.claim.node_selector, there)) for c in unit.components)
+    return tuple(replace(c, claim=claim) for c, claim in zip(unit.components, claims, strict=True))
 
 
 def _preferences(placement: Mapping[str, object], clusters: Sequence[Candidate]) -> tuple[tuple[str, int], ...]:
@@ -289,6 +317,12 @@ def now_unit(
         if b.queued(binding) and queue_unit is None:
             return None  # enqueue has not made it yet: what is not in the queue does not leave it
         waiting = _as_queued(base, binding, queue_unit)
+        reserved = nomination_of(queue_unit)
+        if reserved is not None and b.queued(binding):  # it has what it needs, though nothing is in the member yet
+            return replace(
+                waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since, backoff_until=None,
+                generation=generation,
+            )  # fmt: skip
         return replace(waiting, claim=claim_of(queue_unit), generation=generation)
     if not b.charged(binding, pods):
         return None
@@ -297,6 +331,7 @@ def now_unit(
     copy_there = any(name == member for name, _ in copies)
     return replace(
         _as_queued(base, binding, queue_unit),
+        components=within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)),
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
         placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),

@@ -31,6 +31,7 @@ class Code(StrEnum):
     BAD_UNIT = "BadUnit"
     LOST_TO_OTHERS = "RoomGoesToOthers"
     ROOM_CLAIMED = "RoomIsBeingFreed"
+    ADMISSION_CHECKS = "AdmissionChecks"
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
 
@@ -114,6 +115,11 @@ TABLE: Mapping[Code, Entry] = {
         Severity.INFO,
         "room in member {member} is kept for it until {until}; it starts when the jobs that leave are gone",
         ("member", "until"),
+    ),
+    Code.ADMISSION_CHECKS: Entry(
+        Severity.INFO,
+        "Reserved resources success, waiting admission checks to be ready",
+        ("member", "checks", "until"),
     ),
     Code.MEMBER_UNREACHABLE: Entry(
         Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)

@@ -127,3 +127,32 @@ async def test_a_queues_policy_is_one_of_those_known(hub: Hub) -> None:
     queue = thing("Queue", "scheduling.x-k8s.io/v1alpha1", spec={"queuePolicy": "Random"})
     refusal = await hub.refused(queue)
     assert refusal.code == 422 and [cause.field for cause in refusal.causes] == ["spec.queuePolicy"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "checks", "field"),
+    [
+        ({"kube-queue/priority-threshold": "high"}, [], "metadata.annotations[kube-queue/priority-threshold]"),
+        ({"fleet.io/admission-checks-timeout-seconds": "0"}, [],
+         "metadata.annotations[fleet.io/admission-checks-timeout-seconds]"),
+        ({}, [{"name": ""}], "spec.admissionChecks[0].name"),
+        ({}, [{"name": "a"}, {"name": "b"}, {"name": "a"}], "spec.admissionChecks[2].name"),
+    ],
+)  # fmt: skip
+async def test_what_a_queue_is_tuned_by_must_mean_something(
+    hub: Hub, annotations: Body, checks: list[Body], field: str
+) -> None:
+    queue = thing("Queue", "scheduling.x-k8s.io/v1alpha1", spec={"queuePolicy": "Block", "admissionChecks": checks})
+    queue["metadata"]["annotations"] = annotations
+    refusal = await hub.refused(queue)
+    assert refusal.code == 422 and [cause.field for cause in refusal.causes] == [field]
+
+
+async def test_a_class_that_a_unit_is_given_exists(hub: Hub) -> None:
+    unit = thing("QueueUnit", "scheduling.x-k8s.io/v1alpha1", spec={"queue": "q", "priority": 1})
+    stored = await hub.create(unit)
+    chosen = deepcopy(stored)
+    chosen["spec"]["priorityClassName"] = "urgent"
+    assert [cause.field for cause in (await hub.refused(chosen, "update")).causes] == ["spec.priorityClassName"]
+    await hub.create(thing("PriorityClass", "scheduling.k8s.io/v1", name="urgent", value=9))
+    assert (await hub.update(chosen))["spec"]["priorityClassName"] == "urgent"

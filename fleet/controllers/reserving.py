@@ -1,0 +1,147 @@
+"""A unit that is Reserved: quota and room are its own, and it starts when everybody who must agree has agreed.
+
+Its QueueUnit's status says so: `nomination` is where it will go, and what that was decided for; `admissionChecks` are
+those who are asked, each Pending until whoever answers for it writes Ready or Rejected there. The decider counts such
+a unit as placed, so that nobody else gets what it waits with; nothing is in the member yet, so giving it up costs
+nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.controllers import bindings as b
+from fleet.controllers import claims
+from fleet.controllers.conditions import set_condition
+from fleet.controllers.hub import Hub, object_key
+from fleet.controllers.matching import labels_match
+from fleet.engine.times import rfc3339, seconds
+from fleet.model.reason import Code, Reason, instant
+from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT, ANNOTATION_RETRIES, QUEUE, QUEUE_NAMESPACE, SCHEDULED
+
+RESERVED = "Reserved"
+NOMINATION, CHECKS = "nomination", "admissionChecks"  # in status
+PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
+STATES = (PENDING, READY, RETRY, REJECTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Where a Reserved unit is to go, since when and until when it waits for that, and what it was decided for: the
+    binding's `generation` and its `queue`."""
+
+    member: str
+    since: float
+    until: float
+    generation: int
+    queue: str
+
+
+def nomination_of(unit: Body | None) -> Nomination | None:
+    """None for a unit that is not Reserved, and for one whose nomination does not parse."""
+    status: Any = (unit or {}).get("status") or {}
+    said = status.get(NOMINATION)
+    if status.get("phase") != RESERVED or not isinstance(said, dict) or not said.get("member"):
+        return None
+    since, until = (seconds(said.get(name) or "") for name in ("since", "until"))
+    generation = said.get("bindingGeneration")
+    if since is None or until is None or not isinstance(generation, int):
+        return None
+    return Nomination(str(said["member"]), since, until, generation, str(said.get("queue") or ""))
+
+
+def asked_of(hub: Hub, unit: Body, binding: Body) -> tuple[Body | None, tuple[str, ...]]:
+    """The queue of a unit, and the checks that its job has to pass there."""
+    queue = hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, str((unit.get("spec") or {}).get("queue") or ""))
+    if queue is None or not (queue.get("spec") or {}).get(CHECKS):
+        return queue, ()
+    key = object_key(hub.registry, binding["spec"]["resource"])
+    job = hub.store.peek(key) if key is not None else None
+    return queue, wanted(queue, (job.body["metadata"].get("labels") or {}) if job is not None else {})
+
+
+def wanted(queue: Body | None, labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The checks of a queue that a job with these labels has to pass, in their order."""
+    asked = ((queue or {}).get("spec") or {}).get(CHECKS) or ()
+    return tuple(dict.fromkeys(c["name"] for c in asked if labels_match(c.get("labelSelector"), labels)))
+
+
+def patience_s(queue: Body | None, default: float) -> float:
+    """How long units of the queue wait for their checks; a number that does not parse is the default."""
+    text = b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT) if queue is not None else ""
+    return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else default
+
+
+def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
+    """The entries of `status.admissionChecks`: what is there already, Pending for those that are new."""
+    there = {entry.get("name"): entry for entry in (unit.get("status") or {}).get(CHECKS) or ()}
+    new = {"state": PENDING, "message": "", "lastTransitionTime": rfc3339(now)}
+    return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
+
+
+def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
+    """The unit, Reserved, in place: who answered before answers again."""
+    reason = reason_of(nomination, names)
+    claims.release(unit)
+    status = unit.setdefault("status", {})
+    status.pop("requeueState", None)
+    status.pop(CHECKS, None)
+    status.update(
+        phase=RESERVED,
+        message=reason.text,
+        reason={"code": str(reason.code), "numbers": dict(reason.numbers)},
+        lastUpdateTime=rfc3339(now),
+        nomination={
+            "member": nomination.member,
+            "since": rfc3339(nomination.since),
+            "until": rfc3339(nomination.until),
+            "bindingGeneration": nomination.generation,
+            "queue": nomination.queue,
+        },
+        admissionChecks=answers(unit, names, now),
+    )
+    set_condition(unit, "QuotaReserved", True, "QuotaReserved", "", now)
+    return unit
+
+
+def reason_of(nomination: Nomination, names: Sequence[str]) -> Reason:
+    numbers = {"member": nomination.member, "checks": ", ".join(names), "until": instant(nomination.until)}
+    return Reason(Code.ADMISSION_CHECKS, numbers)
+
+
+def tell_reserved(binding: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
+    """What its binding, and so its job, says meanwhile."""
+    reason = reason_of(nomination, names)
+    set_condition(binding, SCHEDULED, False, str(reason.code), reason.text, now)
+    return binding
+
+
+def give_up(unit: Body) -> None:
+    """Take what makes it Reserved out of the unit, in place; its phase is the caller's matter."""
+    status = unit.setdefault("status", {})
+    status.pop(NOMINATION, None)
+    status.pop(CHECKS, None)
+    status.pop("reason", None)
+
+
+def back_in_queue(unit: Body, failures: Sequence[b.Failure], backs_off: bool, message: str, now: float) -> None:
+    """The unit, Reserved no more, in place. `failures`: all of its binding; `backs_off`: the last is of this wait."""
+    give_up(unit)
+    until = b.backoff_until(failures) if backs_off else None
+    unit["status"].update(
+        phase="TimeoutBackoff" if until is not None else "Enqueued", message=message, lastUpdateTime=rfc3339(now)
+    )
+    if until is not None:
+        count = sum(1 for failure in failures if failure.backoff)
+        unit["status"]["requeueState"] = {"count": count, "requeueAt": rfc3339(until)}
+    set_condition(unit, "QuotaReserved", False, "AdmissionChecks", message, now)
+
+
+def tell_back(binding: Body, failures: Sequence[b.Failure], reason: str, message: str, now: float) -> None:
+    """Its binding says why it waits again, and how often it failed, in place."""
+    if failures:
+        binding["metadata"].setdefault("annotations", {})[ANNOTATION_RETRIES] = b.failures_text(failures)
+    set_condition(binding, SCHEDULED, False, reason, message, now)

@@ -1,0 +1,210 @@
+"""Admission checks: a job with quota and room waits until all who are asked agree, and nobody takes what it has."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from fleet.admission import rules
+from fleet.engine.patch import JSON
+from fleet.engine.status import StatusError
+from fleet.ports import Body
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
+
+TEXT = "Reserved resources success, waiting admission checks to be ready"
+UNIT = "one-pytorchjob-rb-qu"
+
+
+async def asks(world: World, *checks: Any, leaf: str = "root/child-2", **annotations: str) -> None:
+    """The leaf's queue asks these checks: names, or entries with a labelSelector."""
+    await eventually(lambda: leaf in world.queues())
+    asked = [{"name": check} if isinstance(check, str) else check for check in checks]
+
+    def change(queue: Body) -> None:
+        queue["spec"]["admissionChecks"] = asked
+        queue["metadata"]["annotations"].update(annotations)
+
+    await world.edit("Queue", world.queues()[leaf], change, namespace="kube-queue")
+
+
+async def answer(world: World, state: str, *, job: str = "one", index: int = 0, message: str = "") -> None:
+    """As `kubectl patch --subresource=status --type json` does."""
+    kind = world.registry.need("scheduling.x-k8s.io", "queueunits")
+    at = f"/status/admissionChecks/{index}"
+    patch = [{"op": "replace", "path": f"{at}/{k}", "value": v} for k, v in (("state", state), ("message", message))]
+    await world.objects.patch(kind, "default", f"{job}-pytorchjob-rb-qu", patch, JSON, ALICE, "status")
+
+
+def status(world: World, job: str = "one") -> Body:
+    return dict((world.unit(job) or {}).get("status") or {})
+
+
+def states(world: World, job: str = "one") -> list[tuple[str, str]]:
+    return [(check["name"], check["state"]) for check in status(world, job).get("admissionChecks") or ()]
+
+
+async def test_a_job_with_quota_and_room_is_reserved_and_starts_when_all_checks_are_ready() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget", "licence")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        assert world.message("one") == TEXT
+        assert status(world)["nomination"]["member"] == "cfa"
+        assert states(world) == [("budget", "Pending"), ("licence", "Pending")]
+        await eventually(lambda: world.condition(world.see("PyTorchJob", "one"), "Queuing").get("message") == TEXT)
+        assert world.condition(world.unit("one"), "QuotaReserved")["status"] == "True"
+        (event,) = world.events("one", "QuotaReserved")
+        assert event["message"] == f"{TEXT}: budget, licence (for member cfa)"
+        await answer(world, "Ready", index=0)
+        await settle()
+        assert (world.phase("one"), world.members.where("one")) == ("Reserved", [])
+        await answer(world, "Ready", index=1)
+        assert await world.running("one") == "cfa"
+        assert "nomination" not in status(world)
+        assert world.condition(world.unit("one"), "Admitted")["status"] == "True"
+
+
+async def test_what_a_reserved_job_waits_with_is_taken_by_nobody() -> None:
+    async with hub(member("cfa", 1)) as world:
+        await world.apply(tree(max_jobs=9), policy(queue=True))
+        await asks(world, {"name": "budget", "labelSelector": {"matchLabels": {"asks": "yes"}}})
+        asking = pytorchjob("one", workers=4)
+        asking["metadata"]["labels"] = {"asks": "yes"}
+        await world.apply(asking)
+        await eventually(lambda: world.phase("one") == "Reserved")
+        await world.apply(pytorchjob("large", workers=3), pytorchjob("small", workers=2))
+        await world.running("small")  # three GPUs beside the five that are reserved
+        await eventually(lambda: "no member fits" in world.message("large"))
+        await answer(world, "Ready")
+        assert await world.running("one") == "cfa"
+
+
+async def test_a_reserved_job_is_charged_to_its_quota() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, {"name": "budget", "labelSelector": {"matchLabels": {"asks": "yes"}}})
+        asking = pytorchjob("one")
+        asking["metadata"]["labels"] = {"asks": "yes"}
+        await world.apply(asking)
+        await eventually(lambda: world.phase("one") == "Reserved")
+        await world.apply(pytorchjob("two"))
+        await eventually(lambda: "already runs 1 of at most 1 jobs" in world.message("two"))
+        await world.delete("PyTorchJob", "one")
+        await world.running("two")
+
+
+async def test_a_check_that_rejects_sends_the_job_back_with_a_back_off_and_is_asked_again() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        await answer(world, "Rejected", message="no money left")
+        await eventually(lambda: world.phase("one") == "TimeoutBackoff")
+        assert "admission check budget rejected it: no money left" in world.message("one")
+        assert status(world)["requeueState"]["count"] == 1
+        assert world.condition(world.unit("one"), "QuotaReserved")["status"] == "False"
+        await eventually(lambda: world.phase("one") == "Reserved")
+        assert states(world) == [("budget", "Pending")]
+        await answer(world, "Ready")
+        assert await world.running("one") == "cfa"
+        assert world.attempt("one") == 1
+
+
+async def test_a_job_whose_checks_stay_silent_gives_its_quota_back_after_a_time() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget", **{"fleet.io/admission-checks-timeout-seconds": "30"})
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        await settle(25)
+        assert world.phase("one") == "Reserved"
+        await eventually(lambda: world.phase("one") == "TimeoutBackoff", within_s=10)
+        assert "were not ready within 30 s: budget" in world.message("one")
+        (event,) = world.events("one", "ScheduleBindingFailed")
+        assert "not ready within 30 s" in event["message"]
+
+
+async def test_a_queue_that_asks_nothing_any_more_lets_the_reserved_go() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget", "licence")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        await asks(world, "licence", "fresh")
+        await eventually(lambda: states(world) == [("licence", "Pending"), ("fresh", "Pending")])
+        await asks(world)
+        assert await world.running("one") == "cfa"
+
+
+@pytest.mark.parametrize("what", ["held", "suspended", "edited", "member"])
+async def test_what_was_decided_for_something_else_goes_back_without_a_back_off(what: str) -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        before = status(world)["nomination"]
+        await settle(2)
+        if what == "held":
+            await world.edit("QueueUnit", UNIT, lambda unit: unit["spec"].update(active=False))
+            await eventually(lambda: (world.phase("one"), "held" in world.message("one")) == ("Enqueued", True))
+            await world.edit("QueueUnit", UNIT, lambda unit: unit["spec"].update(active=True))
+        elif what == "suspended":
+            await world.edit("PyTorchJob", "one", lambda job: job["spec"].update(runPolicy={"suspend": True}))
+            await eventually(lambda: (world.phase("one"), "suspended" in world.message("one")) == ("Enqueued", True))
+            await world.edit("PyTorchJob", "one", lambda job: job["spec"].update(runPolicy={"suspend": False}))
+        elif what == "edited":
+            await world.apply(pytorchjob("one", workers=3))
+        else:
+            world.members.set_down(before["member"], True)
+            await answer(world, "Ready")
+        await eventually(lambda: status(world).get("nomination") not in (None, before))
+        assert "requeueState" not in status(world)
+        if what == "member":
+            assert status(world)["nomination"]["member"] != before["member"]
+        await answer(world, "Ready")
+        await world.running("one")
+
+
+async def test_a_reserved_job_that_is_deleted_is_gone() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        await world.delete("PyTorchJob", "one")
+        await eventually(lambda: world.unit("one") is None and world.binding("one") is None)
+
+
+async def test_what_is_reserved_survives_the_controllers() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        before = copy.deepcopy(status(world))
+        await world.kill()
+        world.start()
+        await settle()
+        assert status(world) == before
+        await world.kill()
+        await answer(world, "Ready")
+        world.start()
+        assert await world.running("one") == "cfa"
+
+
+async def test_a_state_that_is_none_is_refused_with_its_field() -> None:
+    async with hub(member("cfa")) as world:
+        world.objects.rules.update(rules())
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        with pytest.raises(StatusError) as refusal:
+            await answer(world, "Maybe")
+        assert refusal.value.causes[0].field == "status.admissionChecks[0].state"
