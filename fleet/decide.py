@@ -6,26 +6,24 @@ answer; let the solver try to do better; ship the better of the two after `check
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import chain
 
 from fleet.check import Violation, check
-from fleet.model.amounts import Amounts
 from fleet.model.reason import Code, Reason, instant
-from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.candidate import Candidate, order
-from fleet.placement.eligibility import Policies
+from fleet.placement.candidate import Candidate, Group, standing
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
-from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, band_of, build, decode, sound, weight
+from fleet.placement.grouping import Grouping
+from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, age_bucket, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
-from fleet.placement.reclaim import NOTHING_FOUND, Found, Reclaim
-from fleet.placement.room import MemberRoom, Shape, Space, committed, rooms
-from fleet.placement.why import Explainer, Nevers, defect, early
+from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
+from fleet.placement.room import MemberRoom, Shape, committed, rooms
+from fleet.placement.why import Explainer
 from fleet.plan import Certificate, Placement, Plan, Stage
-from fleet.quota.entitlement import entitlement
-from fleet.quota.tiers import Claimed, Tier
-from fleet.quota.usage import Usage, request_of
+from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
 _MOST_ROUNDS = 8
@@ -40,15 +38,6 @@ class BadSnapshot(ValueError):
 
 
 @dataclass(slots=True)
-class _Gang:
-    """What follows from the components of a unit alone."""
-
-    defect: tuple[str, str] | None
-    request: Amounts
-    shape: int = -1
-
-
-@dataclass(slots=True)
 class _Outcome:
     """Placements so far, and the ground after them."""
 
@@ -58,66 +47,29 @@ class _Outcome:
 
 
 class _Decision:
-    """What the steps of one decision share."""
+    """What the steps of one decision share. `groups` are of all that may start, but for those with a claim."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self.snapshot = snapshot
-        tree = snapshot.tree
-        waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
-        self.holding = [u for u in snapshot.units.values() if u.phase is not Phase.WAITING]
-        self.reasons: dict[str, Reason] = {}
-        gangs: dict[tuple[tuple[Component, ...], bool, str], _Gang] = {}  # many units are alike: what follows is kept
-        able: list[tuple[Unit, _Gang]] = []
-        backing_off: list[Unit] = []
-        for unit in waiting:
-            alike = (unit.components, unit.preemptible, unit.topology)
-            gang = gangs.get(alike)
-            if gang is None:
-                gang = gangs[alike] = _Gang(defect(unit.components), request_of(unit))
-            reason = early(unit, gang.defect, tree, now)
-            if reason is None:
-                able.append((unit, gang))
-                continue
-            self.reasons[unit.id] = reason
-            if reason.code is Code.BACK_OFF:
-                backing_off.append(unit)
-        sound = [alike for alike, gang in gangs.items() if gang.defect is None]
-        topologies = {*(topology for _, _, topology in sound), *(unit.topology for unit in self.holding)}
-        components = [*(alike[0] for alike in sound), *(unit.components for unit in self.holding)]
-        self.space = Space(components, topologies)
-        for alike in sound:
-            gangs[alike].shape = self.space.number(alike[0], alike[2])
-        policies = Policies(snapshot.members)
-        strict = {path for path, node in tree.nodes.items() if node.policy == "Block"} if tree is not None else set()
-        self.candidates = [
-            Candidate(unit, gang.shape, policies.of(unit), gang.request, unit.leaf in strict) for unit, gang in able
-        ]
-        self.coming = [
-            (unit.id, unit.member, committed(unit, self.space)) for unit in self.holding if unit.member is not None
-        ]
+        sorted_out = Grouping(snapshot, now)
+        self.reasons = sorted_out.reasons
+        self.space = sorted_out.space
+        self.groups = sorted_out.groups
+        self.nevers = sorted_out.nevers
+        self.usage = sorted_out.usage
+        self.entitled = sorted_out.entitled
+        unseen = snapshot.backlog.unseen.values()
+        self.coming = [(u.id, u.member, committed(u, self.space)) for u in unseen if u.member is not None]
         self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
         self.rooms = rooms(self.free, self.coming, self.space)
-        self.usage: Usage | None = None
-        self.nevers = Nevers(snapshot.members, self.space)
-        self.tiers: dict[str, Tier] = {}
-        if tree is not None:
-            possible = [
-                c for c in self.candidates if c.eligibility.allowed and not self.nevers.of(c.shape, c.eligibility)
-            ]
-            later = [Claimed(unit, request_of(unit)) for unit in backing_off]
-            entitled = entitlement(tree, snapshot.members, self.holding, possible, later)
-            self.usage = Usage.of(tree, self.holding, entitled.promises)
-            self.tiers = dict(entitled.tiers)
-            for candidate in self.candidates:
-                if candidate.unit.leaf is not None:
-                    candidate.tier = self.tiers.get(candidate.unit.id, Tier.BORROWED)
-            self.candidates.sort(key=lambda candidate: candidate.tier)  # stable: in order within a tier
         self.first: Pairs = []  # units that claimed their room, and it is there
         self.kept: Pairs = []  # units for which room is kept
-        self._honour([c for c in self.candidates if c.unit.claim is not None and _claims(c, now)])
+        self.aside: set[str] = set()  # units of `groups` among them
+        self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
 
-    def _honour(self, claimed: Sequence[Candidate]) -> None:
+    def _honour(self, claimed: Sequence[Candidate], now: float) -> None:
         """Claimed room is given to nobody else: its unit starts now, or the room is kept."""
+        claimed = [candidate for candidate in sorted(claimed, key=standing) if _claims(candidate, now)]
         if not claimed:
             return
         ground = self.ground()
@@ -130,11 +82,11 @@ class _Decision:
             else:
                 self.kept.append((candidate, member))
                 ground.rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
-                if ground.usage is not None and candidate.unit.leaf is not None:
-                    ground.usage.charge(candidate.unit.leaf, candidate.request)
+                if ground.usage is not None and candidate.account is not None:
+                    ground.usage.charge(candidate.account, candidate.request)
         self.rooms, self.usage = ground.rooms, ground.usage
-        gone = {candidate.unit.id for candidate in claimed}
-        self.candidates = [candidate for candidate in self.candidates if candidate.unit.id not in gone]
+        gone = {candidate.unit.id for candidate in claimed}  # each is alone in its group
+        self.groups = [group for group in self.groups if group.ids[0] not in gone]
 
     def _new(self, placed: Iterable[tuple[Candidate, str]]) -> list[tuple[str, str, Shape]]:
         return [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
@@ -152,50 +104,74 @@ class _Decision:
         found = NOTHING_FOUND
         if not self.snapshot.config.reclaim or self.usage is None:
             return outcome, found
-        taken = {candidate.unit.id for candidate, _ in outcome.placed}
-        preemptors = [
-            c
-            for c in self.candidates
-            if c.tier < Tier.BORROWED
-            and c.unit.leaf is not None
-            and not c.block
-            and c.unit.id not in taken
-            and c.eligibility.choices
-            and not self.nevers.of(c.shape, c.eligibility)
-        ]
         firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
         usage = self.after(firm).usage
-        if not preemptors or usage is None:
+        taken = {candidate.unit.id for candidate, _ in outcome.placed}
+        preemptors = self._preemptors(taken)
+        if usage is None or self.entitled is None or (first := next(preemptors, None)) is None:
             return outcome, found
         coming = [*self.coming, *self._new(firm)]
-        found = Reclaim(self.snapshot, self.space, coming, self.kept, usage, self.tiers, now).run(preemptors)
+        tiers = self.entitled.running
+        found = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now).run(chain([first], preemptors))
         if not found.claims:
             return outcome, found
         for candidate, _ in found.kept:
-            self.usage.charge(candidate.unit.leaf or "", candidate.request)
+            self.usage.charge(candidate.account or "", candidate.request)
         self.kept = [*self.kept, *found.kept]
-        waiting = {candidate.unit.id for candidate, _ in found.kept}
-        self.candidates = [candidate for candidate in self.candidates if candidate.unit.id not in waiting]
+        self.aside.update(candidate.unit.id for candidate, _ in found.kept)
         return self.settle(self.after(firm), firm), found
+
+    def _preemptors(self, started: Container[str]) -> Iterator[Candidate]:
+        """Who may take back, first come first, as far as anybody asks; of those alike a bounded number."""
+
+        def run(group: Group) -> Iterator[Candidate]:
+            end = min(group.rank[1], MOST_TRIES)
+            return (group.candidate(i) for i in range(end) if group.ids[i] not in started)
+
+        able = (
+            group
+            for group in self.groups
+            if group.leaf is not None
+            and not group.block
+            and group.rank[1]
+            and group.eligibility.choices
+            and not self.nevers.of(group.shape, group.eligibility)
+        )
+        return merge(*map(run, able), key=standing)
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""
         ground = self.ground()
         for candidate, _ in placed:
-            if candidate.unit.leaf is not None and ground.usage is not None:
-                ground.usage.charge(candidate.unit.leaf, candidate.request)
+            if candidate.account is not None and ground.usage is not None:
+                ground.usage.charge(candidate.account, candidate.request)
         return Ground(self._laid_out(placed), ground.usage, self.space)
 
     @property
     def bands(self) -> list[Band]:
-        return sorted({band_of(candidate) for candidate in self.candidates})
+        return sorted({(int(tier), -group.priority) for group in self.groups for tier, _, _ in group.segments})
+
+    @property
+    def waiting(self) -> int:
+        """How many may start."""
+        return sum(len(group.units) for group in self.groups)
+
+    @property
+    def tiers(self) -> dict[str, Tier]:
+        """Of every unit in quota that may start or holds room, by id."""
+        return self.entitled.tiers if self.entitled is not None else {}
 
     def value(self, outcome: _Outcome, now: float) -> dict[Band, int]:
         """What an outcome is worth, per tier and priority: the solver's own measure."""
         total: dict[Band, int] = {}
+        weights: dict[tuple[int, int], int] = {}
         for candidate, _ in outcome.placed:
             band = band_of(candidate)
-            total[band] = total.get(band, 0) + weight(candidate, self.space, now)
+            kind = (candidate.shape, age_bucket(candidate.unit, now))
+            worth = weights.get(kind)
+            if worth is None:
+                worth = weights[kind] = weight(self.space.shapes[kind[0]], kind[1], self.space)
+            total[band] = total.get(band, 0) + worth
         return total
 
     def ground(self) -> Ground:
@@ -207,8 +183,8 @@ class _Decision:
         placed = list(placed)
         done = Pass()
         for _ in range(_MOST_ROUNDS):
-            taken = {candidate.unit.id for candidate, _ in placed}
-            done = place(ground, [c for c in self.candidates if c.unit.id not in taken], barred)
+            started = {candidate.unit.id for candidate, _ in placed} | self.aside
+            done = place(ground, self.groups, started, barred)
             placed += done.placed
             if not placed:
                 break
@@ -252,11 +228,9 @@ def _improved(
     """The better of the greedy outcome and the solver's, and the certificate of how that came about."""
     if solver is None:
         return greedy, Certificate("greedy", why="no solver was asked")
-    if len(greedy.placed) == len(decision.candidates):
+    if len(greedy.placed) == decision.waiting:
         return greedy, Certificate("greedy", why="optimal: everything that may start is placed")
-    members = {candidate.unit.id: member for candidate, member in greedy.placed}
-    ground = decision.ground()
-    linked = build(decision.candidates, ground, members, now=now, config=decision.snapshot.config)
+    linked = build(decision.groups, decision.ground(), greedy.placed, now=now, config=decision.snapshot.config)
     problem = linked.problem
     value = decision.value(greedy, now)
     bounds = zip(linked.bands, linked.trivial_bounds, strict=True)
@@ -274,7 +248,7 @@ def _improved(
         return greedy, Certificate("greedy", stages, answer.why or "the solver found no answer", said)
     if not sound(problem, answer):
         return greedy, Certificate("greedy", stages, "the solver's answer does not belong to the problem", said)
-    solved = decision.settle(*decode(linked, answer, decision.candidates, decision.ground))
+    solved = decision.settle(*decode(linked, answer, decision.groups, decision.ground))
     ours, theirs = (
         tuple(decision.value(outcome, now).get(band, 0) for band in decision.bands) for outcome in (greedy, solved)
     )
@@ -297,10 +271,9 @@ def _claims(candidate: Candidate, now: float) -> bool:
 
 def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate, found: Found = NOTHING_FOUND) -> Plan:
     placed = [*decision.first, *outcome.placed]
-    taken = {candidate.unit.id for candidate, _ in placed}
-    left = [candidate for candidate in decision.candidates if candidate.unit.id not in taken]
+    started = {candidate.unit.id for candidate, _ in placed} | decision.aside
     explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space)
-    reasons = decision.reasons | explainer.all(left, outcome.done)
+    reasons = decision.reasons | explainer.all(decision.groups, started, outcome.done)
     placements = tuple(Placement(candidate.unit.id, member) for candidate, member in placed)
     until = {claim.unit: claim.until for claim in found.claims}
     for candidate, member in decision.kept:
@@ -333,5 +306,5 @@ def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Se
         if not violations:
             return plan
     decision.kept, decision.first = [*decision.kept, *decision.first], []
-    nothing = _Outcome([], decision.ground(), place(decision.ground(), [], ()))
+    nothing = _Outcome([], decision.ground(), Pass())
     return _plan(decision, nothing, replace(certificate, why=f"the checker refused everything: {violations[0].text}"))

@@ -1,13 +1,15 @@
-"""A waiting unit as the planner sees it, and the order in which units and candidates are served."""
+"""Waiting units as the planner sees them, and the order in which they are served."""
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
 from fleet.placement.eligibility import Eligibility
-from fleet.quota.tiers import Tier
+from fleet.quota.entitlement import tier_at
+from fleet.quota.tiers import Rank, Tier
 
 
 @dataclass(slots=True, eq=False)
@@ -18,16 +20,53 @@ class Candidate:
     shape: int
     eligibility: Eligibility
     request: Amounts
-    block: bool  # its queue starts strictly in order
+    block: bool  # nobody of its queue starts before it
     tier: Tier = Tier.SHARE
+    account: str | None = None  # where it is charged; its leaf unless given
+
+    def __post_init__(self) -> None:
+        if self.account is None:
+            self.account = self.unit.leaf
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Waiting units alike, by turn: what holds for a `Candidate` of one of them holds for all, but for the tier, which
+    follows from `rank`. `ids` are those of `units`. Ranges of units are given as (start, end)."""
+
+    units: Sequence[Unit]
+    ids: Sequence[str]
+    shape: int
+    eligibility: Eligibility
+    request: Amounts
+    block: bool
+    account: str | None
+    leaf: str | None
+    priority: int
+    preemptible: bool
+    rank: Rank = (0, 0)
 
     @property
-    def leaf(self) -> str | None:
-        return self.unit.leaf
+    def segments(self) -> list[tuple[Tier, int, int]]:
+        """The ranges of its units that are in one tier, first come first."""
+        if self.leaf is None:
+            return [(Tier.SHARE, 0, len(self.units))]
+        guaranteed, share = self.rank
+        bounds = ((Tier.GUARANTEED, 0, guaranteed), (Tier.SHARE, guaranteed, share))
+        return [bound for bound in (*bounds, (Tier.BORROWED, share, len(self.units))) if bound[1] < bound[2]]
 
-    @property
-    def units(self) -> tuple[Unit]:
-        return (self.unit,)
+    def candidate(self, index: int) -> Candidate:
+        tier = Tier.SHARE if self.leaf is None else tier_at(index, *self.rank)
+        return Candidate(
+            self.units[index], self.shape, self.eligibility, self.request, self.block, tier, self.account
+        )  # fmt: skip
+
+    def next(self, start: int, end: int, skip: Container[str]) -> int:
+        """The first index from `start` on, below `end`, whose unit is not to skip; else `end`."""
+        ids = self.ids
+        while start < end and ids[start] in skip:
+            start += 1
+        return start
 
 
 def order(unit: Unit) -> tuple[int, float, str, str]:
@@ -38,3 +77,17 @@ def order(unit: Unit) -> tuple[int, float, str, str]:
 def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
     """The order in which candidates are served: what they may count on first."""
     return (candidate.tier, *order(candidate.unit))
+
+
+def first_waiting(groups: Iterable[Group], started: Container[str], before: float) -> dict[str, Candidate]:
+    """By leaf, the first in the order of its queue of those that were enqueued by the epoch second `before` and are
+    not among `started`. Costs what started, and a glance at each group."""
+    found: dict[str, tuple[Group, int]] = {}
+    for group in groups:
+        index = group.next(0, len(group.units), started)
+        if group.leaf is None or index == len(group.units) or group.units[index].enqueued_at > before:
+            continue
+        known = found.get(group.leaf)
+        if known is None or order(group.units[index]) < order(known[0].units[known[1]]):
+            found[group.leaf] = (group, index)
+    return {leaf: group.candidate(index) for leaf, (group, index) in found.items()}

@@ -1,17 +1,21 @@
 """The greedy answer: gangs in order, each to the best member that takes it whole. There is always one.
 
 Order is tier, then priority, then time of enqueueing, then name. Room and quota only shrink during a pass, so what
-was refused once is not asked again for any gang alike: a pass costs what starts, and a glance at what waits. In a queue
-with policy Block the first gang that cannot start stops its leaf; otherwise the next one is tried.
+was refused once is not asked again for any gang alike: groups are merged by turn, and one that is refused leaves the
+merge. A pass costs what starts and how many kinds of gangs wait, not how many gangs. Where nobody may start before one
+that cannot, it stops its leaf; otherwise the next one is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heapreplace
 
-from fleet.placement.candidate import Candidate
+from fleet.placement.candidate import Candidate, Group
 from fleet.placement.ground import Ground
+
+Segment = tuple[Group, int, int]  # units of a group, from an index to before another
 
 
 @dataclass(slots=True)
@@ -22,28 +26,78 @@ class Pass:
     stopped: dict[str, str] = field(default_factory=dict)
 
 
-def place(ground: Ground, candidates: Sequence[Candidate], barred: Container[str] = ()) -> Pass:
-    """Serve `candidates`, which are in order. Changes `ground`. `barred`: units that may not start in this plan."""
-    done = Pass()
-    no_room: set[tuple[int, int]] = set()
-    no_quota: set[tuple[str, int, bool]] = set()
-    for candidate in candidates:
-        unit = candidate.unit
-        leaf = unit.leaf
-        if leaf is not None and leaf in done.stopped:
-            continue
-        kind = (candidate.shape, candidate.eligibility.number)
-        charge = (leaf or "", candidate.shape, unit.preemptible)
-        if unit.id not in barred and kind not in no_room and charge not in no_quota:
-            if not ground.admits(candidate):
-                no_quota.add(charge)
-            else:
-                best = ground.best(candidate.shape, candidate.eligibility)
-                if best is not None:
-                    ground.take(candidate, *best)
-                    done.placed.append((candidate, best[0]))
+def place(ground: Ground, groups: Iterable[Group], started: Container[str] = (), barred: Container[str] = ()) -> Pass:
+    """Serve all of `groups` but those that `started` already. Changes `ground`. `barred`: units that may not start in
+    this plan; they stop their leaf as if there were no room for them."""
+    bands: dict[tuple[int, int], list[Segment]] = {}
+    for group in groups:
+        for tier, start, end in group.segments:
+            bands.setdefault((tier, -group.priority), []).append((group, start, end))
+    serving = _Serving(ground, started, barred)
+    for band in sorted(bands):
+        serving.serve(bands[band])
+    return serving.done
+
+
+class _Serving:
+    """One pass. What is refused stays refused: `no_room` by shape and eligibility, `no_quota` by what is charged."""
+
+    def __init__(self, ground: Ground, started: Container[str], barred: Container[str]) -> None:
+        self.done = Pass()
+        self._ground = ground
+        self._started = started
+        self._barred = barred
+        self._no_room: set[tuple[int, int]] = set()
+        self._no_quota: set[tuple[str | None, int, bool]] = set()
+
+    def serve(self, segments: Iterable[Segment]) -> None:
+        """Segments of one tier and priority, merged by turn."""
+        queue: list[tuple[float, str, str, int, int, Group]] = []
+        for group, start, end in segments:
+            if not group.block and (group.leaf in self.done.stopped or self._refused(group)):
+                continue
+            at = group.next(start, end, self._started)
+            if at < end:
+                unit = group.units[at]
+                queue.append((unit.enqueued_at, unit.name, unit.id, at, end, group))
+        heapify(queue)
+        while queue:
+            _, _, key, at, end, group = queue[0]
+            if group.leaf in self.done.stopped:
+                heappop(queue)
+                continue
+            if key not in self._barred:
+                if self._refused(group) or not self._start(group, at):
+                    heappop(queue)
+                    self._stop(group, key)
                     continue
-                no_room.add(kind)
-        if candidate.block and leaf is not None:
-            done.stopped[leaf] = unit.id
-    return done
+            else:
+                self._stop(group, key)
+            at = group.next(at + 1, end, self._started)
+            if at < end:
+                unit = group.units[at]
+                heapreplace(queue, (unit.enqueued_at, unit.name, unit.id, at, end, group))
+            else:
+                heappop(queue)
+
+    def _refused(self, group: Group) -> bool:
+        return (group.shape, group.eligibility.number) in self._no_room or (
+            group.account, group.shape, group.preemptible
+        ) in self._no_quota  # fmt: skip
+
+    def _start(self, group: Group, at: int) -> bool:
+        candidate = group.candidate(at)
+        if not self._ground.admits(candidate):
+            self._no_quota.add((group.account, group.shape, group.preemptible))
+            return False
+        best = self._ground.best(group.shape, group.eligibility)
+        if best is None:
+            self._no_room.add((group.shape, group.eligibility.number))
+            return False
+        self._ground.take(candidate, *best)
+        self.done.placed.append((candidate, best[0]))
+        return True
+
+    def _stop(self, group: Group, key: str) -> None:
+        if group.block and group.leaf is not None:
+            self.done.stopped[group.leaf] = key

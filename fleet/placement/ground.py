@@ -80,10 +80,10 @@ class Ground:
 
     def admits(self, candidate: Candidate, bound: int = 0) -> bool:
         """Whether quota has room for it, beside the heads that bind it."""
-        leaf = candidate.unit.leaf
-        if leaf is None or self.usage is None:
+        account = candidate.account
+        if account is None or self.usage is None:
             return True
-        if self.usage.refusal(leaf, candidate.request) is not None:
+        if self.usage.refusal(account, candidate.request) is not None:
             return False
         standing = bound & self._standing
         return not standing or all(
@@ -93,8 +93,8 @@ class Ground:
     def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
         """Place it; a head that is placed holds nothing any more."""
         self.rooms[member].take(fit)
-        if candidate.unit.leaf is not None and self.usage is not None:
-            self.usage.charge(candidate.unit.leaf, candidate.request)
+        if candidate.account is not None and self.usage is not None:
+            self.usage.charge(candidate.account, candidate.request)
         for number, hold in enumerate(self.holds):
             if self._standing & 1 << number:
                 if hold.head.unit.id == candidate.unit.id:

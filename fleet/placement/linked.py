@@ -7,14 +7,19 @@ never too little: what does not pack is dropped when the answer is decoded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 
-from fleet.placement.candidate import Candidate, standing
+from fleet.model.unit import Unit
+from fleet.placement.candidate import Candidate, Group, order, standing
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.ground import Ground
 from fleet.placement.problem import Answer, GangClass, Lane, Problem, QuotaRow
-from fleet.placement.room import Space
+from fleet.placement.room import Shape, Space
 from fleet.placement.rows import Kind, KindCaps, lanes_of, room_rows
 from fleet.snapshot import Config
 
@@ -23,16 +28,36 @@ MOST_VARIABLES = 200_000
 AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
 _MOST_DECODES = 8
 _MOST_DEVICES = 1024
+MOST_LINKS = 256  # of a queue that starts strictly in order
+_Key = tuple[str | None, str | None, int, int, int, int, int, bool]
+# of a class: leaf, account, band, age, shape, eligibility, link, preemptible
 Band = tuple[int, int]  # tier, minus priority: smaller is served first
 _BAND_NAMES = ("guaranteed", "share", "borrowed")
 
 
 @dataclass(frozen=True, slots=True)
+class Behind:
+    """The units that a class counts: ranges of groups."""
+
+    ranges: Sequence[tuple[Group, int, int]]
+
+    @property
+    def first(self) -> Candidate:
+        group, start, _ = self.ranges[0]
+        return group.candidate(start)
+
+    def oldest(self, count: int) -> list[Candidate]:
+        """As many of them, or all, in the order of the queue."""
+        runs = [[g.candidate(i) for i in range(start, min(end, start + count))] for g, start, end in self.ranges]
+        return runs[0][:count] if len(runs) == 1 else list(islice(merge(*runs, key=standing), count))
+
+
+@dataclass(frozen=True, slots=True)
 class Linked:
-    """A problem, and the candidates behind each of its classes, oldest first."""
+    """A problem, and the units behind each of its classes."""
 
     problem: Problem
-    behind: tuple[tuple[Candidate, ...], ...]
+    behind: tuple[Behind, ...]
     bands: tuple[Band, ...]  # of the problem
 
     @property
@@ -48,91 +73,164 @@ def band_of(candidate: Candidate) -> Band:
     return (int(candidate.tier), -candidate.unit.priority)
 
 
-def age_bucket(candidate: Candidate, now: float) -> int:
+def age_bucket(unit: Unit, now: float) -> int:
     """How many of the thresholds it has waited past; a clock that went backwards makes it young."""
-    return sum(now - candidate.unit.enqueued_at >= age for age in AGES_S)
+    return sum(now - unit.enqueued_at >= age for age in AGES_S)
 
 
-def weight(candidate: Candidate, space: Space, now: float) -> int:
+def weight(shape: Shape, age: int, space: Space) -> int:
     """The value of starting a gang, within its band: its devices, more if it has waited long. What one pod asks
     for by the thousand (GPU memory in bytes, shares of a core) is an amount, not devices."""
     devices = space.devices
     size = sum(
         amount * part.replicas
-        for part in space.shapes[candidate.shape]
+        for part in shape
         for index, amount in part.need
         if index < devices and amount <= _MOST_DEVICES
     )
-    return max(1, size) * (4 + age_bucket(candidate, now))
+    return max(1, size) * (4 + age)
+
+
+class _Classes:
+    """Groups cut into classes: what of a group is in one tier and age bucket, together with the like of others."""
+
+    def __init__(self, groups: Iterable[Group], ground: Ground, now: float) -> None:
+        self._now = now
+        groups = [group for group in groups if group.eligibility.choices]
+        bands = {(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments}
+        self.bands = sorted(bands)[:MOST_BANDS]
+        self._numbers = {band: number for number, band in enumerate(self.bands)}
+        self.caps = KindCaps(ground)
+        self.found: dict[_Key, list[tuple[Group, int, int]]] = {}
+        self._links: dict[str, int] = {}  # of units in chains, which of their leaf's links they are in
+        lines: dict[str, list[Group]] = {}
+        for group in groups:
+            if group.block and group.leaf is not None:
+                lines.setdefault(group.leaf, []).append(group)
+        whole = {leaf for leaf, line in lines.items() if self._chain(line)}
+        for group in groups:
+            if not group.block and (group.leaf not in lines or group.leaf in whole):
+                self._cut(group)
+
+    def key(self, candidate: Candidate) -> _Key | None:
+        """Of the class that counts a unit, if any does."""
+        band = self._numbers.get(band_of(candidate))
+        if band is None:
+            return None
+        unit = candidate.unit
+        age, link = age_bucket(unit, self._now), self._links.get(unit.id, 0)
+        kind = (candidate.shape, candidate.eligibility.number)
+        return (unit.leaf, candidate.account, band, age, *kind, link, unit.preemptible)
+
+    def cap(self, group: Group) -> int:
+        """How many of its gangs could start at most."""
+        return min(self.caps.room(group.shape, group.eligibility), self.caps.quota(group.candidate(0)))
+
+    def _cut(self, group: Group) -> None:
+        """Units are by turn, so those of one age bucket are neighbours, the oldest first."""
+        for tier, start, end in group.segments:
+            if (int(tier), -group.priority) not in self._numbers:
+                continue
+            for age in range(len(AGES_S), -1, -1):
+                stop = end
+                if age:
+                    stop = bisect_right(group.units, -age, start, end, key=lambda unit: -age_bucket(unit, self._now))
+                if start < stop:
+                    key = self.key(group.candidate(start))
+                    if key is not None:
+                        self.found.setdefault(key, []).append((group, start, stop))
+                    start = stop
+
+    def _chain(self, groups: Sequence[Group]) -> bool:
+        """The links of a leaf that starts strictly in order: equal neighbours in its queue are one. Nothing can start
+        behind a link that cannot start whole, so the chain ends there; it ends after a number of links, too, and what
+        stands behind waits for the filling up that follows every answer. Says whether all of them are in it."""
+        runs = (_run(group) for group in groups)
+        caps: dict[int, int] = {}
+        last: tuple[_Key, Group] | None = None
+        link, count = 0, 0
+        for _, index, group in merge(*runs, key=itemgetter(0)):
+            candidate = group.candidate(index)
+            plain = self.key(candidate)
+            if last is not None and count > caps.setdefault(id(last[1]), self.cap(last[1])):
+                return False
+            if plain is None or link >= MOST_LINKS:
+                return False
+            if last is None or plain != last[0]:
+                last, link, count = (plain, group), link + 1, 0
+            count += 1
+            self._links[candidate.unit.id] = link
+            ranges = self.found.setdefault((*plain[:6], link, plain[7]), [])
+            if ranges and ranges[-1][0] is group:
+                ranges[-1] = (group, ranges[-1][1], index + 1)
+            else:
+                ranges.append((group, index, index + 1))
+        return True
+
+
+def _run(group: Group) -> Iterable[tuple[tuple[int, float, str, str], int, Group]]:
+    return ((order(unit), index, group) for index, unit in enumerate(group.units))
 
 
 def build(
-    candidates: Sequence[Candidate], ground: Ground, greedy: Mapping[str, str], *, now: float, config: Config
+    groups: Iterable[Group], ground: Ground, greedy: Sequence[tuple[Candidate, str]], *, now: float, config: Config
 ) -> Linked:
-    """The problem of placing `candidates` (in order) on `ground`. `greedy`: a known answer, unit to member."""
-    bands = sorted({band_of(candidate) for candidate in candidates})[:MOST_BANDS]
-    numbers = {band: number for number, band in enumerate(bands)}
-    caps = KindCaps(ground)
-    members: dict[tuple[str | None, int, int, int, int, int, bool], list[Candidate]] = {}
-    runs: dict[str, tuple[int, object]] = {}
-    for candidate in candidates:
-        band = numbers.get(band_of(candidate))
-        if band is None or not candidate.eligibility.choices:
-            continue
-        leaf, age = candidate.unit.leaf, age_bucket(candidate, now)
-        run = 0
-        if candidate.block and leaf is not None:  # equal neighbours in the queue are one link of its chain
-            link = (band, age, candidate.shape, candidate.eligibility.number, candidate.unit.preemptible)
-            run, last = runs.get(leaf, (0, None))
-            if last != link:
-                run += 1
-                runs[leaf] = (run, link)
-        key = (leaf, band, age, candidate.shape, candidate.eligibility.number, run, candidate.unit.preemptible)
-        members.setdefault(key, []).append(candidate)
+    """The problem of placing the units of `groups` on `ground`. `greedy`: a known answer."""
+    cut = _Classes(groups, ground, now)
     classes: list[GangClass] = []
-    behind: list[tuple[Candidate, ...]] = []
+    behind: list[Behind] = []
+    numbers: dict[_Key, int] = {}
     chains: dict[str, list[int]] = {}
     wanted: dict[Kind, int] = {}
     eligibilities: dict[int, Eligibility] = {}
-    for key, group in members.items():
-        leaf, band, age, shape, eligibility, run, _ = key
-        cap = min(len(group), caps.room(shape, group[0].eligibility), caps.quota(group[0]))
-        if cap <= 0 and not run:
+    followers: dict[str, list[int]] = {}
+    for key in sorted(cut.found, key=lambda key: standing(Behind(cut.found[key]).first)):
+        leaf, _, band, age, shape, eligibility, link, _ = key
+        ranges = cut.found[key]
+        group = ranges[0][0]
+        count = sum(end - start for _, start, end in ranges)
+        cap = min(count, cut.cap(group))
+        if cap <= 0 and not link:
             continue
-        if run and leaf is not None:
-            chains.setdefault(leaf, []).append(len(classes))
-        worth = weight(group[0], ground.space, now)
-        classes.append(GangClass(leaf, band, age, shape, eligibility, len(group), worth, cap))
-        behind.append(tuple(group))
+        if leaf is not None:
+            (chains if link else followers).setdefault(leaf, []).append(len(classes))
+        worth = weight(ground.space.shapes[shape], age, ground.space)
+        numbers[key] = len(classes)
+        classes.append(GangClass(leaf, band, age, shape, eligibility, count, worth, cap))
+        behind.append(Behind(ranges))
         wanted[shape, eligibility] = wanted.get((shape, eligibility), 0) + cap
-        eligibilities[eligibility] = group[0].eligibility
-    lanes = lanes_of(wanted, eligibilities, caps)
+        eligibilities[eligibility] = group.eligibility
+    lanes = lanes_of(wanted, eligibilities, cut.caps)
     rooms, spreads = room_rows(lanes, ground)
     problem = Problem(
-        bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in bands),
+        bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in cut.bands),
         classes=tuple(classes),
         lanes=lanes,
         quota=_quota(classes, behind, ground),
         rooms=rooms,
         spreads=spreads,
-        chains=tuple(tuple(chain) for chain in chains.values() if len(chain) > 1),
-        hint=_hint(behind, lanes, greedy),
+        chains=(
+            *(tuple(chain) for chain in chains.values() if len(chain) > 1),
+            *((chain[-1], index) for leaf, chain in chains.items() for index in followers.get(leaf, ())),
+        ),
+        hint=_hint([(cut.key(candidate), candidate, member) for candidate, member in greedy], numbers, lanes),
         relative_gap=config.relative_gap,
         deterministic_limit=config.deterministic_limit,
     )
-    return Linked(problem, tuple(behind), tuple(bands))
+    return Linked(problem, tuple(behind), tuple(cut.bands))
 
 
-def _quota(classes: Sequence[GangClass], behind: Sequence[Sequence[Candidate]], ground: Ground) -> tuple[QuotaRow, ...]:
+def _quota(classes: Sequence[GangClass], behind: Sequence[Behind], ground: Ground) -> tuple[QuotaRow, ...]:
     usage = ground.usage
     if usage is None:
         return ()
     terms: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for index, cls in enumerate(classes):
-        if cls.leaf is None:
+    for index in range(len(classes)):
+        group = behind[index].ranges[0][0]
+        if group.account is None:
             continue
-        for node in usage.path(cls.leaf):
-            for resource, amount in behind[index][0].request.items_:
+        for node in usage.path(group.account):
+            for resource, amount in group.request.items_:
                 if usage.room(node, resource) is not None:
                     terms.setdefault((node, resource), []).append((index, amount))
     rows: list[QuotaRow] = []
@@ -144,17 +242,17 @@ def _quota(classes: Sequence[GangClass], behind: Sequence[Sequence[Candidate]], 
 
 
 def _hint(
-    behind: Sequence[Sequence[Candidate]], lanes: Sequence[Lane], greedy: Mapping[str, str]
+    greedy: Iterable[tuple[_Key | None, Candidate, str]], numbers: Mapping[_Key, int], lanes: Sequence[Lane]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    admitted = tuple(sum(candidate.unit.id in greedy for candidate in group) for group in behind)
+    admitted = [0] * len(numbers)
     placed: dict[tuple[int, int, str], int] = {}
-    for group in behind:
-        for candidate in group:
-            member = greedy.get(candidate.unit.id)
-            if member is not None:
-                key = (candidate.shape, candidate.eligibility.number, member)
-                placed[key] = placed.get(key, 0) + 1
-    return admitted, tuple(placed.get((lane.shape, lane.eligibility, lane.member), 0) for lane in lanes)
+    for key, candidate, member in greedy:
+        number = numbers.get(key) if key is not None else None
+        if number is not None:
+            admitted[number] += 1
+            lane = (candidate.shape, candidate.eligibility.number, member)
+            placed[lane] = placed.get(lane, 0) + 1
+    return tuple(admitted), tuple(placed.get((lane.shape, lane.eligibility, lane.member), 0) for lane in lanes)
 
 
 def sound(problem: Problem, answer: Answer) -> bool:
@@ -170,7 +268,7 @@ Pairs = list[tuple[Candidate, str]]
 
 
 def decode(
-    linked: Linked, answer: Answer, candidates: Sequence[Candidate], fresh: Callable[[], Ground]
+    linked: Linked, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Ground]
 ) -> tuple[Ground, Pairs]:
     """Units and members for the counts of an answer, packed onto a `fresh()` ground, which is returned with them.
     Within a class the oldest start; largest gangs are packed first; what does not pack, or breaks a limit, is left
@@ -186,7 +284,7 @@ def decode(
                 if fit is not None:
                     ground.take(candidate, member, fit)
                     packed.append((candidate, member))
-        early = _out_of_order(candidates, {candidate.unit.id for candidate, _ in packed})
+        early = _out_of_order(groups, packed)
         if not early:
             return ground, packed
         skip |= early
@@ -197,7 +295,8 @@ def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
     """The counts as units and members, in the order to pack them."""
     admitted: dict[Kind, list[Candidate]] = {}
     for cls, behind, count in zip(linked.problem.classes, linked.behind, answer.admitted, strict=True):
-        admitted.setdefault((cls.shape, cls.eligibility), []).extend(behind[:count])
+        if count:
+            admitted.setdefault((cls.shape, cls.eligibility), []).extend(behind.oldest(count))
     homes: dict[Kind, list[tuple[int, str, int]]] = {}
     for lane, count in zip(linked.problem.lanes, answer.placed, strict=True):
         if count:
@@ -213,15 +312,14 @@ def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
     return pairs
 
 
-def _out_of_order(candidates: Sequence[Candidate], placed: set[str]) -> set[str]:
-    """Units placed although one ahead of them in a Block queue is not."""
-    stopped: set[str] = set()
-    early: set[str] = set()
-    for candidate in candidates:
-        leaf = candidate.unit.leaf
-        if candidate.block and leaf is not None:
-            if candidate.unit.id not in placed:
-                stopped.add(leaf)
-            elif leaf in stopped:
-                early.add(candidate.unit.id)
-    return early
+def _out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
+    """Units placed although one that nobody of its queue may start before is not."""
+    started = {candidate.unit.id for candidate, _ in placed}
+    stops: dict[str, tuple[int, float, str, str]] = {}
+    for group in groups:
+        if group.block and group.leaf is not None:
+            index = group.next(0, len(group.units), started)
+            if index < len(group.units):
+                first = order(group.units[index])
+                stops[group.leaf] = min(first, stops.get(group.leaf, first))
+    return {c.unit.id for c, _ in placed if c.unit.leaf in stops and order(c.unit) > stops[c.unit.leaf]}

@@ -127,7 +127,7 @@ class Reclaim:
             found = self._requests[unit.id] = request_of(unit)
         return found
 
-    def run(self, preemptors: Sequence[Candidate]) -> Found:
+    def run(self, preemptors: Iterable[Candidate]) -> Found:
         """`preemptors`: waiting candidates that may take back, in order."""
         evictions: list[Eviction] = []
         claims: list[RoomClaim] = []

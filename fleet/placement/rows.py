@@ -45,11 +45,11 @@ class KindCaps:
         return sum(self.lane(shape, choice.member) for choice in eligibility.choices)
 
     def quota(self, candidate: Candidate) -> int:
-        usage, leaf = self._ground.usage, candidate.unit.leaf
-        if usage is None or leaf is None:
+        usage, account = self._ground.usage, candidate.account
+        if usage is None or account is None:
             return 1 << 40
         most = 1 << 40
-        for node in usage.path(leaf):
+        for node in usage.path(account):
             for resource, amount in candidate.request.items_:
                 room = usage.room(node, resource)
                 if room is not None:

@@ -7,13 +7,14 @@ room because it is what the queue asks first, and because it is what the user's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from operator import itemgetter
 
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason, Severity, human, instant
 from fleet.model.unit import Component, Unit
-from fleet.placement.candidate import Candidate
+from fleet.placement.candidate import Candidate, Group, order
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Pass
 from fleet.placement.ground import Ground
@@ -99,69 +100,88 @@ class Explainer:
         self._ground = ground
         self._space = space
         self._devices = space.devices
-        self._quota: dict[tuple[str, int, bool], Reason | None] = {}
+        self._quota: dict[tuple[str, int], Reason | None] = {}
         self._never: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
         self._tiered: dict[tuple[int, Tier], tuple[Reason, Reason]] = {}
 
-    def all(self, left: Sequence[Candidate], done: Pass) -> dict[str, Reason]:
-        """One reason for each of `left`, which are in order; `done` names the heads of stopped queues."""
+    def all(self, groups: Iterable[Group], started: Set[str], done: Pass) -> dict[str, Reason]:
+        """One reason for each unit of `groups` that is not among `started`; `done` names the heads of stopped queues.
+        Those of a group that wait in one tier share their reason, but for positions in a stopped queue."""
         reasons: dict[str, Reason] = {}
-        heads: dict[str, Unit] = {}
-        positions: dict[str, int] = {}
-        for candidate in left:
-            unit, leaf = candidate.unit, candidate.unit.leaf
-            if leaf is not None and candidate.block:
-                position = positions[leaf] = positions.get(leaf, 0) + 1
-                head = heads.setdefault(leaf, unit)
-                never = self._never_fits(candidate)
-                if head is not unit and leaf in done.stopped and never is None:
-                    reasons[unit.id] = Reason(
-                        Code.BEHIND_IN_QUEUE,
-                        {"position": position, "leaf": leaf, "head": head.name, "why": reasons[head.id].code.value},
-                    )
-                    continue
-            reasons[unit.id] = self._in_tier(self.one(candidate), candidate)
+        stopped: dict[str, list[Group]] = {}
+        for group in groups:
+            if group.leaf in done.stopped:
+                stopped.setdefault(group.leaf or "", []).append(group)
+                continue
+            for tier, start, end in group.segments:
+                ids = group.ids[start:end]
+                if not started.isdisjoint(ids):
+                    ids = [key for key in ids if key not in started]
+                if ids:
+                    reasons.update(dict.fromkeys(ids, self._in_tier(self.one(group), group.leaf, tier)))
+        for leaf, queue in stopped.items():
+            self._in_line(leaf, queue, started, reasons)
         return reasons
 
-    def _in_tier(self, reason: Reason, candidate: Candidate) -> Reason:
+    def _in_line(self, leaf: str, groups: Sequence[Group], started: Set[str], reasons: dict[str, Reason]) -> None:
+        """Reasons in a queue that starts nobody before its head: all but the head wait for it."""
+        line = [
+            (order(unit), index, group)
+            for group in groups
+            for index, unit in enumerate(group.units)
+            if unit.id not in started
+        ]
+        line.sort(key=itemgetter(0))
+        head = ("", "")
+        for position, (_, index, group) in enumerate(line, 1):
+            unit = group.units[index]
+            if position == 1 or self._never_fits(group) is not None:
+                reasons[unit.id] = self._in_tier(self.one(group), leaf, group.candidate(index).tier)
+            else:
+                numbers: dict[str, str | int] = {"position": position, "leaf": leaf, "head": head[0], "why": head[1]}
+                reasons[unit.id] = Reason(Code.BEHIND_IN_QUEUE, numbers)
+            if position == 1:
+                head = (unit.name, reasons[unit.id].code.value)
+
+    def _in_tier(self, reason: Reason, leaf: str | None, tier: Tier) -> Reason:
         """The reason, and in which tier it waits, if it waits in one."""
-        if candidate.unit.leaf is None or reason.severity is Severity.ERROR:
+        if leaf is None or reason.severity is Severity.ERROR:
             return reason
-        key = (id(reason), candidate.tier)  # reasons are kept by those who make them, so an id stays theirs
+        key = (id(reason), tier)  # reasons are kept by those who make them, so an id stays theirs
         known = self._tiered.get(key)
         if known is None:
-            tiered = Reason(reason.code, {**reason.numbers, "tier": candidate.tier.name.capitalize()})
+            tiered = Reason(reason.code, {**reason.numbers, "tier": tier.name.capitalize()})
             known = self._tiered[key] = (reason, tiered)
         return known[1]
 
-    def one(self, candidate: Candidate) -> Reason:
+    def one(self, kind: Candidate | Group) -> Reason:
         """The dominant reason of one that is first in its queue, or in a queue where that does not matter."""
-        refusal = candidate.eligibility.refusal
+        refusal = kind.eligibility.refusal
         if refusal is not None and refusal.code is not Code.MEMBER_NOT_READY:
             return refusal
         return (
-            self._never_fits(candidate)
-            or self._quota_refuses(candidate)
+            self._never_fits(kind)
+            or self._quota_refuses(kind)
             or refusal
-            or self._no_room(candidate.shape, candidate.eligibility)
+            or self._no_room(kind.shape, kind.eligibility)
         )
 
-    def _quota_refuses(self, candidate: Candidate) -> Reason | None:
-        leaf = candidate.unit.leaf
-        if leaf is None or self._ground.usage is None:
+    def _quota_refuses(self, kind: Candidate | Group) -> Reason | None:
+        account, usage = kind.account, self._ground.usage
+        if account is None or usage is None:
             return None
-        key = (leaf, candidate.shape, candidate.unit.preemptible)
+        key = (account, id(kind.request))  # requests are kept by those who ask, so an id stays theirs
         if key not in self._quota:
-            refusal = self._ground.usage.refusal(leaf, candidate.request)
+            refusal = usage.refusal(account, kind.request)
             self._quota[key] = None if refusal is None else quota_reason(refusal)
         return self._quota[key]
 
-    def _never_fits(self, candidate: Candidate) -> Reason | None:
+    def _never_fits(self, kind: Candidate | Group) -> Reason | None:
         """LargerThanEverything, when no member that policy allows would take it even empty."""
-        key = (candidate.shape, candidate.eligibility.number)
+        key = (kind.shape, kind.eligibility.number)
         if key not in self._never:
-            shape, eligibility = candidate.shape, candidate.eligibility
+            shape, eligibility = kind.shape, kind.eligibility
             reason = None
             if self._nevers.of(shape, eligibility):
                 rooms = self._nevers.rooms(shape, eligibility)

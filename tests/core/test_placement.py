@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from fleet.backlog import Backlog
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Component
-from fleet.placement.candidate import Candidate
+from fleet.placement.candidate import Group
 from fleet.placement.eligibility import Policies
 from fleet.placement.ground import Ground
 from fleet.placement.linked import age_bucket, build, weight
@@ -14,55 +15,63 @@ from fleet.snapshot import Config
 from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, tree, unit
 
 
-def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Ground, list[Candidate]]:
+def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Ground, list[Group]]:
+    """All are within their share."""
     space = Space(made.value.components for made in units)
     policies = Policies({made.value.name: made.value for made in members})
     free = {made.value.name: MemberRoom.of(made.value, space) for made in members}
     quota = Usage(tree(ml={"max": {GPU: 16}}))
-    candidates = [
-        Candidate(u.value, space.number(u.value.components), policies.of(u.value), request_of(u.value), False)
-        for u in units
-    ]
-    return Ground(free, quota, space), candidates
+    groups: list[Group] = []
+    for lot in Backlog.of(None, {made.value.id: made.value for made in units}).lots.values():
+        first = lot.units[0]
+        group = Group(
+            lot.units, lot.ids, space.number(first.components), policies.of(first), request_of(first), False,
+            first.leaf, first.leaf, first.priority, first.preemptible, (0, len(lot.units)),
+        )  # fmt: skip
+        groups.append(group)
+    return Ground(free, quota, space), groups
 
 
 def test_ten_thousand_gangs_alike_are_one_class_and_one_lane_per_member() -> None:
     units = [unit(f"u{i}").queue("root/ml") for i in range(10_000)]
-    ground, candidates = ground_of(units, [member("x").nodes(9), member("y").nodes(1)])
-    problem = build(candidates, ground, {}, now=NOW, config=Config()).problem
+    ground, groups = ground_of(units, [member("x").nodes(9), member("y").nodes(1)])
+    problem = build(groups, ground, [], now=NOW, config=Config()).problem
     assert [(cls.count, cls.cap) for cls in problem.classes] == [(10_000, 16)]
     assert [(lane.member, lane.cap) for lane in problem.lanes] == [("x", 16), ("y", 8)]
 
 
 def test_waiting_long_makes_another_class_of_greater_weight() -> None:
-    ground, candidates = ground_of([unit("young"), unit("old").since(4000)], [member("x").nodes(1)])
-    problem = build(candidates, ground, {}, now=NOW, config=Config()).problem
-    assert [(cls.age, cls.weight) for cls in problem.classes] == [(0, 4), (2, 6)]
-    assert age_bucket(candidates[0], NOW - 99_999) == 0
+    ground, groups = ground_of([unit("young"), unit("old").since(4000)], [member("x").nodes(1)])
+    problem = build(groups, ground, [], now=NOW, config=Config()).problem
+    assert [(cls.age, cls.weight) for cls in problem.classes] == [(2, 6), (0, 4)]
+    assert age_bucket(groups[0].units[0], NOW - 99_999) == 0
 
 
 def test_gpu_memory_in_bytes_is_no_number_of_devices() -> None:
     asks = Component("worker", 2, Amounts.of({GPU: 1, "example.com/gpu-memory": 80 << 30, "pods": 1}))
-    ground, candidates = ground_of([unit("a").having(components=(asks,))], [])
-    assert weight(candidates[0], ground.space, NOW) == 2 * 4
+    ground, groups = ground_of([unit("a").having(components=(asks,))], [])
+    assert weight(ground.space.shapes[groups[0].shape], 0, ground.space) == 2 * 4
 
 
 def test_only_the_twelve_highest_bands_are_modelled() -> None:
     units = [unit(f"u{i}").priority(i) for i in range(16)]
-    ground, candidates = ground_of(units, [member("x").nodes(1)])
-    assert build(candidates, ground, {}, now=NOW, config=Config()).bands == tuple((1, -p) for p in range(15, 3, -1))
+    ground, groups = ground_of(units, [member("x").nodes(1)])
+    assert build(groups, ground, [], now=NOW, config=Config()).bands == tuple((1, -p) for p in range(15, 3, -1))
 
 
 def test_a_greedy_answer_fits_the_rows_of_the_problem_as_its_hint() -> None:
     units = [unit("a").gpus(4).queue("root/ml"), unit("b").gpus(8).queue("root/ml"), unit("c").gpus(8)]
-    ground, candidates = ground_of(units, [member("x").nodes(1), member("y").nodes(1)])
-    problem = build(candidates, ground, {"a": "x", "c": "y"}, now=NOW, config=Config()).problem
-    admitted, placed = problem.hint
-    assert (sum(admitted), sum(placed)) == (2, 2)
+    ground, groups = ground_of(units, [member("x").nodes(1), member("y").nodes(1)])
+    placed = {"a": "x", "c": "y"}
+    waiting = [group.candidate(index) for group in groups for index in range(len(group.ids))]
+    greedy = [(candidate, placed[candidate.unit.id]) for candidate in waiting if candidate.unit.id in placed]
+    problem = build(groups, ground, greedy, now=NOW, config=Config()).problem
+    admitted, going = problem.hint
+    assert (sum(admitted), sum(going)) == (2, 2)
     for row in problem.quota:
         assert sum(amount * admitted[index] for index, amount in row.terms) <= row.room
     for limit in problem.rooms:
-        assert sum(amount * placed[index] for index, amount in limit.lanes) <= limit.room
+        assert sum(amount * going[index] for index, amount in limit.lanes) <= limit.room
 
 
 def test_pools_that_nobody_can_tell_apart_are_one() -> None:
