@@ -14,8 +14,9 @@ it. Numbers of heads and of members looked at are bounded; who is not reached wa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Nomination, Phase, Unit
@@ -79,10 +80,10 @@ class Heads:
     """The heads of one decision. `usage`: what runs is charged there and nothing else; None without a tree."""
 
     def __init__(
-        self, snapshot: Snapshot, space: Space, tiers: Mapping[str, Tier], usage: Usage | None,
+        self, snapshot: Snapshot, space: Space, tiers: Callable[[], Mapping[str, Tier]], usage: Usage | None,
         promises: Guarantees | None, now: float,
     ) -> None:  # fmt: skip
-        """`tiers`: of what runs, by unit id."""
+        """`tiers`: gives those of what runs, by unit id; asked only where a head may evict."""
         self._snapshot = snapshot
         self._tree = snapshot.tree
         self._space = space
@@ -102,19 +103,18 @@ class Heads:
         after = self._snapshot.config.head_after_s
         if after <= 0:
             return ()
-        leaves: dict[str | None, list[tuple[tuple[object, ...], Candidate]]] = {}
+        leaves: dict[str | None, list[Candidate]] = {}
         for candidate in candidates:
             unit = candidate.unit
             late = candidate.tier <= Tier.SHARE and self._now - unit.enqueued_at >= after
             if late or candidate.block or unit.head is not None:
-                turn = (not candidate.block and unit.head is None, *order(unit))
-                leaves.setdefault(unit.leaf, []).append((turn, candidate))
+                leaves.setdefault(unit.leaf, []).append(candidate)
         firsts: list[Candidate] = []
         for waiting in leaves.values():
-            waiting.sort(key=lambda item: item[0])
-            if waiting[0][1].block:
-                del waiting[1:]
-            firsts += [candidate for _, candidate in waiting if self._able(candidate, after)][:1]
+            stop = min((order(c.unit) for c in waiting if c.block), default=None)
+            able = [c for c in waiting if stop is None or order(c.unit) <= stop]
+            able.sort(key=lambda c: (c.unit.head is None, order(c.unit)))
+            firsts += islice((c for c in able if self._able(c, after)), 1)
         for candidate in sorted(firsts, key=_turn)[:MOST_HEADS]:
             said = candidate.unit.head
             stays = said is not None and any(c.member == said.member for c in candidate.eligibility.choices)
@@ -151,7 +151,7 @@ class Heads:
         unit = candidate.unit
         if unit.head is None and (candidate.tier > Tier.SHARE or self._now - unit.enqueued_at < after):
             return False
-        account = self._account(unit)
+        account = candidate.account
         nothing = Usage(self._tree, self._promises) if self._tree is not None else None
         if account is not None and nothing is not None and nothing.refusal(account, candidate.request) is not None:
             return False
@@ -165,23 +165,25 @@ class Heads:
         return empty is None or empty.fit(self._space.shapes[candidate.shape], self._space.devices) is not None
 
     def _list_work(self) -> None:
-        for key in sorted(self._snapshot.units):
-            unit = self._snapshot.units[key]
-            if unit.phase is Phase.WAITING or unit.member is None:
-                continue
-            tier = self._tiers.get(unit.id, Tier.SHARE if unit.leaf is None else Tier.BORROWED)
-            account = self._account(unit)
-            work = _Work(unit, tier, committed(unit, self._space), request_of(unit), account, unit.member)
-            self._work.setdefault(unit.member, []).append(work)
+        tiers = self._tiers() if self._snapshot.config.reclaim else {}
+        backlog = self._snapshot.backlog
+        requests: dict[tuple[int, bool], Amounts] = {}
+        for key in sorted(backlog.holding):
+            unit = backlog.holding[key]
+            account = account_of(self._tree, unit) if self._tree is not None else None
+            alike = (id(unit.components), unit.preemptible)
+            if alike not in requests:
+                requests[alike] = request_of(unit)
+            tier = tiers.get(key, Tier.SHARE if unit.leaf is None else Tier.BORROWED)
+            hidden = committed(unit, self._space) if key in backlog.unseen else ()
+            work = _Work(unit, tier, hidden, requests[alike], account, unit.member or "")
+            self._work.setdefault(work.member, []).append(work)
             if account is not None:
                 self._by_account.setdefault(account, []).append(work)
 
-    def _account(self, unit: Unit) -> str | None:
-        return account_of(self._tree, unit) if self._tree is not None else None
-
     def _planned(self, candidate: Candidate, member: str) -> _Work:
         shape = self._space.shapes[candidate.shape]
-        return _Work(candidate.unit, candidate.tier, shape, candidate.request, self._account(candidate.unit), member)
+        return _Work(candidate.unit, candidate.tier, shape, candidate.request, candidate.account, member)
 
     def _sizes(self, shape: Shape) -> tuple[tuple[int, ...], ...]:
         return tuple(self._space.size(part.need) for part in shape)
@@ -206,9 +208,7 @@ class Heads:
         if said is not None and said.member == queued.member and said.certain == certain and said.at > self._now:
             at = min(at, said.at)  # what was let pass was to end before the moment that was told first
         nomination = Nomination(queued.member, queued.since, at, certain)
-        return Hold(
-            queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes, self._snapshot
-        )
+        return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
 
     def _look_around(
         self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom], has: bool
@@ -270,7 +270,7 @@ class Heads:
     ) -> _Seating | None:
         seat = self._seat(queued, member, kind, at, new, ahead)
         usage = self._usage_at(queued, kind, at, new, ahead)
-        account = self._account(queued.candidate.unit)
+        account = queued.candidate.account
         if usage is not None and account is not None:
             if usage.refusal(account, queued.candidate.request) is not None:
                 return None
@@ -325,7 +325,7 @@ class Heads:
 
     def _limited(self, queued: _Queued) -> list[_Work] | None:
         """What runs and is charged where quota limits the head; None where nothing does."""
-        account, usage = self._account(queued.candidate.unit), self._usage
+        account, usage = queued.candidate.account, self._usage
         if account is None or usage is None:
             return None
         if queued.relevant is None:
@@ -357,14 +357,14 @@ class Heads:
             if work.account is not None and not self._gone(queued, work, kind, at):
                 usage.charge(work.account, work.request)
         for hold in ahead:
-            account = self._account(hold.head.unit)
+            account = hold.head.account
             if account is not None and _end_of(hold) > at:
                 usage.charge(account, hold.head.request)
         return usage
 
     def _quota_time(self, queued: _Queued, kind: int, new: Sequence[_Work], ahead: Sequence[Hold]) -> float | None:
         """From when on there is quota for it; None for never, as far as known."""
-        account, request = self._account(queued.candidate.unit), queued.candidate.request
+        account, request = queued.candidate.account, queued.candidate.request
         usage = self._usage_at(queued, kind, self._now, new, ahead)
         if usage is None or account is None or usage.refusal(account, request) is None:
             return self._now
@@ -373,7 +373,7 @@ class Heads:
             if work.account is not None:
                 ends.setdefault(self._end(queued, work), []).append((work.account, work.request))
         for hold in ahead:
-            other = self._account(hold.head.unit)
+            other = hold.head.account
             if other is not None:
                 ends.setdefault(_end_of(hold), []).append((other, hold.head.request))
         for at in sorted(end for end in ends if self._now < end < FOREVER):

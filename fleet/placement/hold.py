@@ -6,13 +6,15 @@ back its room by then. All else of the head's tier or below starts only where th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fleet.model.unit import Nomination, Phase, Unit
 from fleet.placement.candidate import Candidate
 from fleet.placement.reclaim import may_evict
 from fleet.placement.seat import Seat
 from fleet.placement.space import Shape
 from fleet.quota.tiers import Tier
-from fleet.quota.usage import Usage, account_of
+from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 
 FOREVER = float("inf")
@@ -57,7 +59,7 @@ class Hold:
 
     def __init__(
         self, head: Candidate, nomination: Nomination, ends: Ends, seat: Seat | None, usage: Usage | None,
-        shapes: list[Shape], snapshot: Snapshot,
+        shapes: Sequence[Shape],
     ) -> None:  # fmt: skip
         self.head = head
         self.nomination = nomination
@@ -67,7 +69,6 @@ class Hold:
         self._seat = seat
         self._usage = usage
         self._shapes = shapes
-        self._tree = snapshot.tree
         self._spared: dict[int, bool] = {}
 
     def copy(self) -> Hold:
@@ -103,7 +104,7 @@ class Hold:
 
     def spares_quota(self, candidate: Candidate) -> bool:
         """Whether quota has room for the head beside the candidate."""
-        account = account_of(self._tree, candidate.unit) if self._tree is not None else None
+        account = candidate.account
         return account is None or self._usage is None or self._usage.refusal(account, candidate.request) is None
 
     def see(self, candidate: Candidate, member: str) -> None:
@@ -113,6 +114,6 @@ class Hold:
         if member == self.member and self._seat is not None:
             self._seat.crowd(self._shapes[candidate.shape], self._shapes[self.head.shape])
             self._spared = {shape: False for shape, spared in self._spared.items() if not spared}
-        account = account_of(self._tree, candidate.unit) if self._tree is not None else None
+        account = candidate.account
         if account is not None and self._usage is not None:
             self._usage.charge(account, candidate.request)
