@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from fleet.backlog import Key, gang_key
 from fleet.check_reclaim import reclaims
 from fleet.check_users import users
 from fleet.model.matching import member_bars
@@ -99,20 +100,28 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
         return
     used: dict[tuple[str, str], int] = {}
     firm: dict[tuple[str, str], int] = {}
-    total = capacity(snapshot.members, snapshot.units.values())
+    total = capacity(snapshot.members, snapshot.backlog.holding.values())
     promises = guarantees(tree, with_potential(total, snapshot.members))
-    for unit in snapshot.units.values():
-        if unit.leaf is not None and unit.phase is not Phase.WAITING:
+    for held in snapshot.backlog.held.values():
+        unit = held.unit
+        if unit.leaf is not None:
             for node in _line(tree, unit.leaf):
                 for name, amount in _amounts(unit).items():
-                    used[node, name] = used.get((node, name), 0) + amount
+                    used[node, name] = used.get((node, name), 0) + amount * held.count
                     if not unit.preemptible:
-                        firm[node, name] = firm.get((node, name), 0) + amount
+                        firm[node, name] = firm.get((node, name), 0) + amount * held.count
+    known: dict[Key, dict[str, int]] = {}
+    lines: dict[str, list[str]] = {}
     for key in placed:
         unit = snapshot.units[key]
         if unit.leaf is None or unit.phase is not Phase.WAITING:
             continue
-        amounts, line = _amounts(unit), _line(tree, unit.leaf)
+        gang = gang_key(unit.components)
+        if gang not in known:
+            known[gang] = _amounts(unit)
+        if unit.leaf not in lines:
+            lines[unit.leaf] = _line(tree, unit.leaf)
+        amounts, line = known[gang], lines[unit.leaf]
         limits = ((node, name, limit) for node in line for name, limit in tree.nodes[node].max.items())
         for node, name, limit in limits:
             if amounts.get(name) and used.get((node, name), 0) + amounts[name] > limit:
@@ -183,19 +192,27 @@ def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> I
     strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"}
     if not strict:
         return
-    queues: dict[str, list[Unit]] = {}
-    for unit in snapshot.units.values():
-        if unit.leaf in strict and unit.phase is Phase.WAITING:
-            queues.setdefault(unit.leaf, []).append(unit)
-    for leaf in sorted(queues):
-        queue = sorted(queues[leaf], key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
-        ahead: Unit | None = None
-        for unit in queue:
-            if unit.id in placed:
-                if ahead is not None:
-                    yield Violation(Rule.BLOCK_ORDER, unit.id, f"{unit.name} starts before {ahead.name} in {leaf}")
-            elif ahead is None and not unit.held and not (unit.backoff_until or 0) > now and _sound(unit):
-                ahead = unit
+    started = [unit for unit in map(snapshot.units.__getitem__, placed) if unit.leaf in strict]
+    queues: dict[str, list[Sequence[Unit]]] = {unit.leaf: [] for unit in started if unit.leaf is not None}
+    for run in (*(lot.units for lot in snapshot.backlog.lots.values()), *((u,) for u in snapshot.backlog.odd.values())):
+        first = run[0]
+        asked = not first.held and not (first.backoff_until or 0) > now and _sound(first)
+        if first.leaf in queues and asked:
+            queues[first.leaf].append(run)
+    ahead: dict[str, tuple[tuple[int, float, str, str], Unit]] = {}
+    for leaf, runs in queues.items():
+        left = (next((unit for unit in run if unit.id not in placed), None) for run in runs)  # runs are in order
+        waits = [(_turn(unit), unit) for unit in left if unit is not None]
+        if waits:
+            ahead[leaf] = min(waits, key=lambda item: item[0])
+    for unit in sorted(started, key=lambda unit: (unit.leaf or "", _turn(unit))):
+        if unit.leaf in ahead and unit.phase is Phase.WAITING and _turn(unit) > ahead[unit.leaf][0]:
+            text = f"{unit.name} starts before {ahead[unit.leaf][1].name} in {unit.leaf}"
+            yield Violation(Rule.BLOCK_ORDER, unit.id, text)
+
+
+def _turn(unit: Unit) -> tuple[int, float, str, str]:
+    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
 
 
 def _sound(unit: Unit) -> bool:
@@ -216,14 +233,17 @@ def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
     if not by_member:
         return
     coming: dict[str, list[Gang]] = {}
-    for unit in snapshot.units.values():
-        if unit.phase is not Phase.WAITING and unit.member in by_member:
+    backlog = snapshot.backlog
+    for unit in backlog.unseen.values():
+        if unit.member in by_member:
             seen = dict(unit.visible)
             parts = tuple(
                 (max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components
             )
             coming.setdefault(unit.member, []).append(Gang(unit.id, parts, unit.topology))
-    names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
+    kinds = (*(lot.units[0] for lot in backlog.lots.values()), *(held.unit for held in backlog.held.values()))
+    asking = (*kinds, *backlog.odd.values())
+    names = {name for unit in asking for part in unit.components for name, _ in part.requests.items_}
     for name in sorted(by_member):
         for key in first_unpackable(snapshot.members[name], coming.get(name, []), by_member[name], names):
             unit = snapshot.units[key]
@@ -233,6 +253,10 @@ def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
 def _reasons(snapshot: Snapshot, plan: Plan) -> Iterable[Violation]:
     """I9: exactly one reason for every unit that waits on, and for nobody else."""
     started = {placement.unit for placement in plan.placements}
+    reasons, units, holding = plan.reasons.keys(), snapshot.units.keys(), snapshot.backlog.holding.keys()
+    waiting = len(units) - len(holding) - len((units & started) - holding)
+    if len(reasons) == waiting and reasons <= units and reasons.isdisjoint(started) and holding.isdisjoint(reasons):
+        return
     for key, unit in snapshot.units.items():
         waits = unit.phase is Phase.WAITING and key not in started
         if waits and key not in plan.reasons:
