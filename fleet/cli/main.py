@@ -21,6 +21,7 @@ from fleet.cli import (
     jobs,
     join,
     queues,
+    replay,
     sim,
     submit,
     token,
@@ -51,6 +52,7 @@ app.command("delete")(delete.delete)
 app.command("jobs")(jobs.jobs)
 app.command("explain")(explain.explain)
 app.command("decide")(decide.decide)
+app.command("replay")(replay.replay)
 app.add_typer(token.app, name="token")
 app.command("api")(api.api)
 app.command("controllers")(controllers.controllers)

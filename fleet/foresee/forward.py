@@ -1,10 +1,10 @@
 """Virtual time: a snapshot run forward, decision by decision, until everything has happened or a bound is reached.
 
 Units start where the decider says and their pods are seen at once; they end when `runs_s` says; who is evicted leaves
-after a grace and waits again, with the time of its first enqueueing; claims are carried into the next snapshot. So it
-is the real decider that is asked, as often as things change, and what it would do is what is found; what a member does
-by itself (slow starts, failures) is left out. Decisions stand `cycle_s` apart at least, and while somebody waits they
-are made again every `tick_s`, since protection, claims and heads are matters of time.
+after a grace and waits again, with the time of its first enqueueing; claims and heads are carried into the next
+snapshot. So it is the real decider that is asked, as often as things change, and what it would do is what is found;
+what a member does by itself (slow starts, failures) is left out. Decisions stand `cycle_s` apart at least, and while
+somebody waits they are made again every `tick_s`, since protection, claims and heads are matters of time.
 
     run = Forward(snapshot, now=now, decider=core(seed=0), runs_s=until_walltime(3600.0))
     run.submit(now + 60.0, unit)                    # a unit that comes later
@@ -25,6 +25,7 @@ from heapq import heappop, heappush
 from fleet.decide import decide
 from fleet.foresee.nodes import Nodes
 from fleet.model.unit import Claim, Phase, Unit
+from fleet.placement.heads import nominated
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
 from fleet.snapshot import Changes, Snapshot
@@ -116,6 +117,7 @@ class Forward:
         self._heap: list[tuple[float, int, What | None, Unit | str, int]] = []
         self._number = 0
         self._turn: dict[str, int] = {}  # of a unit: what was foreseen in an earlier turn does not come true
+        self._heads = {unit.id for unit in snapshot.units.values() if unit.head is not None}
         self._unseated: dict[str, dict[str, None]] = {}
         self._fresh = True  # something happened since the last decision
         self._decided_at: float | None = None
@@ -200,7 +202,7 @@ class Forward:
         elif unit.phase is Phase.EVICTING:
             self._push(self.now + self._grace_s, What.LEFT, unit.id)
         elif any(dict(unit.visible).get(part.name, 0) < part.replicas for part in unit.components):
-            self._seat(unit)
+            self._seat(unit, unit.placed_at)
         else:
             self._will_end(unit)
 
@@ -244,7 +246,7 @@ class Forward:
             self._gone.add(subject)
         else:
             again = replace(
-                unit, phase=Phase.WAITING, member=None, placed_at=None, visible=(), seats=(), claim=None,
+                unit, phase=Phase.WAITING, member=None, placed_at=None, visible=(), seats=(), claim=None, head=None,
                 attempts=unit.attempts + 1,
             )  # fmt: skip
             self._set(again)
@@ -264,8 +266,9 @@ class Forward:
                 del queue[key]
                 self._seat(self.units[key])
 
-    def _seat(self, unit: Unit) -> None:
-        """The pods of a placed unit are seen, and it runs; or the member has no seats for it yet."""
+    def _seat(self, unit: Unit, since: float | None = None) -> None:
+        """The pods of a placed unit are seen, and it runs (`since` an epoch second, unless from now on); or the member
+        has no seats for it yet."""
         name = unit.member or ""
         nodes = self.nodes.get(name)
         if nodes is None or not nodes.seat(unit):
@@ -274,7 +277,8 @@ class Forward:
             return
         self._moved.add(name)
         seen = tuple((part.name, part.replicas) for part in unit.components)
-        seated = replace(unit, visible=seen, placed_at=unit.placed_at if unit.visible else self.now)
+        since = unit.placed_at if unit.visible else since
+        seated = replace(unit, visible=seen, placed_at=self.now if since is None else since)
         self._set(seated)
         self.started.setdefault(unit.id, self.now)
         self._note(What.STARTED, seated)
@@ -294,11 +298,15 @@ class Forward:
         for claim in plan.claims:
             self._set(replace(self.units[claim.unit], claim=Claim(claim.member, claim.until)))
             self._last = self.now
+        said = {head.unit for head in plan.heads}
+        for unit in nominated({key: self.units[key] for key in self._heads | said}, plan):
+            self._set(unit)
+        self._heads = said.difference(placement.unit for placement in plan.placements)
         for placement in plan.placements:
             del self.waiting[placement.unit]
             placed = replace(
                 self.units[placement.unit], phase=Phase.PLACED, member=placement.member, placed_at=self.now,
-                claim=None, backoff_until=None,
+                claim=None, head=None, backoff_until=None,
             )  # fmt: skip
             self._set(placed)
             self._seat(placed)

@@ -15,6 +15,7 @@ may have to wait for the next gang that leaves. Only the vectors that occur are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from fleet.model.amounts import Amounts
@@ -100,6 +101,18 @@ class Nodes:
             self._sorted[pool] = None
         self._put(node, pool, free)
         self.changed.update(self._on.get(node, ()))
+
+    def copy(self) -> Nodes:
+        """The same nodes, to try things on."""
+        other = copy(self)
+        other._homes = [{vector: dict(nodes) for vector, nodes in homes.items()} for homes in self._homes]
+        other._sorted = list(self._sorted)
+        other._at = dict(self._at)
+        other._on = {node: dict(units) for node, units in self._on.items()}
+        other._held = {unit: dict(nodes) for unit, nodes in self._held.items()}
+        other._loose = set(self._loose)
+        other.changed = set(self.changed)
+        return other
 
     @property
     def member(self) -> Member:

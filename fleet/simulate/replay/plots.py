@@ -1,0 +1,84 @@
+"""Plots of replays, one PNG for each question; the policies are the lines in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fleet.simulate.replay.metrics import Series
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_DAY = 86_400.0
+_MOST_POINTS = 4000  # of one line
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """What one policy draws, of its first seed. `gpus`: of the fleet; `waits`: of every job, in seconds."""
+
+    steps: Series
+    gpus: int
+    waits: Sequence[float]
+
+
+def write(lines: Mapping[str, Lines], into: Path) -> list[Path]:
+    """The files that were written, in the directory `into`, which is made when it is missing."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    into.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for name, title, draw in (
+        ("wait-cdf", "How many jobs have waited at most so long", _waits),
+        ("allocated", "GPUs in use", _allocated),
+        ("queue", "Jobs that wait", _queue),
+        ("unmet", "Largest unmet part of any leaf's guaranteed share", _unmet),
+    ):
+        figure = Figure(figsize=(8, 4.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        for policy, line in lines.items():
+            draw(axes, policy, line)
+        axes.set_title(title)
+        axes.grid(alpha=0.3)
+        axes.legend()
+        path = into / f"{name}.png"
+        figure.savefig(path, dpi=120)
+        written.append(path)
+    return written
+
+
+def _waits(axes: Axes, policy: str, line: Lines) -> None:
+    ordered = sorted(line.waits)
+    picked = ordered[:: max(1, len(ordered) // _MOST_POINTS)] + ordered[-1:]
+    parts = [number * max(1, len(ordered) // _MOST_POINTS) / len(ordered) for number in range(len(picked) - 1)]
+    axes.step([max(1.0, wait) / 3600 for wait in picked], [*parts, 1.0], where="post", label=policy)
+    axes.set_xscale("log")
+    axes.set_xlabel("wait in hours (a second at least)")
+    axes.set_ylabel("part of the jobs")
+
+
+def _steps(axes: Axes, policy: str, at: Sequence[float], values: Sequence[float]) -> None:
+    every = max(1, len(at) // _MOST_POINTS)
+    axes.step([time / _DAY for time in at[::every]], values[::every], where="post", label=policy, linewidth=1)
+    axes.set_xlabel("days")
+
+
+def _allocated(axes: Axes, policy: str, line: Lines) -> None:
+    _steps(axes, policy, line.steps.at, [used / max(1, line.gpus) for used in line.steps.used])
+    axes.set_ylabel("part of all GPUs")
+    axes.set_ylim(0, 1.02)
+
+
+def _queue(axes: Axes, policy: str, line: Lines) -> None:
+    _steps(axes, policy, line.steps.at, line.steps.waiting)
+    axes.set_ylabel("jobs")
+
+
+def _unmet(axes: Axes, policy: str, line: Lines) -> None:
+    _steps(axes, policy, line.steps.at, line.steps.unmet)
+    axes.set_ylabel("part of its min")

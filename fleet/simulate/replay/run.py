@@ -1,0 +1,161 @@
+"""One replay: a trace, members, a policy and a seed in; everything that happened out.
+
+It is a `Forward` run from an empty fleet, whose units come as the trace says and run as long as the trace says. A job
+that is evicted starts again from its last checkpoint: it has one every `checkpoint_s` of its running (0: none). How
+the nodes look is sampled; all else follows from the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from fleet.foresee.forward import Event, Forward, Stop, What
+from fleet.model.member import Member
+from fleet.model.unit import Unit
+from fleet.placement.problem import Solver
+from fleet.plan import Plan
+from fleet.quota.tree import QuotaTree
+from fleet.simulate.replay.policies import Policy, decider
+from fleet.simulate.replay.trace import GPU, GPUS_PER_POD, Job
+from fleet.simulate.replay.world import ZERO
+from fleet.snapshot import Config, Snapshot
+
+RECLAIMING = Config(reclaim=True)
+EVENTS_PER_JOB = 400  # a replay that needs more is stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Times in seconds, of the replay's clock."""
+
+    policy: Policy = Policy.fleet
+    seed: int = 0
+    config: Config = RECLAIMING
+    cycle_s: float = 30.0
+    tick_s: float = 300.0
+    grace_s: float = 30.0
+    checkpoint_s: float = 3600.0
+    sample_s: float = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """`whole`: nodes with at least 8 GPUs are counted only. GPUs that they have, that are free, and that are free in
+    whole eights."""
+
+    at: float
+    whole: int
+    free: int
+    in_eights: int
+
+
+@dataclass(slots=True)
+class Replayed:
+    """`stopped` is DONE when every job ended. `decided_s`: real seconds of every decision. `checked`: what the core
+    shipped, by certificate ("cp-sat", "greedy: why"), how often."""
+
+    jobs: dict[str, Job]
+    arrivals: dict[str, float]
+    gpus: int
+    log: list[Event]
+    stopped: Stop
+    now: float
+    samples: list[Sample] = field(default_factory=list)
+    decided_s: list[float] = field(default_factory=list)
+    shipped: dict[str, int] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
+    lost_gpu_s: float = 0.0
+
+
+class _Work:
+    """How much of every job is done."""
+
+    def __init__(self, jobs: dict[str, Job], checkpoint_s: float) -> None:
+        self._jobs = jobs
+        self._checkpoint_s = checkpoint_s
+        self._kept: dict[str, float] = {}
+
+    def runs_s(self, unit: Unit, now: float) -> float:
+        return self._jobs[unit.id].duration_s - self._kept.get(unit.id, 0.0)
+
+    def evicted(self, key: str, ran_s: float) -> float:
+        """The seconds that are lost."""
+        done = self._kept.get(key, 0.0) + ran_s
+        kept = done // self._checkpoint_s * self._checkpoint_s if self._checkpoint_s else 0.0
+        self._kept[key] = max(kept, self._kept.get(key, 0.0))
+        return done - self._kept[key]
+
+
+def replay(
+    jobs: Sequence[Job],
+    units: Sequence[Unit],
+    members: Sequence[Member],
+    tree: QuotaTree | None,
+    options: Options,
+    solver: Solver | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Replayed:
+    """`units` are the jobs as they arrive (see world.units). `progress` is told how many jobs have ended."""
+    by_id = {job.id: job for job in jobs}
+    work = _Work(by_id, options.checkpoint_s)
+    decided_s: list[float] = []
+    shipped: dict[str, int] = {}
+    chosen = decider(options.policy, options.seed, solver)
+
+    def timed(run: Forward) -> Plan:
+        began = time.perf_counter()
+        plan = chosen(run)
+        decided_s.append(time.perf_counter() - began)
+        certificate = plan.certificate
+        how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {certificate.why.split(':')[0]}"
+        shipped[how] = shipped.get(how, 0) + 1
+        return plan
+
+    quota = tree if options.policy is Policy.fleet else None
+    snapshot = Snapshot(quota, {}, {member.name: member for member in members}, options.config)
+    run = Forward(
+        snapshot, now=ZERO, decider=timed, runs_s=work.runs_s, grace_s=options.grace_s, cycle_s=options.cycle_s,
+        tick_s=options.tick_s, gangs=units,
+    )  # fmt: skip
+    for unit in units:
+        run.submit(unit.enqueued_at, unit)
+    samples: list[Sample] = []
+    started: dict[str, float] = {}
+    seen, ended, lost = 0, 0, 0.0
+    for _ in run.steps(most_events=EVENTS_PER_JOB * len(units) + 10_000, until=float("inf")):
+        for event in run.log[seen:]:
+            if event.what is What.STARTED:
+                started[event.unit] = event.at
+            elif event.what is What.EVICTED:
+                lost += work.evicted(event.unit, event.at - started.get(event.unit, event.at)) * by_id[event.unit].gpus
+            elif event.what is What.ENDED:
+                ended += 1
+        seen = len(run.log)
+        if progress is not None:
+            progress(ended)
+        if not samples or run.now >= samples[-1].at + options.sample_s:
+            samples.append(_sample(run))
+    if progress is not None:
+        progress(sum(event.what is What.ENDED for event in run.log))
+    return Replayed(
+        by_id, {unit.id: unit.enqueued_at for unit in units}, _gpus(members), run.log, run.stopped, run.now, samples,
+        decided_s, shipped, tuple(run.waiting), lost,
+    )  # fmt: skip
+
+
+def _gpus(members: Sequence[Member]) -> int:
+    return sum(free[GPU] * nodes for member in members for pool in member.pools for free, nodes in pool.free)
+
+
+def _sample(run: Forward) -> Sample:
+    whole = free = eights = 0
+    for nodes in run.nodes.values():
+        for pool in nodes.member.pools:
+            if pool.allocatable[GPU] >= GPUS_PER_POD:
+                for vector, count in pool.free:
+                    whole += pool.allocatable[GPU] * count
+                    free += vector[GPU] * count
+                    eights += vector[GPU] // GPUS_PER_POD * GPUS_PER_POD * count
+    return Sample(run.now, whole, free, eights)

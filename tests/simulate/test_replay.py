@@ -1,0 +1,174 @@
+"""Replays of small traces with known answers: each policy does what its definition says, and each figure too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet.foresee.forward import Stop, What
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member, Pool
+from fleet.simulate.replay import metrics, world
+from fleet.simulate.replay.policies import Policy
+from fleet.simulate.replay.run import Options, Replayed, replay
+from fleet.simulate.replay.trace import GPU, Job, gang
+from fleet.snapshot import Config
+
+HOUR = 3600.0
+
+
+def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> Job:
+    return Job(name, queue, at, runs, gpus, gang(gpus))
+
+
+def nodes(count: int, gpus: int = 8) -> list[world.Node]:
+    return [world.Node("A", Amounts.of({GPU: gpus}))] * count
+
+
+def run(
+    policy: Policy, jobs: list[Job], members: int = 1, each: int = 1, *, seed: int = 0,
+    quota: world.Quota | None = None, overestimate: float | None = 1.0, **options: Any,
+) -> tuple[Replayed, dict[str, Any]]:  # fmt: skip
+    """On `members` members of `each` nodes with 8 GPUs, decided as soon as something happens."""
+    tree = world.tree(jobs, nodes(members * each), quota or world.Quota(guarantee=0.0))
+    made = [
+        Member(f"m{n}", pools=(Pool(free=((Amounts.of({GPU: 8}), each),), allocatable=Amounts.of({GPU: 8})),))
+        for n in range(members)
+    ]
+    options = {"cycle_s": 0.0, "policy": policy, "seed": seed, **options}
+    units = world.units(jobs, world.Arrivals(overestimate=overestimate), seed)
+    done = replay(jobs, units, made, tree, Options(**options))
+    return done, metrics.report(done, tree, metrics.series(done, tree))
+
+
+def starts(done: Replayed) -> dict[str, float]:
+    """By job, the seconds after the beginning at which it first started."""
+    found: dict[str, float] = {}
+    for event in done.log:
+        if event.what is What.STARTED:
+            found.setdefault(event.unit, event.at - world.ZERO)
+    return found
+
+
+# `big` waits for `long`; `small` would end before that, `late` would not.
+STORY = [
+    job("long", 0, 100, 4),
+    job("big", 1, 10, 8),
+    job("small", 2, 50, 4),
+    job("late", 3, 200, 4),
+]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Policy.fifo, {"long": 0, "big": 100, "small": 110, "late": 110}),
+        (Policy.backfill, {"long": 0, "big": 100, "small": 2, "late": 110}),
+        (Policy.race, {"long": 0, "big": 252, "small": 2, "late": 52}),
+    ],
+)
+def test_each_policy_starts_whom_its_definition_says(policy: Policy, expected: dict[str, float]) -> None:
+    done, _ = run(policy, STORY)
+    assert done.stopped is Stop.DONE
+    assert starts(done) == expected
+
+
+def test_backfill_lets_long_work_in_where_it_fits_beside_the_head() -> None:
+    jobs = [job("long", 0, 100, 16), job("half", 0.5, 1000, 8), job("big", 1, 10, 16), job("beside", 2, 500, 8)]
+    done, _ = run(Policy.backfill, jobs, each=4)
+    assert starts(done) == {"long": 0, "half": 0.5, "big": 100, "beside": 2}
+
+
+def test_backfill_keeps_one_member_only_and_the_others_are_free_for_anybody() -> None:
+    jobs = [job("x", 0, 100, 16), job("y", 0, 300, 4), job("big", 1, 10, 16), job("long", 2, 500, 8)]
+    done, _ = run(Policy.backfill, jobs, members=2, each=2)
+    assert starts(done) == {"x": 0, "y": 0, "big": 100, "long": 2}
+
+
+def test_backfill_believes_walltimes_and_without_them_lets_nobody_pass_but_beside_the_head() -> None:
+    early, _ = run(Policy.backfill, STORY, overestimate=3.0)
+    assert starts(early)["small"] == 2, "three times 50 s still end before three times 100"
+    blind, _ = run(Policy.backfill, STORY, overestimate=None)
+    assert starts(blind)["big"] > starts(blind)["small"], "a head that nobody can promise a time holds nothing"
+
+
+def test_fleet_starts_what_fits_and_owners_take_back_what_they_were_promised() -> None:
+    jobs = [job("b1", 0, 10 * HOUR, 8, "b"), job("b2", 0, 20 * HOUR, 8, "b"), job("a1", 2 * HOUR, HOUR, 8, "a")]
+    quota = world.Quota(min={"a": 8, "b": 0})
+    options = {"config": Config(reclaim=True), "grace_s": 60.0, "checkpoint_s": HOUR}
+    done, said = run(Policy.fleet, jobs, each=2, quota=quota, **options)
+    assert done.stopped is Stop.DONE
+    assert starts(done) == {"b1": 0, "b2": 0, "a1": 2 * HOUR + 60}
+    assert said["evictions"] == 1
+    assert said["lost_gpu_h"] == 0, "evicted at a whole hour: its last checkpoint"
+    assert said["wait_s_by_leaf"]["a"]["max"] == 60
+    assert said["unmet"]["leaves"]["a"]["longest_s"] == 0, "eight short of eight is its next unit and no more"
+    unlucky, lost = run(Policy.fleet, jobs, each=2, quota=quota, **{**options, "checkpoint_s": 0.0})
+    assert lost["lost_gpu_h"] == 2 * 8
+    victim = next(event.unit for event in unlucky.log if event.what is What.EVICTED)
+    ended = {event.unit: event.at - world.ZERO for event in unlucky.log if event.what is What.ENDED}
+    assert ended[victim] == 3 * HOUR + 60 + (10 if victim == "b1" else 20) * HOUR, "everything is done again"
+
+
+def test_the_figures_of_a_story_are_what_one_counts_by_hand() -> None:
+    _, said = run(Policy.fifo, STORY)
+    waits = [0, 99, 108, 107]
+    assert said["wait_s"] == {"n": 4, "mean": 78.5, "p50": 103.0, "p95": 107.8, "p99": 108.0, "max": 108.0}
+    assert said["wait_s_by_gpus"]["8"]["mean"] == 99
+    assert said["wait_s_by_leaf"] == {"a": said["wait_s"]}
+    assert said["jct_s"]["mean"] == (sum(waits) + 100 + 10 + 50 + 200) / 4
+    assert said["delay_s"]["mean"] == 78.5
+    assert said["makespan_s"] == 310
+    assert said["allocated"] == 0.5, "four of eight GPUs from the first arrival to the last"
+    assert (said["ended"], said["evictions"], said["stopped"]) == (4, 0, "DONE")
+
+
+def test_a_leaf_is_owed_from_when_its_next_unit_would_fit_its_promise_until_it_does_not() -> None:
+    """8 GPUs; b fills them for 100 s. a is promised 4: its first job of 4 is what it may be short of, with a second
+    of 2 it is still within; jobs of 1 and 2 of them waiting make it owed 2 more than its next one."""
+    jobs = [job("b", 0, 100, 8, "b"), job("a1", 10, 5, 1), job("a2", 20, 5, 2)]
+    _, said = run(Policy.fifo, jobs, quota=world.Quota(min={"a": 4, "b": 0}))
+    unmet = said["unmet"]
+    assert unmet["leaves"]["a"] == {"min": 4, "longest_s": 80.0, "most_gpus": 3, "gpu_h": round(3 * 80 / 3600, 2)}
+    assert unmet["leaves"]["b"]["longest_s"] == 0
+    assert unmet["longest_s"] == 80 and unmet["largest_share"] == 0.75
+
+
+def test_fragmentation_counts_what_is_free_outside_whole_eights() -> None:
+    jobs = [job("a", 0, 100, 4), job("b", 50, 1, 1)]
+    _, said = run(Policy.fifo, jobs, each=2, sample_s=1.0)
+    assert said["fragmentation"] == pytest.approx((4 / 16 + 3 / 16) / 2, abs=1e-4)
+
+
+traces = st.lists(
+    st.tuples(
+        st.integers(0, 500), st.integers(1, 300), st.sampled_from((1, 2, 3, 4, 8, 12, 16)), st.sampled_from("ab")
+    ),
+    min_size=1, max_size=14,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces, st.sampled_from(list(Policy)), st.integers(0, 3))
+def test_every_job_ends_no_node_is_overcommitted_and_the_same_seed_tells_the_same(
+    rows: list[tuple[int, int, int, str]], policy: Policy, seed: int
+) -> None:
+    jobs = [job(f"j{n}", at, runs, gpus, queue) for n, (at, runs, gpus, queue) in enumerate(sorted(rows))]
+    options: dict[str, Any] = {
+        "members": 2, "each": 2, "seed": seed, "quota": world.Quota(guarantee=0.8), "cycle_s": 5.0,
+        "config": Config(reclaim=True, protection_s=60.0), "sample_s": 1.0,
+    }  # fmt: skip
+    done, said = run(policy, jobs, **options)
+    assert said["stopped"] == "DONE" and said["ended"] == len(jobs)
+    used = {"m0": 0, "m1": 0}
+    for event in done.log:
+        change = {What.STARTED: 1, What.ENDED: -1, What.LEFT: -1}.get(event.what, 0)
+        used[event.member or "m0"] += change * done.jobs[event.unit].gpus
+        assert 0 <= used[event.member or "m0"] <= 16
+    assert all(0 <= sample.free <= 32 for sample in done.samples)
+    again, repeated = run(policy, jobs, **options)
+    assert again.log == done.log
+    assert {**repeated, "timing": None} == {**said, "timing": None}
