@@ -49,6 +49,8 @@ ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" kee
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.
 ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
+# On a job or a policy, copied to the binding: after so many attempts that came to nothing it is held; "0": never.
+ANNOTATION_BACKOFF_LIMIT = "fleet.io/backoff-limit"
 # On a job (copied to its binding), on its copy in a member or on any of its pods: RFC 3339, the work up to then is saved.
 ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
 ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.admission.backoff import backoff_limit
 from fleet.admission.creator import creator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
@@ -36,7 +37,13 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
             if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
         ]
 
-    return Checks(creator, stays_in_queue, of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")))
+    return Checks(
+        creator,
+        stays_in_queue,
+        of_new(backoff_limit),
+        of_new(restart_policies),
+        of_new(_pods(interpreter, f"spec.{field}")),
+    )
 
 
 def batch_job(interpreter: Interpreter) -> Checks:
@@ -49,7 +56,13 @@ def batch_job(interpreter: Interpreter) -> Checks:
             return [required(where, 'valid values: "OnFailure", "Never"')]
         return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
 
-    return Checks(creator, stays_in_queue, of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
+    return Checks(
+        creator,
+        stays_in_queue,
+        of_new(backoff_limit),
+        of_new(restart_policy),
+        of_new(_pods(interpreter, "spec.parallelism")),
+    )
 
 
 def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cause]]:

@@ -132,7 +132,7 @@ class AdmissionChecksLoop:
         now = self._hub.clock.now()
         failures: Sequence[b.Failure] = b.failures_of(binding.body)
         if failure is not None:
-            failures = (*failures, replace(failure, message=message[:FAILURE_TEXT_MAX]))
+            failures = b.with_failure(failures, replace(failure, message=message[:FAILURE_TEXT_MAX]))
 
         def waits_again(body: Body) -> Body:
             if (body.get("status") or {}).get("phase") != reserving.RESERVED:

@@ -7,7 +7,7 @@ docs/reference/objects.md says who writes the fields.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
@@ -17,6 +17,7 @@ from fleet.engine.times import seconds
 from fleet.members.members import PodView
 from fleet.ports import Body
 from fleet.wellknown import (
+    ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_ENQUEUED,
     ANNOTATION_HOLD,
     ANNOTATION_QUEUEING,
@@ -33,6 +34,7 @@ OVER_TIME = "MaximumExecutionTimeExceeded"  # reason of an eviction
 FAILURES_KEPT = 20
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 300.0
+BACKOFF_LIMIT = 100  # attempts, where neither job nor policy says; then a job is held
 LIVE_PHASES = ("Pending", "Running", "Unknown")
 
 
@@ -117,6 +119,7 @@ class Failure:
     user: bool = False
     backoff: bool = True  # waits before the next attempt
     message: str = ""  # for people; the evictor fills it in
+    number: int = 0  # how many there were with it, of those that back off; 0 for one of before this was counted
 
 
 def failures_of(binding: Body) -> tuple[Failure, ...]:
@@ -133,6 +136,7 @@ def failures_of(binding: Body) -> tuple[Failure, ...]:
                 bool(entry.get("user")),
                 bool(entry.get("backoff", True)),
                 str(entry.get("message", "")),
+                int(entry.get("number", 0)),
             )
             for entry in orjson.loads(text)
         )
@@ -144,12 +148,32 @@ def failures_text(failures: Sequence[Failure]) -> str:
     return orjson.dumps([asdict(failure) for failure in failures[-FAILURES_KEPT:]]).decode()
 
 
+def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure, ...]:
+    """One more, counted: only the newest are kept, and the number goes on."""
+    return (*failures, replace(failure, number=backoffs(failures) + failure.backoff))
+
+
+def backoffs(failures: Sequence[Failure]) -> int:
+    """How many attempts came to nothing and were followed by a back-off."""
+    return max(failures[-1].number if failures else 0, sum(1 for failure in failures if failure.backoff))
+
+
+def gave_up(binding: Body) -> str:
+    """Why no further attempt is made, after too many that came to nothing; "" while there will be another."""
+    failures = failures_of(binding)
+    text = annotation(binding, ANNOTATION_BACKOFF_LIMIT)
+    limit = int(text) if text.isascii() and text.isdigit() else BACKOFF_LIMIT
+    count = backoffs(failures)
+    if limit == 0 or count < limit:
+        return ""
+    return f"{count} attempt{'s' if count > 1 else ''} came to nothing, the last: {failures[-1].message or failures[-1].reason}"
+
+
 def backoff_until(failures: Sequence[Failure]) -> float | None:
     """When the next attempt may start: 1 s after the first failure, doubling to 5 minutes; None without a back-off."""
-    counted = [failure for failure in failures if failure.backoff]
-    if not counted or not failures[-1].backoff:
+    if not failures or not failures[-1].backoff:
         return None
-    return counted[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** (len(counted) - 1))
+    return failures[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(backoffs(failures) - 1, 60))
 
 
 def finished(binding: Body) -> bool:

@@ -12,9 +12,12 @@ from fleet.controllers import bindings as b
 from fleet.controllers.conditions import condition, drop_condition, set_condition
 from fleet.controllers.matching import policy_claim
 from fleet.engine.times import rfc3339, rfc3339_micro
+from fleet.kinds import interpreter_of
+from fleet.kinds.topology import topologies
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
+    ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_CREATOR,
     ANNOTATION_ENQUEUED,
     ANNOTATION_FORCE_DELETE,
@@ -24,6 +27,7 @@ from fleet.wellknown import (
     ANNOTATION_POLICY_GENERATION,
     ANNOTATION_QUEUEING,
     ANNOTATION_SUSPENDED,
+    ANNOTATION_TOPOLOGY,
     ATTEMPT,
     FINALIZER_BINDING,
     LABEL_JOB_UID,
@@ -120,8 +124,10 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
         (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
         (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
         (ANNOTATION_CREATOR, b.annotation(wanted.body, ANNOTATION_CREATOR)),
-        (ANNOTATION_FORCE_DELETE, _force_delete(wanted)),
+        (ANNOTATION_FORCE_DELETE, _either(wanted, ANNOTATION_FORCE_DELETE)),
+        (ANNOTATION_BACKOFF_LIMIT, _either(wanted, ANNOTATION_BACKOFF_LIMIT) if wanted.gang else ""),
         (ANNOTATION_CHECKPOINT, b.annotation(wanted.body, ANNOTATION_CHECKPOINT)),
+        (ANNOTATION_TOPOLOGY, _topology(wanted)),
     ):
         if text:
             annotations[name] = text
@@ -138,9 +144,16 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
             labels.pop(name, None)
 
 
-def _force_delete(wanted: Wanted) -> str:
-    """The job's word, else the policy's."""
-    return b.annotation(wanted.body, ANNOTATION_FORCE_DELETE) or b.annotation(wanted.policy, ANNOTATION_FORCE_DELETE)
+def _topology(wanted: Wanted) -> str:
+    """The node label that the job's pods must share a value of; admission lets it name one."""
+    body = wanted.body
+    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if wanted.gang else None
+    return next(iter(topologies(body, interpreter.templates(body))), "") if interpreter is not None else ""
+
+
+def _either(wanted: Wanted, name: str) -> str:
+    """An annotation: the job's word, else the policy's."""
+    return b.annotation(wanted.body, name) or b.annotation(wanted.policy, name)
 
 
 def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:

@@ -16,6 +16,7 @@ from fleet.controllers.bindings import (
     failures_text,
     tasks_of,
     wants_queue,
+    with_failure,
 )
 from fleet.controllers.conditions import drop_condition, set_condition
 from fleet.engine.times import rfc3339
@@ -57,7 +58,7 @@ def evict(
         ]  # fmt: skip
     if failure is not None:
         annotations = binding["metadata"].setdefault("annotations", {})
-        annotations[ANNOTATION_RETRIES] = failures_text((*failures_of(binding), failure))
+        annotations[ANNOTATION_RETRIES] = failures_text(with_failure(failures_of(binding), failure))
     set_condition(binding, SCHEDULED, False, reason, message, now)
     if wants_queue(binding):
         spec.setdefault("suspension", {})["scheduling"] = True

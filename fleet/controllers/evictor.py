@@ -72,7 +72,9 @@ class Evictor:
                 return body
             return body if done else None
 
-        failures = (*b.failures_of(binding), *((failure,) if failure else ()))
+        failures = b.failures_of(binding)
+        if failure is not None:
+            failures = b.with_failure(failures, failure)
         generation = binding["metadata"].get("generation")
         writes: list[Write] = [self._hub.change(stored.key, change, uid=stored.uid, generation=generation)]
         if unit is not None:
@@ -110,8 +112,7 @@ def _requeued(
     status["podState"] = {"running": 0, "pending": 0}
     status.pop("admissions", None)
     if until is not None and requeued:
-        count = sum(1 for failure in failures if failure.backoff)
-        status["requeueState"] = {"count": count, "requeueAt": rfc3339(until)}
+        status["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
     set_condition(unit, "Evicted", True, reason, message, now)
     for type_ in ("QuotaReserved", "Admitted"):
         set_condition(unit, type_, False, reason, "", now)

@@ -135,8 +135,7 @@ def back_in_queue(unit: Body, failures: Sequence[b.Failure], backs_off: bool, me
         phase="TimeoutBackoff" if until is not None else "Enqueued", message=message, lastUpdateTime=rfc3339(now)
     )
     if until is not None:
-        count = sum(1 for failure in failures if failure.backoff)
-        unit["status"]["requeueState"] = {"count": count, "requeueAt": rfc3339(until)}
+        unit["status"]["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
     set_condition(unit, "QuotaReserved", False, "AdmissionChecks", message, now)
 
 

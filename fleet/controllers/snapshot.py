@@ -249,7 +249,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         components = tuple(from_body(entry) for entry in spec.get("components") or ())
     except BadQuantity:
         components = ()
-    failures = b.failures_of(binding)
+    failures, gave_up = b.failures_of(binding), b.gave_up(binding)
     group = resource["apiVersion"].rsplit("/", 1)[0] if "/" in resource["apiVersion"] else ""
     preemptible = next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true")
     return Unit(
@@ -269,6 +269,8 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         backoff_until=b.backoff_until(failures),
         attempts=b.attempt(binding),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
+        held=bool(gave_up),
+        held_why=gave_up,
         user=b.annotation(binding, ANNOTATION_CREATOR),
         topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
@@ -364,8 +366,8 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
         priority=int(spec.get("priority", base.priority)),
         walltime_s=float(limit) if limit else None,
         suspended=suspended,
-        held=suspended or stopped or b.held(binding),
-        held_why=str(evicted["message"]) if over and evicted is not None else "",
+        held=suspended or stopped or b.held(binding) or base.held,
+        held_why=str(evicted["message"]) if over and evicted is not None else base.held_why,
     )
 
 

@@ -89,3 +89,11 @@ async def test_other_job_kinds_are_read_alike(hub: Hub) -> None:
         refusal = await hub.refused(body)
         where = f"spec.{field}.{role}.template.spec.containers[0].resources.limits[cpu]"
         assert refusal.code == 422 and refusal.causes[0].field == where
+
+
+@pytest.mark.parametrize("text", ["many", "-1", "1.5", ""])
+async def test_how_often_a_job_is_tried_is_a_number(hub: Hub, text: str) -> None:
+    body = job()
+    body["metadata"] = {"name": "j", "annotations": {"fleet.io/backoff-limit": text}}
+    refusal = await hub.refused(body)
+    assert [cause.field for cause in refusal.causes] == ["metadata.annotations[fleet.io/backoff-limit]"]
