@@ -166,7 +166,8 @@ def gave_up(binding: Body) -> str:
     count = backoffs(failures)
     if limit == 0 or count < limit:
         return ""
-    return f"{count} attempt{'s' if count > 1 else ''} came to nothing, the last: {failures[-1].message or failures[-1].reason}"
+    attempts, last = "1 attempt" if count == 1 else f"{count} attempts", failures[-1]
+    return f"{attempts} came to nothing, the last: {last.message or last.reason}"
 
 
 def backoff_until(failures: Sequence[Failure]) -> float | None:

@@ -16,8 +16,8 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
 from fleet.ports import Body
 from fleet.wellknown import (
-    ANNOTATION_CHECKPOINT,
     ANNOTATION_BACKOFF_LIMIT,
+    ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,
     ANNOTATION_ENQUEUED,
     ANNOTATION_FORCE_DELETE,

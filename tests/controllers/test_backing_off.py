@@ -88,12 +88,12 @@ async def test_a_gang_that_never_gets_whole_is_held_after_its_limit_until_somebo
         await eventually(lambda: world.placed("one") == "cfa")
 
 
-async def test_the_policys_limit_is_for_all_its_jobs_in_and_outside_queues() -> None:
-    for queue in (True, False):
-        async with hub(member("cfa", no_pods=True)) as world:
-            limited = policy(queue=queue)
-            annotated("1")(limited)
-            await world.apply(tree(), limited, pytorchjob("one"))
-            told = lambda w=world: w.condition(w.binding("one"), "Scheduled")  # noqa: E731
-            await eventually(lambda: told().get("reason") == "Held", within_s=90)
-            assert "1 attempt came to nothing" in told()["message"]
+@pytest.mark.parametrize("queue", [True, False])
+async def test_the_policys_limit_is_for_all_its_jobs_in_and_outside_queues(queue: bool) -> None:
+    async with hub(member("cfa", no_pods=True)) as world:
+        limited = policy(queue=queue)
+        annotated("1")(limited)
+        await world.apply(tree(), limited, pytorchjob("one"))
+        held = lambda: world.condition(world.binding("one"), "Scheduled")  # noqa: E731
+        await eventually(lambda: held().get("reason") == "Held", within_s=90)
+        assert "1 attempt came to nothing" in held()["message"]
