@@ -12,10 +12,13 @@ from fleet.controllers import bindings as b
 from fleet.controllers.matching import Candidate
 from fleet.controllers.overrides import overridden
 from fleet.kinds import interpreter_of
+from fleet.kinds.topology import within
 from fleet.ports import Body
 from fleet.wellknown import (
+    ANNOTATION_DOMAIN,
     ANNOTATION_HASH,
     ANNOTATION_JOB,
+    ANNOTATION_TOPOLOGY,
     ANNOTATION_USERS,
     ATTEMPT,
     LABEL_BINDING,
@@ -48,6 +51,11 @@ def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, polic
     if interpreter is not None:
         bare = {name: value for name, value in source.items() if name != "status"}  # not changed below: copied
         changed = overridden(bare, source, cluster, policies)
+        topology = b.annotation(binding, ANNOTATION_TOPOLOGY)
+        if topology:
+            own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
+            domain = b.annotation(binding, ANNOTATION_DOMAIN)
+            changed = within(changed, interpreter.templates(changed), topology, domain, own)
         return hashed(interpreter.stamp(changed, labels, annotations))
     return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))
 

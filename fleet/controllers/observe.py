@@ -19,7 +19,19 @@ from fleet.engine.times import rfc3339, seconds
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.members.members import Changed, PodView
 from fleet.ports import Body, Event, Key, Stored
-from fleet.wellknown import ATTEMPT, FULLY_APPLIED, GANG_WHOLE, PENDING, QUEUE, QUEUING, SCHEDULED, WORK, unit_name
+from fleet.wellknown import (
+    ANNOTATION_POTENTIAL,
+    ATTEMPT,
+    CLUSTER,
+    FULLY_APPLIED,
+    GANG_WHOLE,
+    PENDING,
+    QUEUE,
+    QUEUING,
+    SCHEDULED,
+    WORK,
+    unit_name,
+)
 
 GATHER_S = 0.1  # what a member shows of one job within this time is one write: its pods, their nodes, its conditions
 STARTED_PARTLY_FACTOR = 10  # a gang whose later pods are made by its earlier ones (MPI) may take this much longer
@@ -139,7 +151,7 @@ class ObserveLoop:
         if since is None or not self._hub.members.ready(member):
             return None
         homeless = [pod for pod in sight.pods if not pod.node and pod.phase == "Pending"]
-        limit = self._hub.config.gang_whole_s * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
+        limit = self._whole_s(member) * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
         left = since + limit - self._hub.clock.now()
         if left > 0:
             return left + 0.01
@@ -149,6 +161,12 @@ class ObserveLoop:
         failure = b.Failure(member, self._hub.clock.now(), "GangNotWhole")
         await self._evictor.evict(stored, reason="GangNotWhole", message=message, failure=failure)
         return None
+
+    def _whole_s(self, member: str) -> float:
+        """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some."""
+        cluster = self._hub.peek(CLUSTER, "clusters", "", member)
+        grows = cluster is not None and bool(b.annotation(cluster, ANNOTATION_POTENTIAL))
+        return self._hub.config.nodes_added_s if grows else self._hub.config.gang_whole_s
 
 
 def _attempt(body: Body) -> int:

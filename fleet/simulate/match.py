@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,10 +22,13 @@ class Needs:
     selector: Pairs
     affinity: tuple[Term, ...]
     tolerations: tuple[Toleration, ...]
+    together: tuple[tuple[str, Pairs], ...] = ()  # required pod affinity: (topology key, labels of the other pods)
+    liked: tuple[tuple[int, tuple[Requirement, ...]], ...] = ()  # preferred node affinity: weight, labels
 
 
 def needs_of(spec: Body) -> Needs:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    near = (spec.get("affinity") or {}).get("podAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     tolerations = sorted(
         (t.get("key") or "", t.get("operator") or "Equal", t.get("value") or "", t.get("effect") or "")
@@ -36,7 +40,15 @@ def needs_of(spec: Body) -> Needs:
         tuple((_requirements(t, "matchExpressions"), _requirements(t, "matchFields"))
               for t in required.get("nodeSelectorTerms") or ()),
         tuple(tolerations),
+        tuple(_together(t) for t in near.get("requiredDuringSchedulingIgnoredDuringExecution") or ()),
+        tuple((int(p.get("weight") or 0), _requirements(p.get("preference") or {}, "matchExpressions"))
+              for p in affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or ()),
     )  # fmt: skip
+
+
+def _together(term: dict[str, Any]) -> tuple[str, Pairs]:
+    labels = (term.get("labelSelector") or {}).get("matchLabels") or {}
+    return term.get("topologyKey") or "", tuple(sorted(labels.items()))
 
 
 def _requirements(term: dict[str, Any], section: str) -> tuple[Requirement, ...]:
@@ -92,3 +104,25 @@ def why_not_here(needs: Needs, node: Body) -> str:
         for on_labels, on_fields in needs.affinity
     )
     return "" if selected and wanted else "node(s) didn't match Pod's node affinity/selector"
+
+
+def liking(needs: Needs, node: Body) -> int:
+    """How much such pods would like the node: the weights of the preferences that it satisfies."""
+    labels = node["metadata"].get("labels") or {}
+    return sum(weight for weight, wanted in needs.liked if all(_holds(r, labels) for r in wanted))
+
+
+def chosen_domains(
+    needs: Needs, own: dict[str, str], placed: Iterable[tuple[dict[str, str], dict[str, str]]]
+) -> list[tuple[str, frozenset[str] | None]]:
+    """For each required pod affinity its key and the values that nodes must have one of, None for any value. `own`:
+    labels of the pod; `placed`: labels of each pod that has a node, and of its node. The first of its kind may go
+    anywhere where there is a value."""
+    pods = list(placed) if needs.together else []
+    found: list[tuple[str, frozenset[str] | None]] = []
+    for key, wanted in needs.together:
+        near = [node for labels, node in pods if wanted and all(labels.get(k) == v for k, v in wanted)]
+        values = frozenset(node[key] for node in near if key in node)
+        first = not near and all(own.get(k) == v for k, v in wanted)
+        found.append((key, None if first else values))
+    return found

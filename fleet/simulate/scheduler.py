@@ -1,8 +1,9 @@
 """A scheduler for simulated members: binds pending pods, in order, to nodes with room.
 
-It keeps what kube-scheduler keeps to: node selectors, required node affinity, hard taints, scheduling gates, requests
-of every resource; pods of higher priority first, then older ones. It spreads (the emptiest node that fits), does not
-preempt, and knows no gangs, like a member without a gang scheduler.
+It keeps what kube-scheduler keeps to: node selectors, required node affinity, required pod affinity by labels, hard
+taints, scheduling gates, requests of every resource; pods of higher priority first, then older ones. It spreads (of the
+nodes that a pod prefers the emptiest that fits), does not preempt, and knows no gangs, like a member without a gang
+scheduler.
 
 Pods alike in what they need wait in one line, and a line that did not fit is not tried again before room appeared;
 so a thousand pending pods cost no more than the shapes among them.
@@ -20,7 +21,7 @@ import structlog
 from fleet.engine.status import StatusError
 from fleet.kinds.requests import amounts, pod_requests
 from fleet.ports import Body, EventType, Expired
-from fleet.simulate.match import Needs, needs_of, why_not_here
+from fleet.simulate.match import Needs, chosen_domains, liking, needs_of, why_not_here
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
 
 log = structlog.get_logger(__name__)
@@ -65,6 +66,7 @@ class Scheduler:
         self._world = world
         self._nodes: dict[str, _Node] = {}
         self._bound: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}  # uid -> node, requests
+        self._labels: dict[str, dict[str, str]] = {}  # of bound pods, by uid
         self._pending: dict[str, Body] = {}
         self._queued: set[str] = set()
         self._lines: dict[Needs, _Line] = {}
@@ -120,7 +122,7 @@ class Scheduler:
         if counts:
             self._pending.pop(uid, None)
             if uid not in self._bound:  # bound by somebody else
-                self._charge(uid, node, pod_requests(pod["spec"]).items_)
+                self._charge(pod, node, pod_requests(pod["spec"]).items_)
         elif node or gone:
             self._pending.pop(uid, None)
             self._release(uid)
@@ -131,13 +133,16 @@ class Scheduler:
         else:
             self._pending.pop(uid, None)
 
-    def _charge(self, uid: str, node: str, requests: tuple[tuple[str, int], ...]) -> None:
+    def _charge(self, pod: Body, node: str, requests: tuple[tuple[str, int], ...]) -> None:
+        uid = pod["metadata"]["uid"]
         self._bound[uid] = (node, requests)
+        self._labels[uid] = pod["metadata"].get("labels") or {}
         if node in self._nodes:
             self._nodes[node].add(requests, 1)
 
     def _release(self, uid: str) -> None:
         bound = self._bound.pop(uid, None)
+        self._labels.pop(uid, None)
         if bound is not None and bound[0] in self._nodes:
             self._nodes[bound[0]].add(bound[1], -1)
             self._room()
@@ -188,7 +193,7 @@ class Scheduler:
     async def _try(self, line: _Line) -> None:
         uid = line.heap[0][2]
         pod = self._pending[uid]
-        node, why = self._place(line.needs)
+        node, why = self._place(line.needs, pod)
         if node is None:
             line.blocked = True
             # Each pod of the line learns why it waits; `_say` writes only what is new.
@@ -199,16 +204,24 @@ class Scheduler:
         heappop(line.heap)
         self._queued.discard(uid)
         del self._pending[uid]
-        self._charge(uid, node, line.needs.requests)
+        self._charge(pod, node, line.needs.requests)
         if not await self._bind(pod, node):
             self._release(uid)
 
-    def _place(self, needs: Needs) -> tuple[str | None, str]:
-        """The emptiest node that fits, or why none does, in kube-scheduler's words."""
+    def _place(self, needs: Needs, pod: Body) -> tuple[str | None, str]:
+        """Of the nodes that fit the emptiest that it likes best, or why none does, in kube-scheduler's words."""
         fits: list[_Node] = []
         reasons: Counter[str] = Counter()
+        placed = (
+            (self._labels[uid], self._nodes[at].body["metadata"].get("labels") or {})
+            for uid, (at, _) in self._bound.items()
+            if at in self._nodes
+        )
+        near = chosen_domains(needs, pod["metadata"].get("labels") or {}, placed)
         for node in self._nodes.values():
-            why = why_not_here(needs, node.body)
+            labels = node.body["metadata"].get("labels") or {}
+            away = any(key not in labels or (at is not None and labels[key] not in at) for key, at in near)
+            why = why_not_here(needs, node.body) or ("node(s) didn't match pod affinity rules" if away else "")
             if why:
                 reasons[why] += 1
                 continue
@@ -218,7 +231,8 @@ class Scheduler:
             if not short:
                 fits.append(node)
         if fits:
-            return str(min(fits, key=_Node.load).body["metadata"]["name"]), ""
+            best = min(fits, key=lambda node: (-liking(needs, node.body), node.load()))
+            return str(best.body["metadata"]["name"]), ""
         count = len(self._nodes)
         if not count:
             return None, "no nodes available to schedule pods"

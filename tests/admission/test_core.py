@@ -113,6 +113,16 @@ async def test_a_member_must_be_one_that_can_be_reached(hub: Hub, spec: Body, fi
     assert refusal.code == 422 and [cause.field for cause in refusal.causes] == [field]
 
 
+async def test_nodes_that_could_be_added_are_listed_in_full(hub: Hub) -> None:
+    body = thing("Cluster", "cluster.karmada.io/v1alpha1", spec={})
+    body["metadata"]["annotations"] = {"fleet.io/potential-nodes": '[{"maxNodes": 2}]'}
+    refusal = await hub.refused(body)
+    assert [cause.field for cause in refusal.causes] == ["metadata.annotations[fleet.io/potential-nodes]"]
+    assert "[0].resources: must say what one node has" in refusal.message
+    body["metadata"]["annotations"] = {"fleet.io/potential-nodes": '[{"maxNodes": 2, "resources": {"cpu": 4}}]'}
+    await hub.create(body)
+
+
 async def test_a_member_is_the_same_cluster_for_good(hub: Hub) -> None:
     stored = await hub.create(thing("Cluster", "cluster.karmada.io/v1alpha1", spec={"apiEndpoint": "https://h:1"}))
     known = deepcopy(stored)

@@ -22,6 +22,10 @@ def job(**worker: Any) -> Body:
     }  # fmt: skip
 
 
+def bound(annotations: Body) -> Body:
+    return {**job(), "metadata": {"name": "j", "annotations": annotations}}
+
+
 REFUSED = [
     pytest.param(job(replicas=0), "spec.pytorchReplicaSpecs", id="no pods"),
     pytest.param({**job(), "spec": {"pytorchReplicaSpecs": {}}}, "spec.pytorchReplicaSpecs", id="no replica types"),
@@ -38,6 +42,10 @@ REFUSED = [
                  f"{TEMPLATE}.containers[0].resources.requests[cpu]", id="an endless quantity"),
     pytest.param(job(template=pod(requests={"cpu": 2}, limits={"cpu": "1500m"})),
                  f"{TEMPLATE}.containers[0].resources.requests[cpu]", id="a request above its limit"),
+    pytest.param(bound({"fleet.io/required-topology": "no label"}),
+                 "metadata.annotations[fleet.io/required-topology]", id="a topology that is no label"),
+    pytest.param(bound({"fleet.io/required-topology": "rack", "kueue.x-k8s.io/podset-required-topology": "zone"}),
+                 "metadata.annotations[kueue.x-k8s.io/podset-required-topology]", id="two topologies"),
     pytest.param(job(restartPolicy="Sometimes"), "spec.pytorchReplicaSpecs.Worker.restartPolicy", id="no such policy"),
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from typing import Any
 from fleet.engine.times import rfc3339
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Seat
@@ -44,6 +45,7 @@ class FakeMember:
     objects: dict[Key, Body] = field(default_factory=dict)
     pods: dict[str, PodView] = field(default_factory=dict)
     down: bool = False  # answers nothing
+    potential: tuple[Pool, ...] = ()
     refuse: str = ""  # refuses every apply of a job with this message
     slow_s: float = 0.0  # every act takes this long
     no_pods: bool = False  # its operator does nothing
@@ -93,11 +95,15 @@ class FakeMembers:
         if member is None:
             return None
         largest = max(member.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
-        hosts = [(HOSTNAME, node) for node in member.nodes if (HOSTNAME, node) in self.named]
+        hosts = [(HOSTNAME, node) for node in member.nodes if self._apart(node)]
         alone = [Pool((pair,), free=((member.free(pair[1]), 1),), allocatable=largest) for pair in hosts]
         free = tuple((member.free(node), 1) for node in member.nodes if (HOSTNAME, node) not in hosts)
         pools = (Pool(free=free, allocatable=largest), *alone)
-        return Member(name, ready=not member.down, pools=pools, not_ready_reason="down" if member.down else "")
+        why = "down" if member.down else ""
+        return Member(name, ready=not member.down, pools=pools, not_ready_reason=why, potential=member.potential)
+
+    def _apart(self, node: str) -> bool:
+        return not self.named.isdisjoint({(HOSTNAME, node), (HOSTNAME, ANY_VALUE)})
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
         self.named = named
@@ -110,7 +116,7 @@ class FakeMembers:
         for pod in pods:
             if pod.holds_room:
                 held[pod.node] = held.get(pod.node, NOTHING).plus(pod.requests)
-        alone = [node for node in member.nodes if (HOSTNAME, node) in self.named]
+        alone = [node for node in member.nodes if self._apart(node)]
         pools = {node: number for number, node in enumerate(alone, start=1)}
         return tuple(Seat(node, pools.get(node, 0), member.free(node), holds) for node, holds in sorted(held.items()))
 

@@ -211,3 +211,25 @@ def test_names_go_on_after_cfz() -> None:
 )
 def test_durations_are_read_as_go_writes_them(text: str, expected: float | None) -> None:
     assert duration_s(text) == expected
+
+
+async def test_pods_that_require_each_others_rack_share_one_and_the_preferred_one_first(member: Member) -> None:
+    for node, rack in (("node-0", "r0"), ("node-1", "r1")):
+        await member.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": {"rack": rack}}}, MERGE)
+    together = {"labelSelector": {"matchLabels": {"gang": "one"}}, "topologyKey": "rack"}
+    there = {"matchExpressions": [{"key": "rack", "operator": "In", "values": ["r1"]}]}
+    affinity = {
+        "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [together]},
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "preference": there}]},
+    }
+    for number in range(3):
+        made = pod(f"p{number}", gpus=2, affinity=affinity)
+        made["metadata"]["labels"] = {"gang": "one"}
+        await member.post(PODS, made)
+
+    async def where() -> list[str]:
+        return [p["spec"].get("nodeName", "") for _, p in sorted((await member.pods()).items())]
+
+    await member.until(where, ["node-1", "node-1", ""])
+    told = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) didn't match pod affinity rules."
+    await member.until(lambda: unscheduled(member, "p2"), f"Unschedulable: {told}")
