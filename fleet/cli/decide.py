@@ -27,6 +27,10 @@ def decide(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the solver. Not for records.")] = 0,
     greedy: Annotated[bool, typer.Option("--greedy", help="Without the solver. Not for records.")] = False,
+    explain: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="JOB", help="Say all of one job that waits: position, start, what helps."),
+    ] = None,
     schema: Annotated[
         bool, typer.Option("--schema", help="Print the JSON Schema of snapshots, or with SNAPSHOT plan or decision.")
     ] = False,
@@ -34,7 +38,8 @@ def decide(
 ) -> None:
     """Decide a snapshot offline: who starts where, who waits why.
 
-    A decision record is replayed with the answer that its solver gave then, and compared with its plan.
+    A decision record is replayed with the answer that its solver gave then, and compared with its plan. With --explain,
+    one job that waits is explained instead: its position, when it starts, and the smallest changes that would start it.
     """
     from fleet import codec
     from fleet.decide import BadSnapshot
@@ -44,9 +49,12 @@ def decide(
         return
     if snapshot is None:
         raise typer.BadParameter("name a file", param_hint="SNAPSHOT")
-    text = _read(snapshot)
+    text = read(snapshot)
     try:
         document = codec.loads(text)
+        if explain is not None:
+            _explain(document, explain, now, seed, output)
+            return
         if isinstance(document, dict) and document.get("kind") == "Decision":
             parsed, plan = codec.decode_snapshot(document.get("snapshot")), codec.replay(document)
             same = plan.placements == codec.decode_plan(document.get("plan")).placements
@@ -72,6 +80,30 @@ def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:
     return decide_snapshot(snapshot, now=now, seed=seed, solver=CpSat())
 
 
+def _explain(document: object, job: str, now: float | None, seed: int, output: Output) -> None:
+    """Of a record, as things were when it was decided."""
+    from fleet import codec
+    from fleet.cli import explanation
+    from fleet.cli.output import show_one
+    from fleet.decide import BadSnapshot
+
+    record = document if isinstance(document, dict) and document.get("kind") == "Decision" else None
+    parsed = codec.decode_snapshot(document if record is None else record.get("snapshot"))
+    then = codec.now_of(document, parsed) if record is None else record.get("now")
+    at = now if now is not None and record is None else then
+    if not isinstance(at, int | float):
+        raise BadSnapshot([("now", "is not a number")])
+    said = explanation.of_snapshot(parsed, job, now=float(at), seed=seed)
+    if output is not Output.table:
+        show_one(said, output)
+        return
+    reason = said["reason"]
+    print(f"{said['job']}: {'starts' if said['starts'] else 'waits'}")
+    if reason is not None:
+        print(f"Reason:     {reason['text']}  ({reason['code']})")
+    print("\n".join(explanation.lines(said)))
+
+
 def _show_schema(kind: str) -> None:
     from fleet.amc.yamlout import as_json
     from fleet.notation.schema import KINDS, schema
@@ -81,7 +113,7 @@ def _show_schema(kind: str) -> None:
     sys.stdout.write(as_json(schema(kind.capitalize())))
 
 
-def _read(path: Path) -> bytes:
+def read(path: Path) -> bytes:
     try:
         return sys.stdin.buffer.read(SNAPSHOT_BYTES_MAX) if str(path) == "-" else path.read_bytes()
     except OSError as error:

@@ -4,6 +4,10 @@ The queue is run forward many times (forward.py): by the real decider, with othe
 runs will still run, how long what starts will run, and who comes later (history.py). The times at which the unit starts
 in these runs are the estimate: p50 is their median, p10 and p90 enclose four fifths of them.
 
+Work of one time is alike: users submit ten of a kind, and all ten are longer than their like was last month. Drawn one
+by one, such differences cancel out, and the runs agree with each other more than with what happens. So each run has a
+pace of its own, for all work and for each leaf, by which what is drawn is longer or shorter.
+
 What runs cannot know makes real starts lie wider than the runs say, so the range is stretched by how well ranges fitted
 before: `Scored` keeps what was said and what happened, and `stretched` moves both ends so that in the past they would
 have held four fifths. Decisions of a run stand further apart the further it looks (a twentieth of the time ahead):
@@ -18,6 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from random import Random
+from statistics import NormalDist
 
 from fleet.decide import decide
 from fleet.foresee.forward import Forward, Stop, core
@@ -37,6 +42,8 @@ _CYCLE_S = 5.0
 _FIRST_S = 3600.0  # the runs look so far first, then four times as far, …
 _BEHIND_MOST = 500  # waiting units after this one that are looked at
 _AHEAD_MOST = 5_000
+_SPREAD = 0.5  # of the logarithm of a run's pace, for all work and again for each leaf: measured, see the decisions
+_GOLDEN = 0.6180339887498949
 _FLOOR_S = 30.0  # waits are compared by their logarithm, and no shorter than this
 _SCORES_LEAST = 20
 _SCORES_MOST = 400  # the newest count
@@ -108,7 +115,8 @@ def estimate(
         return NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it")
     found: list[float] = []
     for sample in range(samples):
-        start = _run(world, unit, history, now, Random(f"{seed}/{sample}"), seed, horizon_s, enough)
+        pace = Pace(Random(f"{seed}/pace/{sample}"), sample)
+        start = _run(world, unit, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
         if start is None:
             break
         found.append(start)
@@ -119,6 +127,22 @@ def estimate(
     if math.isinf(p50):
         return BeyondHorizon(now + horizon_s, len(found))
     return Estimate(p10, p50, None if math.isinf(p90) else p90, len(found))
+
+
+class Pace:
+    """How much longer than its like in the past work of one run lasts: a factor, with a median of one. Those for all
+    work are spread evenly over the runs, so that few runs do."""
+
+    def __init__(self, rng: Random, number: int) -> None:
+        self._rng = rng
+        share = (0.5 + number * _GOLDEN) % 1.0
+        self._all = _SPREAD * NormalDist().inv_cdf(min(0.999, max(0.001, share)))
+        self._leaves: dict[str | None, float] = {}
+
+    def of(self, leaf: str | None) -> float:
+        if leaf not in self._leaves:
+            self._leaves[leaf] = math.exp(self._all + self._rng.gauss(0.0, _SPREAD))
+        return self._leaves[leaf]
 
 
 def never(reason: Reason) -> bool:
@@ -155,6 +179,7 @@ def _run(
     history: History,
     now: float,
     rng: Random,
+    pace: Pace,
     seed: int,
     horizon_s: float,
     enough: Callable[[], bool],
@@ -163,7 +188,7 @@ def _run(
 
     def runs_s(running: Unit, at: float) -> float:
         ran = max(0.0, at - running.placed_at) if running.placed_at is not None else 0.0
-        return history.runs_s(rng, running, ran) - ran
+        return history.runs_s(rng, running, ran, pace.of(running.leaf)) - ran
 
     arrivals = history.arrivals(Random(rng.random()))
     gangs = {past.unit.components: past.unit for past in history.pasts}

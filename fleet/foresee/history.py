@@ -96,8 +96,9 @@ class History:
         leaf = unit.leaf or ""
         return (leaf, devices(unit)), leaf, None
 
-    def runs_s(self, rng: Random, unit: Unit, ran: float = 0.0) -> float:
-        """For how long the unit runs in all, drawn given that it has run for `ran` seconds."""
+    def runs_s(self, rng: Random, unit: Unit, ran: float = 0.0, factor: float = 1.0) -> float:
+        """For how long the unit runs in all, drawn given that it has run for `ran` seconds. What is still to come is
+        taken times `factor`, unless a walltime bounds it."""
         if unit.walltime_s:
             share = self._share(rng, unit, ran / unit.walltime_s)
             return max(ran + _SHORTEST_S, share * unit.walltime_s)
@@ -106,11 +107,18 @@ class History:
             if like is not None and like.ended >= (_LIKE if kind is not None else 1):
                 found = like.draw(rng, ran)
                 if found is not None:
-                    return max(ran + _SHORTEST_S, found)
-        if ran < _PRIOR_S[0] and None not in self._durations:
-            low, high = _PRIOR_S
-            return float(low * (high / low) ** rng.random())
-        return _tail(rng, max(ran, _PRIOR_S[0]))
+                    return ran + max(_SHORTEST_S, (found - ran) * factor)
+        low, high = max(ran, _PRIOR_S[0]), _PRIOR_S[1]
+        if self.ended == 0 and low < high:
+            drawn: float = low * (high / low) ** rng.random()
+            return ran + max(_SHORTEST_S, (drawn - ran) * factor)
+        return ran + (_tail(rng, low) - ran) * factor
+
+    @property
+    def ended(self) -> int:
+        """How many have ended: what durations are drawn from."""
+        everything = self._durations.get(None)
+        return everything.ended if everything is not None else 0
 
     def _share(self, rng: Random, unit: Unit, used: float) -> float:
         for leaf in (unit.leaf, None):

@@ -210,7 +210,7 @@ class _Search:
             most = part.replicas - 1 if best is None else min(part.replicas, best.of - best.replicas) - 1
             if most < 1 or not self.works(given_up(most)):
                 continue
-            hints = [short] if isinstance(short, int) else []
+            hints = [short, short - 1] if isinstance(short, int) else []
             best = given_up(self._least(0, most, given_up, hints))
         return best
 
@@ -342,7 +342,7 @@ class _Search:
                 if not most:
                     continue
             of = partial(MoreNodes, change.member, change.pool, each=change.each)
-            best = of(self._least(0, most, of, [least_of_all]))
+            best = of(self._least(0, most, of, [least_of_all, least_of_all - 1]))
         return best
 
     def _nodes_for_all(self) -> int:
@@ -403,8 +403,6 @@ def least(no: int, yes: int, works: Callable[[int], bool], hints: Iterable[int])
             hint = pending.pop(0)
             if no < hint < yes:
                 probe = hint
-                if hint - 1 > no:
-                    pending.insert(0, hint - 1)
                 break
         if works(probe):
             yes = probe

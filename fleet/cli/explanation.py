@@ -1,0 +1,83 @@
+"""What is known of one waiting job, as text: its reason, its place, when it starts, and what would start it now."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from fleet.cli.failure import Failure
+from fleet.cli.jobs import age
+
+if TYPE_CHECKING:
+    from fleet.snapshot import Snapshot
+
+LIMIT_S = 60.0  # of an explanation from a file
+_KINDS = {
+    "Wait": "waiting alone", "Release": "letting it go", "FewerReplicas": "fewer replicas",
+    "HigherPriority": "a higher priority", "AnotherMember": "another member", "MoreQuota": "more quota",
+    "MoreNodes": "more nodes",
+}  # fmt: skip
+
+
+def of_snapshot(snapshot: Snapshot, name: str, *, now: float, seed: int) -> dict[str, Any]:
+    """The explanation of a unit that is named by its id, its job ("namespace/name") or the job's name alone. What runs
+    in the snapshot is all the history there is. Raises Failure and BadSnapshot."""
+    from fleet.foresee.explanation import document, explain
+    from fleet.foresee.history import History, Past
+    from fleet.model.unit import Phase
+
+    found = [unit for unit in snapshot.units.values() if name in (unit.id, unit.name, unit.name.rpartition("/")[2])]
+    if not found:
+        raise Failure(f'the snapshot has no job "{name}"')
+    if len(found) > 1 and name not in snapshot.units:
+        raise Failure(f'"{name}" names several jobs: {", ".join(sorted(unit.name for unit in found)[:5])}')
+    unit = snapshot.units.get(name, found[0])
+    if unit.phase is not Phase.WAITING:
+        raise Failure(f"{unit.name} does not wait: it is {unit.phase} in {unit.member}")
+    pasts = [Past(u, u.enqueued_at, u.placed_at) for u in snapshot.units.values()]
+    began = time.monotonic()
+    said = explain(
+        snapshot, unit.id, History(pasts, now), now=now, seed=seed, limit_s=LIMIT_S,
+        elapsed_s=lambda: time.monotonic() - began,
+    )  # fmt: skip
+    return document(said)
+
+
+def lines(said: dict[str, Any]) -> list[str]:
+    """A `document` of fleet/foresee/explanation.py for people; without the reason, which stands above it or is its
+    first line."""
+    if said["starts"] and said["reason"] is None:
+        return ["It starts with the next decision."]
+    found: list[str] = []
+    place = said["position"]
+    if place is not None:
+        where = said["queue"] or "those outside quota"
+        ahead = place["ahead"]
+        others = {0: "no job of the fleet is", 1: "1 job of the fleet is"}.get(ahead, f"{ahead} jobs of the fleet are")
+        found.append(f"Position:   {place['place']} of {place['of']} in {where}; {others} ahead of it")
+    found.append(f"Starts:     {_starts(said)}")
+    if said["changes"]:
+        found.append("Would start it now, each by itself:")
+        found += [f"  {change['text']}" for change in said["changes"]]
+    if said["then"] is not None:
+        found.append(f"Let go, it waits: {said['then']['text']}")
+    for why in sorted({entry["why"] for entry in said["without"]}):
+        kinds = [_KINDS.get(entry["kind"], entry["kind"]) for entry in said["without"] if entry["why"] == why]
+        text = "Would not start it" if why.startswith("no single") else "Not found in time"
+        found.append(f"{text}: {', '.join(kinds)}")
+    return found
+
+
+def _starts(said: dict[str, Any]) -> str:
+    estimate = said["estimate"]
+    if estimate["p50"] is None:
+        return str(estimate["why"])
+    at = _seconds(said["at"])
+    early, middle, late = (estimate[name] and age(_seconds(estimate[name]) - at) for name in ("p10", "p50", "p90"))
+    until = f"{late}" if late else "later than can be told"
+    return f"probably in {middle} ({estimate['p50']}); in 4 of 5 cases in {early} to {until}"
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

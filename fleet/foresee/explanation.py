@@ -1,0 +1,103 @@
+"""All that can be said of one waiting unit: why it waits, where it stands, when it starts, what would start it now.
+
+The reason and the position cost one decision. The smallest changes and the estimate cost dozens and hundreds: each has
+half of the time that the caller allows, and what is not ready by then is left out, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.decide import decide
+from fleet.foresee.change import KINDS, cost, text
+from fleet.foresee.estimate import BeyondHorizon, Estimate, NeverStarts, NotEstimated, Outcome, estimate
+from fleet.foresee.history import History
+from fleet.foresee.position import Position, position
+from fleet.foresee.smallest import Answer, smallest
+from fleet.model.reason import Reason, instant
+from fleet.model.unit import Unit
+from fleet.snapshot import Snapshot
+
+TOO_LONG = "it would take too long to run the queue forward"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`at`: the epoch second that it is of. `answer.reason` is the reason."""
+
+    unit: Unit
+    at: float
+    position: Position | None
+    answer: Answer
+    outcome: Outcome
+
+
+def explain(
+    snapshot: Snapshot,
+    unit: str,
+    history: History,
+    *,
+    now: float,
+    seed: int = 0,
+    elapsed_s: Callable[[], float] = lambda: 0.0,
+    limit_s: float = float("inf"),
+    improve: Callable[[Estimate], Estimate] = lambda said: said,
+) -> Explanation:
+    """For a waiting unit. `elapsed_s`: how long this has taken; what takes longer than `limit_s` is left out. `improve`
+    may move the ends of an estimate (see estimate.stretched). Raises KeyError for a unit that is not there or does not
+    wait, BadSnapshot as `decide` does."""
+    plan = decide(snapshot, now=now, seed=seed, solver=None)
+    place = position(snapshot, plan, unit)
+    answer = smallest(snapshot, unit, now=now, seed=seed, enough=lambda: elapsed_s() > limit_s / 2)
+    if elapsed_s() > limit_s:
+        outcome: Outcome = NotEstimated(TOO_LONG)
+    else:
+        outcome = estimate(snapshot, unit, history, now=now, seed=seed, enough=lambda: elapsed_s() > limit_s)
+    if isinstance(outcome, Estimate):
+        outcome = improve(outcome)
+    return Explanation(snapshot.units[unit], now, place, answer, outcome)
+
+
+def document(explanation: Explanation) -> dict[str, Any]:
+    """As JSON; times are RFC 3339 in UTC."""
+    answer, place = explanation.answer, explanation.position
+    return {
+        "job": explanation.unit.name,
+        "unit": explanation.unit.id,
+        "at": instant(explanation.at),
+        "queue": explanation.unit.leaf,
+        "priority": explanation.unit.priority,
+        "starts": answer.starts,
+        "reason": _reason(answer.reason),
+        "then": _reason(answer.then),
+        "position": None if place is None else {"place": place.place, "of": place.of, "ahead": place.ahead},
+        "estimate": _outcome(explanation.outcome),
+        "changes": [
+            {"kind": KINDS[type(change)].value, "text": text(change), "cost": round(cost(change, explanation.unit), 4)}
+            for change in answer.changes
+        ],
+        "without": [{"kind": kind.value, "why": why.value} for kind, why in answer.without],
+    }
+
+
+def _reason(reason: Reason | None) -> dict[str, Any] | None:
+    if reason is None:
+        return None
+    return {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)}
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    none: dict[str, Any] = {"outcome": type(outcome).__name__, "p10": None, "p50": None, "p90": None, "samples": 0}
+    match outcome:
+        case Estimate():
+            times = {"p10": instant(outcome.p10), "p50": instant(outcome.p50)}
+            late = None if outcome.p90 is None else instant(outcome.p90)
+            return none | times | {"p90": late, "samples": outcome.samples, "why": None}
+        case NeverStarts():
+            return none | {"why": "it does not start as things are: somebody must change something first"}
+        case BeyondHorizon():
+            return none | {"samples": outcome.samples, "why": f"probably after {instant(outcome.horizon)}"}
+        case NotEstimated():
+            return none | {"why": outcome.why}

@@ -1,0 +1,60 @@
+"""The place of one waiting unit: in its leaf's queue, and before the whole fleet.
+
+The order is the decider's: what a unit may count on (its tier, which the plan's reasons name), then priority, then time
+of enqueueing, then name. Only units that stand in line are counted: who is held, suspended or backs off is nobody's
+hindrance now, and who starts is gone. One pass over the units, without sorting them: a place among 100,000 costs less
+than a tenth of a second.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.model.reason import Code
+from fleet.model.unit import Phase, Unit
+from fleet.placement.candidate import order
+from fleet.plan import Plan
+from fleet.quota.tiers import Tier
+from fleet.snapshot import Snapshot
+
+_NOT_IN_LINE = (Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF)
+_TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """`place` of `of` units that wait in the same leaf (or outside quota), from 1; `ahead`: units of the whole fleet
+    that are considered before it."""
+
+    place: int
+    of: int
+    ahead: int
+
+
+def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
+    """After the plan; None for a unit that is not in line (it starts, is held, suspended, backs off, has no queue)."""
+    mine = snapshot.units.get(unit)
+    if mine is None or not _in_line(plan, mine):
+        return None
+    rank = _rank(plan, mine)
+    place, of, ahead = 1, 0, 0
+    for other in snapshot.units.values():
+        if other.phase is not Phase.WAITING or not _in_line(plan, other):
+            continue
+        same = other.leaf == mine.leaf
+        before = other.id != unit and _rank(plan, other) < rank
+        of += same
+        ahead += before
+        place += same and before
+    return Position(place, of, ahead)
+
+
+def _in_line(plan: Plan, unit: Unit) -> bool:
+    reason = plan.reasons.get(unit.id)
+    return reason is not None and reason.code not in _NOT_IN_LINE
+
+
+def _rank(plan: Plan, unit: Unit) -> tuple[int, int, float, str, str]:
+    named = plan.reasons[unit.id].numbers.get("tier")
+    otherwise = Tier.SHARE if unit.leaf is None else Tier.BORROWED
+    return (_TIERS.get(str(named), int(otherwise)), *order(unit))
