@@ -167,11 +167,10 @@ def _show(document: dict[str, Any]) -> None:
     names = list(document["summary"])
     rows: list[list[str]] = [["FIGURE", *(name.upper() for name in names)]]
     for figure in document["summary"][names[0]]:
-        rows.append([figure, *(_interval(document["summary"][name].get(figure)) for name in names)])
+        rows.append([figure, *(_interval(figure, document["summary"][name].get(figure)) for name in names)])
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     for pair, every in document["differences"].items():
-        wait = every["wait_s.mean"]
-        print(f"{pair}: mean wait {_interval(wait)} s")
+        print(f"mean wait, {pair}: {_interval('wait_s.mean', every['wait_s.mean'])}")
     for name, runs in document["runs"].items():
         stopped = sorted({run["stopped"] for run in runs} - {"DONE"})
         if stopped:
@@ -180,7 +179,19 @@ def _show(document: dict[str, Any]) -> None:
         print(f"wrote {path}")
 
 
-def _interval(of: dict[str, float] | None) -> str:
+def _interval(figure: str, of: dict[str, float] | None) -> str:
     if of is None:
         return "-"
-    return f"{of['mean']:,.4g} ± {of['plus_minus']:,.3g}" if "plus_minus" in of else f"{of['mean']:,.4g}"
+    return " ± ".join(_text(figure, of[part]) for part in ("mean", "plus_minus") if part in of)
+
+
+def _text(figure: str, value: float) -> str:
+    """Times in the unit that people would use, shares in percent."""
+    if figure in ("allocated", "fragmentation", "unmet.largest_share"):
+        return f"{100 * value:.1f} %"
+    if "_s" not in figure:
+        return f"{value:,.4g}"
+    for unit, seconds in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if abs(value) >= 2 * seconds:
+            return f"{value / seconds:.1f} {unit}"
+    return f"{value:.0f} s"
