@@ -53,9 +53,8 @@ def test_an_index_that_is_handed_on_is_the_one_that_would_be_made_anew(world: Sn
 def test_a_plan_does_not_depend_on_how_its_snapshot_came_about(world: Snapshot, step: Changes) -> None:
     assert world.backlog
     after = world.apply(step)
-    anew = Snapshot(
-        after.tree, dict(reversed(after.units.items())), dict(reversed(after.members.items())), after.config
-    )
+    again = {key: after.units[key] for key in reversed(list(after.units))}
+    anew = Snapshot(after.tree, again, {name: after.members[name] for name in sorted(after.members)}, after.config)
     assert anew == after
     plans = [decide(there, now=NOW, seed=1, solver=None) for there in (after, anew)]
     assert plans[0] == plans[1]
@@ -71,7 +70,8 @@ def test_units_alike_wait_by_turn_whenever_they_came() -> None:
 
 
 ALIKE: dict[str, Any] = {  # another value for each field that a decision asks a waiting unit about
-    "components": (Component("worker", 2, Amounts.of({"cpu": 1})),), "leaf": "root/b", "priority": 3, "preemptible": False,
+    "components": (Component("worker", 2, Amounts.of({"cpu": 1})),), "leaf": "root/b", "priority": 3,
+    "preemptible": False,
     "affinity_groups": (AffinityGroup("g", frozenset({"x"})),), "tolerations": (Toleration("k"),), "needs_kind": "g/K",
     "excluded": frozenset({"x"}), "avoid": frozenset({"y"}), "preferences": (("x", 1),), "walltime_s": 60.0,
     "topology": "rack",
