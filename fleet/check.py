@@ -19,7 +19,7 @@ from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
 from fleet.quota.guarantee import Guarantees, capacity, guarantees, with_potential
-from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.tree import MAX_JOBS, QuotaTree, stops
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
@@ -186,10 +186,10 @@ def _taken(
 
 
 def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
-    """In a queue with policy Block nobody starts before one ahead that could be asked (not held, not backing off)."""
+    """Nobody starts before one ahead in its queue that stops it and could be asked (not held, not backing off)."""
     if snapshot.tree is None:
         return
-    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"}
+    strict = {path: node for path, node in snapshot.tree.nodes.items() if node.policy in ("Block", "Intelligent")}
     if not strict:
         return
     started = [unit for unit in map(snapshot.units.__getitem__, placed) if unit.leaf in strict]
@@ -197,7 +197,7 @@ def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> I
     for run in (*(lot.units for lot in snapshot.backlog.lots.values()), *((u,) for u in snapshot.backlog.odd.values())):
         first = run[0]
         asked = not first.held and not (first.backoff_until or 0) > now and _sound(first)
-        if first.leaf in queues and asked:
+        if first.leaf in queues and asked and stops(strict[first.leaf], first):
             queues[first.leaf].append(run)
     ahead: dict[str, tuple[tuple[int, float, str, str], Unit]] = {}
     for leaf, runs in queues.items():

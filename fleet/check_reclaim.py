@@ -18,6 +18,7 @@ from fleet.packer import Gang, first_unpackable
 from fleet.plan import Eviction, Plan
 from fleet.quota.entitlement import Entitlement, entitlement
 from fleet.quota.tiers import Claimed, Tier
+from fleet.quota.tree import stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
@@ -47,13 +48,12 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
     """Claims of the snapshot that still hold, by unit."""
-    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"} if snapshot.tree else set()
     return {
         key: unit.claim.member
         for key, unit in snapshot.units.items()
         if unit.claim is not None
         and unit.claim.until > now
-        and unit.leaf not in strict
+        and not _stops(snapshot, unit)
         and _may_start(snapshot, unit, now)
         and unit.claim.member in snapshot.members
         and snapshot.members[unit.claim.member].ready
@@ -118,13 +118,17 @@ def _may_not_leave(
     return None
 
 
+def _stops(snapshot: Snapshot, unit: Unit) -> bool:
+    node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
+    return node is not None and stops(node, unit)
+
+
 def _tiers(snapshot: Snapshot, now: float) -> Mapping[str, Tier]:
     return _entitled(snapshot, now).tiers if snapshot.tree is not None else {}
 
 
 def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
     assert snapshot.tree is not None
-    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy == "Block"}
     empty = {name: _emptied(member) for name, member in snapshot.members.items()}
     fits: dict[tuple[tuple[Component, ...], str, tuple[str, ...]], bool] = {}
     waiting: list[Claimed] = []
@@ -142,7 +146,7 @@ def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
                     not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
                 )
             if fits[key]:
-                waiting.append(Claimed(unit, request_of(unit), unit.leaf in strict))
+                waiting.append(Claimed(unit, request_of(unit), _stops(snapshot, unit)))
         elif _may_start(snapshot, replace(unit, backoff_until=None), now):
             later.append(Claimed(unit, request_of(unit)))
     holding = [unit for unit in snapshot.units.values() if unit.phase is not Phase.WAITING]

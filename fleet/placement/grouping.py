@@ -19,7 +19,7 @@ from fleet.placement.room import Space
 from fleet.placement.why import Nevers, defect, early
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.quota.tiers import Claimed, Ranked
-from fleet.quota.tree import QuotaTree
+from fleet.quota.tree import QuotaTree, stops
 from fleet.quota.usage import Usage, account_of, request_of
 from fleet.snapshot import Snapshot
 
@@ -145,4 +145,4 @@ class Grouping:
 def blocks(tree: QuotaTree | None, unit: Unit) -> bool:
     """Whether nobody of its queue may start before the unit, when it is first and cannot start."""
     node = tree.nodes.get(unit.leaf) if tree is not None and unit.leaf is not None else None
-    return node is not None and node.policy == "Block"
+    return node is not None and stops(node, unit)

@@ -114,6 +114,44 @@ STARTS = {
         ),
         {"c": "x"},
     ),
+    "an Intelligent queue stops at one of high priority that cannot start": (
+        snapshot(
+            unit("a").gpus(8).queue("root/ml").priority(4),
+            unit("b").queue("root/ml").priority(3),
+            unit("c").queue("root/other"),
+            member("x").nodes(9),
+            tree(ml={"max": {GPU: 4}, "policy": "Intelligent"}, other={}),
+        ),
+        {"c": "x"},
+    ),
+    "an Intelligent queue passes by one of low priority that cannot start": (
+        snapshot(
+            unit("top").queue("root/ml").priority(9),
+            unit("a").gpus(8).queue("root/ml").priority(3),
+            unit("b").queue("root/ml"),
+            member("x").nodes(9),
+            tree(ml={"max": {GPU: 4}, "policy": "Intelligent"}),
+        ),
+        {"top": "x", "b": "x"},
+    ),
+    "an Intelligent queue may say from which priority on it stops": (
+        snapshot(
+            unit("a").gpus(8).queue("root/ml").priority(90),
+            unit("b").queue("root/ml").priority(80),
+            member("x").nodes(9),
+            tree(ml={"max": {GPU: 4}, "policy": "Intelligent", "threshold": 100}),
+        ),
+        {"b": "x"},
+    ),
+    "a Round queue is a Priority queue": (
+        snapshot(
+            unit("a").gpus(8).queue("root/ml").priority(9),
+            unit("b").queue("root/ml"),
+            member("x").nodes(9),
+            tree(ml={"max": {GPU: 4}, "policy": "Round"}),
+        ),
+        {"b": "x"},
+    ),
     "who is held or backs off does not stop a Block queue": (
         snapshot(
             unit("h").queue("root/ml").since(99).having(held=True),

@@ -22,6 +22,7 @@ from fleet.placement.cpsat import CpSat, scaled
 from fleet.placement.problem import Answer, GangClass, Lane, Problem, RoomRow, Solver
 from fleet.placement.process import ProcessSolver
 from fleet.plan import Plan
+from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
 from tests.core.builders import GPU, NOW, NodeClaim, member, snapshot, tree, unit
 
@@ -71,6 +72,27 @@ TRAPS = {
             tree(ml={"policy": "Block"}, o={}, all={}),
         ),
         {"a", "other", "b"},
+    ),
+    "an Intelligent queue lets nobody pass one of high priority": (
+        snapshot(
+            unit("other").gpus(8).queue("root/o").priority(9).since(99),
+            unit("a").gpus(8, pods=3).queue("root/ml").priority(5),
+            unit("b").gpus(1).queue("root/ml"),
+            unit("c").gpus(4).queue("root/free"),
+            member("x").nodes(3),
+            tree(ml={"policy": "Intelligent"}, o={"max": {GPU: 8}}, free={}),
+        ),
+        {"other", "c"},
+    ),
+    "users are limited beside their leaf": (
+        snapshot(
+            unit("a1").gpus(3).queue("root/ml").having(user="ann").since(99),
+            unit("a2").gpus(4, pods=2).queue("root/ml").having(user="ann"),
+            unit("b").gpus(8).queue("root/ml").having(user="bob"),
+            member("x").nodes(3),
+            tree(ml={"max": {GPU: 16}, "attributes": {USER_MAX: '{"nvidia.com/gpu": 8}'}}),
+        ),
+        {"a2", "b"},
     ),
 }
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from fleet.model.unit import Claim
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tree import QuotaTree
+from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME
 from fleet.snapshot import Config, Snapshot
 from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
 
@@ -18,15 +19,21 @@ CLAIMS = (NodeClaim(), NodeClaim(), NodeClaim(), NodeClaim(node_selector=(("mode
 @st.composite
 def trees(draw: st.DrawFn) -> QuotaTree:
     limit = st.one_of(st.just({}), st.fixed_dictionaries({GPU: st.integers(0, 24)}), st.just({"memory": 40 << 30}))
-    policy = st.sampled_from(("Priority", "Priority", "Block"))
+    policy = st.sampled_from(("Priority", "Priority", "Block", "Intelligent"))
     jobs = st.one_of(st.just({}), st.fixed_dictionaries({"jobs": st.integers(0, 4)}))
     promise = st.sampled_from(({}, {}, {GPU: 4}, {GPU: 12, "cpu": 40_000}))
-    lending = st.sampled_from(({}, {}, {"attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 2}'}}))
+    lending = st.sampled_from(({}, {}, {LEND_LIMIT: '{"nvidia.com/gpu": 2}'}))
+    per_user = st.sampled_from(
+        ({}, {}, {USER_MAX: '{"nvidia.com/gpu": 4}'}, {USER_MAX_BY_NAME: '{"ann": {"kube-queue/max-jobs": 1}}'})
+    )
     leaves = {
-        name: {"max": draw(limit), "policy": draw(policy), "min": draw(promise), **draw(jobs), **draw(lending)}
+        name: {
+            "max": draw(limit), "policy": draw(policy), "min": draw(promise), **draw(jobs),
+            "attributes": draw(lending) | draw(per_user),
+        }
         for name in ("a", "b", "org__c")
-    }
-    return tree(org={"max": draw(limit)}, **leaves)
+    }  # fmt: skip
+    return tree(org={"max": draw(limit), "attributes": draw(per_user)}, **leaves)
 
 
 @st.composite
@@ -39,6 +46,7 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
         )  # fmt: skip
     made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
     made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
+    made = made.having(user=draw(st.sampled_from(("", "ann", "bob"))))
     kind = draw(
         st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy", "claims"))
     )
