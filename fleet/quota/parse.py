@@ -8,8 +8,10 @@ is what there is. Σ children's min ≤ their parent's: guarantees must be kept 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from fleet.model.amounts import BadQuantity
@@ -20,6 +22,9 @@ from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps
 
 NODES_MAX = 10_000
 DEPTH_MAX = 16
+OVERSELL_RATE = "fleet.io/oversell-rate"  # of a node: its max counts as so many times what it says
+_RATE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3})?")
+_RATE_TEXT = 'must be a number such as "1.5", from 1 to 100, with at most three decimals'
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +89,23 @@ def leaf_fields(spec: Mapping[str, Any] | None) -> dict[str, str]:
     return {node.path: node.place for node in _walk(root) if not node.children} if root is not None else {}
 
 
+def oversell_rate(attributes: Mapping[str, str]) -> Fraction:
+    """How many times its max a node may use. Raises BadQuantity."""
+    text = attributes.get(OVERSELL_RATE, "1")
+    rate = Fraction(text) if _RATE.fullmatch(text) else Fraction(0)
+    if not 1 <= rate <= 100:
+        raise BadQuantity(_RATE_TEXT)
+    return rate
+
+
 def _quota_node(node: _Node, policy: str, threshold: int) -> QuotaNode:
+    rate = oversell_rate(_attributes(node))
     return QuotaNode(
         path=node.path,
         name=node.name,
         parent=node.parent.path if node.parent else None,
         min=node.min,
-        max=node.max,
+        max=node.max if rate == 1 else {name: int(amount * rate) for name, amount in node.max.items()},
         namespaces=tuple(node.text.get("namespaces") or ()),
         children=tuple(child.path for child in node.children),
         attributes=_attributes(node),
@@ -219,6 +234,10 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
         lend_limit(attributes)
     except BadQuantity as error:
         flaws.append(Flaw(f"{node.place}.attributes[{LEND_LIMIT}]", f"Invalid value: {error}"))
+    try:
+        oversell_rate(attributes)
+    except BadQuantity as error:
+        flaws.append(Flaw(f"{node.place}.attributes[{OVERSELL_RATE}]", f"Invalid value: {error}"))
     for name in (USER_MAX, USER_MAX_BY_NAME):
         try:
             user_caps({name: attributes[name]} if name in attributes else {})

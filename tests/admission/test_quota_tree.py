@@ -59,6 +59,8 @@ FLAWS = [
                  "spec.root.children[0].attributes[fleet.io/user-max]", "JSON object", id="no limits of users"),
     pytest.param(tree(leaf("a", attributes={"fleet.io/user-max-by-name": '{"ann": {"cpu": "x"}}'})),
                  "spec.root.children[0].attributes[fleet.io/user-max-by-name]", "ann: cpu", id="no limits of ann"),
+    pytest.param(tree(leaf("a", attributes={"fleet.io/oversell-rate": "0.5"})),
+                 "spec.root.children[0].attributes[fleet.io/oversell-rate]", "from 1 to 100", id="sold below"),
     pytest.param(tree(leaf("a", max={"cpu": [1]})), "spec.root.children[0].max[cpu]", "quantity", id="a list"),
 ]  # fmt: skip
 
@@ -86,6 +88,17 @@ def test_amounts_are_exact_whether_written_as_numbers_or_as_strings() -> None:
     assert node.max == {"memory": 400000 * 2**30, "kube-queue/max-jobs": 10**10, "cpu": 500}
     assert (node.parent, node.namespaces, node.policy) == ("root", ("x",), "Block")
     assert parsed.nodes["root"].children == ("root/a",) and parsed.nodes["root"].policy == "Priority"
+
+
+def test_an_oversold_node_may_use_so_many_times_its_max_exactly() -> None:
+    limits = {"memory": "3", "kube-queue/max-jobs": 3, "nvidia.com/gpu": 10**18 + 1}
+    node = parse_tree(
+        tree(leaf("a", max=limits, min={"nvidia.com/gpu": 1}, attributes={"fleet.io/oversell-rate": "1.5"}))
+    )
+    assert node.nodes["root/a"].max == {
+        "memory": 4, "kube-queue/max-jobs": 4, "nvidia.com/gpu": 15 * 10**17 + 1,
+    }  # fmt: skip
+    assert node.nodes["root/a"].min == {"nvidia.com/gpu": 1}
 
 
 _AMOUNT = st.one_of(st.integers(0, 9), st.sampled_from(["1", "2", "500m", "x"]))
