@@ -25,7 +25,7 @@ REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {
     "Run a hub": ("up", "demo", "api", "controllers", "sim"),
     "Members": ("join", "unjoin", "clusters"),
-    "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide"),
+    "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide", "what-if", "replay"),
     "The rest": ("token", "version"),
 }
 CLI_HEAD = """# The command line

@@ -28,6 +28,7 @@ from fleet.cli import (
     unjoin,
     up,
     version,
+    whatif,
 )
 from fleet.cli.failure import Failure
 
@@ -52,6 +53,7 @@ app.command("delete")(delete.delete)
 app.command("jobs")(jobs.jobs)
 app.command("explain")(explain.explain)
 app.command("decide")(decide.decide)
+app.command("what-if")(whatif.what_if)
 app.command("replay")(replay.replay)
 app.add_typer(token.app, name="token")
 app.command("api")(api.api)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,9 +13,11 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import DataDirOption, KubeconfigOption
 
 if TYPE_CHECKING:
+    from fleet.amc.discovery import Resource
     from fleet.cli.hub import Hub
 
 APPLY = "application/apply-patch+yaml"
+HOW = "?fieldManager=fleet-submit&force=true&fieldValidation=Strict"
 
 
 def submit(
@@ -53,10 +56,29 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 def apply(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> list[str]:
     """Apply each object; returns a line each, as kubectl prints them. Raises Failure at the first that is refused."""
+    lines = []
+    for resource, path, body in _addressed(hub, bodies, namespace):
+        answer = hub.request("PATCH", f"{path}{HOW}", body, content_type=APPLY)
+        name = body["metadata"]["name"]
+        lines.append(f"{resource.prefix}/{name} {'created' if answer.status == 201 else 'applied'}")
+    return lines
+
+
+def dry_run(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> list[dict[str, Any]]:
+    """The objects as the hub would store them, with all its checks and defaults; nothing is stored. Raises Failure."""
+    return [
+        hub.request("PATCH", f"{path}{HOW}&dryRun=All", body, content_type=APPLY).body
+        for _, path, body in _addressed(hub, bodies, namespace)
+    ]
+
+
+def _addressed(
+    hub: Hub, bodies: list[dict[str, Any]], namespace: str
+) -> Iterator[tuple[Resource, str, dict[str, Any]]]:
+    """Each object with its resource and its path."""
     from fleet.amc.discovery import discover
 
     known = {(resource.group, resource.kind): resource for resource in reversed(discover(hub.client))}
-    lines = []
     for body in bodies:
         group = body["apiVersion"].rpartition("/")[0]
         resource = known.get((group, body["kind"]))
@@ -64,9 +86,5 @@ def apply(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> list[str]:
             raise Failure(f'the hub does not serve kind "{body["kind"]}" of {body["apiVersion"]}')
         version = body["apiVersion"].rpartition("/")[2]
         base = f"/apis/{group}/{version}" if group else f"/api/{version}"
-        name = body["metadata"]["name"]
         where = f"/namespaces/{body['metadata'].get('namespace') or namespace}" if resource.namespaced else ""
-        path = f"{base}{where}/{resource.plural}/{name}?fieldManager=fleet-submit&force=true&fieldValidation=Strict"
-        answer = hub.request("PATCH", path, body, content_type=APPLY)
-        lines.append(f"{resource.prefix}/{name} {'created' if answer.status == 201 else 'applied'}")
-    return lines
+        yield resource, f"{base}{where}/{resource.plural}/{body['metadata']['name']}", body

@@ -186,23 +186,29 @@ class BindLoop:
             clusters = [c for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
             everywhere = duplicated_to(policy["spec"].get("placement"), [candidate(c) for c in clusters], current)
             return Wanted(body, policy, gang=False, members=tuple(everywhere))
-        class_name = (policy["spec"].get("schedulePriority") or {}).get(
-            "priorityClassName"
-        ) or interpreter.priority_class(body)
-        try:
-            found = interpreter.components(body)
-        except BadQuantity:
-            found = ()  # decide refuses a gang without components and says why
-        components: tuple[dict[str, Any], ...] = tuple(to_body(c, interpreter.priority_class(body)) for c in found)
-        suspended = interpreter.suspended(body)
-        return Wanted(body, policy, True, components, self._priority(class_name), suspended=suspended)
+        return wanted_of_job(body, policy, interpreter, self._hub.bodies("scheduling.k8s.io", "priorityclasses"))
 
-    def _priority(self, class_name: str) -> int:
-        """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""
-        for body in self._hub.bodies("scheduling.k8s.io", "priorityclasses"):
-            if body["metadata"]["name"] == class_name or (not class_name and body.get("globalDefault")):
-                return int(body.get("value") or 0)
-        return 0
+
+def wanted_of_job(body: Body, policy: Body, interpreter: Interpreter, priority_classes: Iterable[Body]) -> Wanted:
+    """What the binding of a job is derived from."""
+    class_name = (policy["spec"].get("schedulePriority") or {}).get("priorityClassName") or interpreter.priority_class(
+        body
+    )
+    try:
+        found = interpreter.components(body)
+    except BadQuantity:
+        found = ()  # decide refuses a gang without components and says why
+    components: tuple[dict[str, Any], ...] = tuple(to_body(c, interpreter.priority_class(body)) for c in found)
+    priority = _priority(class_name, priority_classes)
+    return Wanted(body, policy, True, components, priority, suspended=interpreter.suspended(body))
+
+
+def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
+    """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""
+    for body in priority_classes:
+        if body["metadata"]["name"] == class_name or (not class_name and body.get("globalDefault")):
+            return int(body.get("value") or 0)
+    return 0
 
 
 def _named(reference: Body) -> tuple[str, str]:

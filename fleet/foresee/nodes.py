@@ -58,7 +58,7 @@ class Nodes:
     def _build(self, member: Member, sitting: Sequence[Unit]) -> None:
         left = [{self._vector(free): nodes for free, nodes in pool.free if nodes > 0} for pool in member.pools]
         for unit in sitting:
-            if unit.visible and not unit.seats:
+            if any(pods > 0 for _, pods in unit.visible) and not unit.seats:
                 self._loose.add(unit.id)
             for seat in unit.seats:
                 free = self._vector(seat.free)

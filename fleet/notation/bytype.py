@@ -17,7 +17,8 @@ from functools import cache
 from typing import Any
 
 from fleet.decide import BadSnapshot
-from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
+from fleet.model.amounts import Amounts, BadQuantity
+from fleet.model.quantity_text import quantity
 
 Json = dict[str, Any]
 _MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
@@ -141,7 +142,7 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
     for name, amount in value.items():
         if isinstance(amount, str):
             try:
-                found[name] = parse_quantity(amount, name)
+                found[name] = quantity(amount, name)
             except BadQuantity as error:
                 raise BadSnapshot([(f"{where}[{name}]", str(error))]) from None
         elif isinstance(amount, int) and not isinstance(amount, bool):

@@ -97,3 +97,11 @@ def test_nothing_is_ever_overcommitted_and_what_is_shown_agrees_with_the_core(
         empty = vacated(nodes.member, shown)
         as_nodes = [sorted((a[GPU], n) for a, n in pool.free) for pool in empty.pools]
         assert as_nodes == [[(8, 2)], [(4, 2)]]
+
+
+def test_pods_that_are_not_seen_yet_leave_their_nodes_once() -> None:
+    placed = unit("a").gpus(8).runs_in("x", visible=0).value
+    nodes = Nodes(member("x").nodes(1).value, [placed])
+    assert nodes.seat(placed)
+    nodes.release(replace(placed, visible=(("worker", 1),)))
+    assert sum(count for _, count in nodes.vectors()) == 1

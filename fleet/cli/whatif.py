@@ -1,0 +1,124 @@
+"""`fleet what-if`: what would start, move, stop or wait, and when, if something were otherwise. Nothing is changed.
+
+What is asked is asked of the decider itself (foresee/whatif.py), here: of a snapshot file, or of the newest snapshot of
+the hub, which is fetched. A manifest to submit goes through the hub's own checks first (a dry run), and becomes a unit
+by the same steps as a job does there.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleet.cli.failure import Failure
+from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+
+if TYPE_CHECKING:
+    from fleet.cli.whatif_edits import Asked, Source
+
+TIMES_S = 30.0  # that the runs forward may take
+
+Texts = list[str] | None
+
+
+def what_if(
+    snapshot: Annotated[
+        Path | None,
+        typer.Argument(help='A snapshot or decision record as JSON ("-": stdin); else the hub is asked.'),
+    ] = None,
+    add_member: Annotated[
+        Texts, typer.Option(help="Add a member: NAME=NODESxGPUS, or a file that describes it.")
+    ] = None,
+    drain: Annotated[Texts, typer.Option(help="Drain a member: its jobs wait again, and start elsewhere.")] = None,
+    lose: Annotated[
+        Texts, typer.Option(help="Lose a member: its jobs stay there, but those whose policy has failover.cluster.")
+    ] = None,
+    fail_over: Annotated[Texts, typer.Option(help="Lose a member, and start all its jobs elsewhere.")] = None,
+    scale: Annotated[Texts, typer.Option(help="Empty nodes more or fewer: MEMBER=+4, or MEMBER/POOL=-1.")] = None,
+    set_: Annotated[
+        Texts, typer.Option("--set", help="Edit the quota tree: root/a.max.nvidia.com/gpu=32; =none for no limit.")
+    ] = None,
+    tree: Annotated[Path | None, typer.Option(help="Another quota tree: an ElasticQuotaTree, YAML or JSON.")] = None,
+    submit: Annotated[
+        list[Path] | None, typer.Option(help="Submit the jobs of a YAML file, as kubectl takes it.")
+    ] = None,
+    remove: Annotated[Texts, typer.Option(help="Delete a job: NAME, or NAMESPACE/NAME.")] = None,
+    hold: Annotated[Texts, typer.Option(help="Hold a waiting job.")] = None,
+    release: Annotated[Texts, typer.Option(help="Release a job that is held.")] = None,
+    priority: Annotated[Texts, typer.Option(help="Another priority for a waiting job: JOB=5.")] = None,
+    move: Annotated[Texts, typer.Option(help="Another queue for a waiting job: JOB=root/b.")] = None,
+    namespace: NamespaceOption = "default",
+    runs_for: Annotated[
+        str, typer.Option(help="How long jobs without a walltime run, for times: 90m, 12h. Unset: they do not end.")
+    ] = "",
+    times: Annotated[bool, typer.Option(help="Run the queues forward, to say when.")] = True,
+    solver: Annotated[bool, typer.Option("--solver", help="With the solver, as the hub decides.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the solver.")] = 0,
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Say who would start, move, stop or wait, and when, if something were otherwise; nothing is changed.
+
+    Edits are made in the order of the options here, whatever their order on the command line."""
+    from fleet.cli import whatif_edits, whatif_table
+    from fleet.decide import BadSnapshot
+    from fleet.foresee.edits import BadEdit
+    from fleet.foresee.whatif import by_walltime
+    from fleet.foresee.whatif import what_if as compare
+
+    asked = whatif_edits.Asked(
+        add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
+        remove or [], hold or [], release or [], priority or [], move or [], namespace,
+    )  # fmt: skip
+    otherwise = whatif_edits.seconds(runs_for, "--runs-for") if runs_for else None
+    source = whatif_edits.from_file(snapshot) if snapshot is not None else whatif_edits.from_hub(kubeconfig, data_dir)
+    edits = _edits(asked, source)
+    ends = time.monotonic() + TIMES_S
+    try:
+        found = compare(
+            source.snapshot,
+            edits,
+            now=source.now,
+            seed=seed,
+            solver=_solver() if solver else None,
+            runs=(by_walltime(otherwise),) if times else (),
+            enough=lambda: time.monotonic() > ends,
+        )
+    except (BadSnapshot, BadEdit) as error:
+        raise Failure(f"{source.name}: {error}") from error
+    if output is Output.table:
+        sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found, source.now))
+    else:
+        from fleet.cli.output import show_one
+
+        show_one(whatif_table.document(found, source.now), output)
+
+
+def _edits(asked: Asked, source: Source) -> list[Any]:
+    """Each is tried on its own first, so that a refusal names the option that it came from."""
+    from fleet.decide import BadSnapshot
+    from fleet.foresee.edits import BadEdit, edited
+
+    edits: list[Any] = []
+    world = source.snapshot
+    for option, make in asked.makers(source):
+        try:
+            for edit in make(world):
+                world = edited(world, [edit])
+                edits.append(edit)
+        except (BadEdit, BadSnapshot) as error:
+            raise Failure(f"{option}: {error}") from error
+    if not edits:
+        raise Failure("nothing to try: give an edit such as --drain, --set or --submit (fleet what-if --help)")
+    return edits
+
+
+def _solver() -> Any:
+    from fleet.placement.cpsat import CpSat
+
+    return CpSat()

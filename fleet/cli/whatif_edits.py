@@ -1,0 +1,317 @@
+"""The options of `fleet what-if` as edits, and the fleet that they are tried on: of a file, or of the hub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fleet import codec
+from fleet.cli.failure import Failure
+from fleet.cli.submit import documents, dry_run
+from fleet.controllers.matching import Candidate, candidate
+from fleet.controllers.submitted import NoUnit, as_candidate, unit_of
+from fleet.decide import BadSnapshot
+from fleet.foresee.edits import (
+    AddMember,
+    BadEdit,
+    DrainMember,
+    Edit,
+    Hold,
+    LoseMember,
+    MoveTo,
+    Prioritize,
+    Remove,
+    ReplaceTree,
+    Scale,
+    SetLimit,
+    Submit,
+)
+from fleet.kinds import interpreter_of
+from fleet.model.amounts import Amounts, BadQuantity
+from fleet.model.member import Member, Pool
+from fleet.model.quantity_text import quantity
+from fleet.notation import byhand
+from fleet.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
+CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
+POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
+CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
+BINDINGS = "/apis/work.karmada.io/v1alpha2/resourcebindings"
+POLICY_KINDS = ("PropagationPolicy", "ClusterPropagationPolicy")
+
+_NODES = re.compile(r"(?P<name>[^=]+)=(?P<count>\d{1,6})x(?P<gpus>\d{1,6})")
+_SCALE = re.compile(r"(?P<member>[^=/]+)(/(?P<pool>\d{1,6}))?=(?P<by>[+-]\d{1,7})")
+_LIMIT = re.compile(r"(?P<node>.+?)\.(?P<limit>min|max)\.(?P<resource>[^=]+)=(?P<amount>[^=]*)")
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)([smhd])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+Made = Callable[[Snapshot], Iterator[Edit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A fleet to ask: `hub` is None for a file."""
+
+    name: str
+    snapshot: Snapshot
+    now: float
+    hub: Hub | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The options, as they were written."""
+
+    add_member: Sequence[str]
+    drain: Sequence[str]
+    lose: Sequence[str]
+    fail_over: Sequence[str]
+    scale: Sequence[str]
+    limits: Sequence[str]
+    tree: Path | None
+    submit: Sequence[Path]
+    remove: Sequence[str]
+    hold: Sequence[str]
+    release: Sequence[str]
+    priority: Sequence[str]
+    move: Sequence[str]
+    namespace: str
+
+    def makers(self, source: Source) -> Iterator[tuple[str, Made]]:
+        """For each option its text, and what makes edits of it for the snapshot as it is by then."""
+        for text in self.add_member:
+            yield f"--add-member {text}", partial(_added, text)
+        for text in self.scale:
+            yield f"--scale {text}", partial(_scaled, text)
+        if self.tree is not None:
+            yield f"--tree {self.tree}", partial(_replaced, self.tree)
+        for text in self.limits:
+            yield f"--set {text}", partial(_limited, text)
+        for text in self.remove:
+            yield f"--remove {text}", partial(_remove, text, self.namespace)
+        for text in self.hold:
+            yield f"--hold {text}", partial(_hold, text, self.namespace, True)
+        for text in self.release:
+            yield f"--release {text}", partial(_hold, text, self.namespace, False)
+        for text in self.priority:
+            yield f"--priority {text}", partial(_prioritized, text, self.namespace)
+        for text in self.move:
+            yield f"--move {text}", partial(_moved, text, self.namespace)
+        for text in self.drain:
+            yield f"--drain {text}", partial(_drained, text)
+        for text in self.lose:
+            yield f"--lose {text}", partial(_lost, text, source.hub)
+        for text in self.fail_over:
+            yield f"--fail-over {text}", partial(_given_up, text)
+        for path in self.submit:
+            yield f"--submit {path}", partial(_submitted, path, self.namespace, source)
+
+
+def from_file(path: Path) -> Source:
+    from fleet.cli.decide import read
+
+    text = read(path)
+    try:
+        document = codec.loads(text)
+        if isinstance(document, dict) and document.get("kind") == "Decision":
+            now = document.get("now")
+            document = document.get("snapshot")
+            if isinstance(document, dict) and now is not None:
+                document = {"now": now, **document}
+        snapshot = codec.decode_snapshot(document)
+        return Source(str(path), snapshot, codec.now_of(document, snapshot))
+    except BadSnapshot as error:
+        raise Failure(f"{path}: {error}") from error
+
+
+def from_hub(kubeconfig: Path | None, data_dir: Path | None) -> Source:
+    from fleet.cli.hub import connect
+
+    hub = connect(kubeconfig, data_dir)
+    document = hub.request("GET", "/fleet/v1/snapshot").body
+    try:
+        snapshot = codec.decode_snapshot(document)
+        return Source("the hub's snapshot", snapshot, codec.now_of(document, snapshot), hub)
+    except BadSnapshot as error:
+        raise Failure(f"the hub's snapshot: {error}") from error
+
+
+def seconds(text: str, option: str) -> float:
+    """Of 90s, 30m, 12h or 2d. Raises Failure."""
+    found = _DURATION.fullmatch(text)
+    if found is None or float(found[1]) <= 0:
+        raise Failure(f"{option} {text}: is no duration such as 90m, 12h or 2d")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _matched(pattern: re.Pattern[str], text: str, example: str) -> re.Match[str]:
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise BadEdit(f"is not of the form {example}")
+    return found
+
+
+def _added(text: str, snapshot: Snapshot) -> Iterator[Edit]:
+    if _NODES.fullmatch(text) is None:
+        yield from (AddMember(member) for member in _members_of(Path(text)))
+        return
+    found = _matched(_NODES, text, "NAME=4x8")
+    pool = _like_the_fleets(snapshot, int(found["gpus"]))
+    yield AddMember(Member(found["name"], pools=(replace(pool, free=((pool.allocatable, int(found["count"])),)),)))
+
+
+def _members_of(path: Path) -> list[Member]:
+    """Of a file with a member, or a snapshot with members, as snapshots have them; JSON or YAML."""
+    import yaml
+
+    from fleet.amc.kubeconfig import Loader
+
+    try:
+        found = yaml.load(path.read_text(), Loader=Loader)
+    except OSError as error:
+        raise BadEdit(f"is neither NAME=NODESxGPUS nor a file: {error.strerror or error}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadEdit(f"is not YAML: {' '.join(str(error).split())}") from error
+    listed = found.get("members") if isinstance(found, dict) and "members" in found else [found]
+    return list(codec.decode_snapshot({"version": codec.VERSION, "members": listed}).members.values())
+
+
+def _like_the_fleets(snapshot: Snapshot, gpus: int) -> Pool:
+    """A pool of such nodes as the fleet has with so many GPUs; where it has none, with the CPU and memory of its
+    largest node."""
+    pools = [pool for name in sorted(snapshot.members) for pool in snapshot.members[name].pools]
+    same = [pool for pool in pools if pool.allocatable[byhand.GPU] == gpus]
+    if same:
+        best = max(same, key=lambda pool: sum(count for _, count in pool.free))
+        return Pool(labels=best.labels, allocatable=best.allocatable)
+    most = {name: max((pool.allocatable[name] for pool in pools), default=0) for name in ("cpu", "memory")}
+    return Pool(allocatable=Amounts.of({**most, "pods": byhand.PODS_OF_A_NODE, byhand.GPU: gpus}))
+
+
+def _scaled(text: str, snapshot: Snapshot) -> Iterator[Edit]:
+    found = _matched(_SCALE, text, "MEMBER=+4 or MEMBER/POOL=-1")
+    yield Scale(found["member"], int(found["pool"] or 0), int(found["by"]))
+
+
+def _drained(text: str, snapshot: Snapshot) -> Iterator[Edit]:
+    yield DrainMember(text)
+
+
+def _given_up(text: str, snapshot: Snapshot) -> Iterator[Edit]:
+    yield LoseMember(text, None)
+
+
+def _lost(text: str, hub: Hub | None, snapshot: Snapshot) -> Iterator[Edit]:
+    """Of a hub it is known which jobs' policies have `failover.cluster`; a snapshot does not say."""
+    bindings = hub.list(BINDINGS) if hub is not None else []
+    willing = [body for body in bindings if ((body.get("spec") or {}).get("failover") or {}).get("cluster") is not None]
+    yield LoseMember(text, frozenset(str(body["metadata"]["uid"]) for body in willing))
+
+
+def _limited(text: str, snapshot: Snapshot) -> Iterator[Edit]:
+    found = _matched(_LIMIT, text, "root/a.max.nvidia.com/gpu=32")
+    amount = None
+    if found["amount"] not in ("", "none"):
+        try:
+            amount = quantity(found["amount"], found["resource"])
+        except BadQuantity as error:
+            raise BadEdit(f"{found['amount']} {error}") from error
+        if amount < 0:
+            raise BadEdit(f"{found['amount']} must not be negative")
+    yield SetLimit(found["node"], found["limit"], found["resource"], amount)
+
+
+def _replaced(path: Path, snapshot: Snapshot) -> Iterator[Edit]:
+    for body in documents(path):
+        if body["kind"] != "ElasticQuotaTree":
+            raise BadEdit(f"holds a {body['kind']}, not an ElasticQuotaTree")
+        yield ReplaceTree(byhand.tree(body))
+
+
+def _job(text: str, namespace: str, snapshot: Snapshot) -> str:
+    """The id of the unit that is meant: by id, NAMESPACE/NAME, or NAME in the namespace."""
+    if text in snapshot.units:
+        return text
+    for name in (text, f"{namespace}/{text}"):
+        found = [unit.id for unit in snapshot.units.values() if unit.name == name]
+        if len(found) > 1:
+            raise BadEdit(f"{name} names {len(found)} jobs; give one of their ids: {', '.join(sorted(found))}")
+        if found:
+            return found[0]
+    raise BadEdit(f"there is no job {text} that waits or runs")
+
+
+def _remove(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+    yield Remove(_job(text, namespace, snapshot))
+
+
+def _hold(text: str, namespace: str, held: bool, snapshot: Snapshot) -> Iterator[Edit]:
+    yield Hold(_job(text, namespace, snapshot), held)
+
+
+def _prioritized(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+    job, _, given = text.rpartition("=")
+    if not job or not re.fullmatch(r"-?\d{1,10}", given):
+        raise BadEdit("is not of the form JOB=5")
+    yield Prioritize(_job(job, namespace, snapshot), int(given))
+
+
+def _moved(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+    job, _, leaf = text.rpartition("=")
+    if not job or not leaf:
+        raise BadEdit("is not of the form JOB=root/b")
+    yield MoveTo(_job(job, namespace, snapshot), leaf)
+
+
+def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -> Iterator[Edit]:
+    """The jobs of a file. Policies and PriorityClasses that stand beside them count, and whatever has no pods does
+    not matter."""
+    bodies = documents(path)
+    own = [body for body in bodies if body["kind"] in POLICY_KINDS]
+    classes = [body for body in bodies if body["kind"] == "PriorityClass"]
+    jobs = [body for body in bodies if interpreter_of(str(body["apiVersion"]), str(body["kind"])) is not None]
+    if not jobs:
+        raise BadEdit("holds no job")
+    if source.hub is not None:
+        jobs = dry_run(source.hub, jobs, namespace)
+        classes += source.hub.list(CLASSES)
+    for job in jobs:
+        home = job["metadata"].get("namespace") or namespace
+        policies, clusters = _policies(own, home, source), _clusters(source, snapshot)
+        try:
+            unit = unit_of(
+                job, namespace=home, now=source.now, tree=snapshot.tree, clusters=clusters, policies=policies,
+                priority_classes=classes,
+            )  # fmt: skip
+        except NoUnit as error:
+            raise BadEdit(str(error)) from error
+        if any(other.name == unit.name and other.needs_kind == unit.needs_kind for other in snapshot.units.values()):
+            raise BadEdit(f"job {unit.name} is there already")
+        yield Submit(unit)
+
+
+def _policies(own: list[dict[str, Any]], namespace: str, source: Source) -> list[dict[str, Any]] | None:
+    """Those of the file, and of the hub; None where there are none to ask."""
+    if source.hub is None:
+        return [body if body["kind"] != "PropagationPolicy" else _home(body, namespace) for body in own] or None
+    found = source.hub.list(f"{POLICIES}/clusterpropagationpolicies")
+    found += source.hub.list(f"{POLICIES}/namespaces/{namespace}/propagationpolicies")
+    return [*found, *(body if body["kind"] != "PropagationPolicy" else _home(body, namespace) for body in own)]
+
+
+def _home(policy: dict[str, Any], namespace: str) -> dict[str, Any]:
+    return {**policy, "metadata": {"namespace": namespace, **policy["metadata"]}}
+
+
+def _clusters(source: Source, snapshot: Snapshot) -> list[Candidate]:
+    """The members as policies look at them; those that an edit added, and all of a file, as the snapshot has them."""
+    known = (
+        {} if source.hub is None else {body["metadata"]["name"]: candidate(body) for body in source.hub.list(CLUSTERS)}
+    )
+    return [known.get(name) or as_candidate(snapshot.members[name]) for name in sorted(snapshot.members)]

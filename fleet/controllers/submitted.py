@@ -1,0 +1,77 @@
+"""A manifest as the unit that it would become, without a hub to submit it to: for questions such as `what-if`.
+
+The steps are those of the loops themselves: the policy that selects it, its binding, the binding's unit. Where no
+policy is known, one that lets every job go anywhere stands in, and the job queues if there is a quota tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from fleet.controllers.bind import wanted_of_job
+from fleet.controllers.bindspec import new_binding
+from fleet.controllers.matching import Candidate, best_policy
+from fleet.controllers.snapshot import base_unit
+from fleet.kinds import interpreter_of
+from fleet.model.member import Member
+from fleet.model.unit import Unit
+from fleet.ports import Body
+from fleet.quota.tree import QuotaTree
+from fleet.wellknown import binding_name
+
+
+class NoUnit(ValueError):
+    """The manifest would not become a waiting unit; the text says why."""
+
+
+def unit_of(
+    body: Body,
+    *,
+    namespace: str,
+    now: float,
+    tree: QuotaTree | None,
+    clusters: Sequence[Candidate],
+    policies: Iterable[Body] | None,
+    priority_classes: Iterable[Body] = (),
+) -> Unit:
+    """The unit as it waits right after it was submitted at `now`, named namespace/name. `namespace`: where the manifest
+    names none; `policies` None: the one that stands in. Raises NoUnit."""
+    interpreter = interpreter_of(str(body.get("apiVersion")), str(body.get("kind")))
+    name = (body.get("metadata") or {}).get("name")
+    if interpreter is None:
+        raise NoUnit(f"{body.get('kind')} of {body.get('apiVersion')} is no job kind")
+    namespace = body["metadata"].get("namespace") or namespace
+    uid = f"submitted/{namespace}/{body['kind']}/{name}"
+    job: Body = {**body, "metadata": {**body["metadata"], "namespace": namespace, "uid": uid}}
+    policy = _anywhere(job, tree) if policies is None else best_policy(job, policies)
+    if policy is None:
+        raise NoUnit(f"no policy selects {body['kind']} {namespace}/{name}")
+    if (((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}).get("customSchedulingType") != "Gang":
+        field = "placement.replicaScheduling.customSchedulingType"
+        raise NoUnit(f"policy {policy['metadata']['name']} selects {namespace}/{name}, but its {field} is not Gang")
+    try:
+        wanted = wanted_of_job(job, policy, interpreter, priority_classes)
+    except (AttributeError, TypeError, KeyError, ValueError) as error:
+        raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: {type(error).__name__}: {error}") from error
+    binding = new_binding(job, wanted, namespace, binding_name(str(body["kind"]), str(name)), now)
+    binding["metadata"]["uid"] = uid
+    return replace(base_unit(binding, tree, clusters), created_at=now, suspended=wanted.suspended)
+
+
+def _anywhere(job: Body, tree: QuotaTree | None) -> Body:
+    return {
+        "metadata": {"name": "any"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": job["apiVersion"], "kind": job["kind"]}],
+            "placement": {"replicaScheduling": {"customSchedulingType": "Gang"}},
+            "suspension": {"scheduling": tree is not None},
+        },
+    }
+
+
+def as_candidate(member: Member) -> Candidate:
+    """A member of a snapshot as policies look at it."""
+    fields = {"provider": member.provider, "region": member.region, "zone": member.zone}
+    taints = [{"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in member.taints]
+    return Candidate(member.name, dict(member.labels), fields, taints)

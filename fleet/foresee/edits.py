@@ -1,0 +1,217 @@
+"""Edits of a fleet, as values: what an administrator or a user might do, tried on a snapshot instead of on the fleet.
+
+A drained member takes nothing new and gives up what it has: its jobs wait again, with their place in the queue. A lost
+member is silent: nobody knows whether its jobs still run, so they stay where they are and keep their quota, until the
+member is back or somebody gives it up; only jobs whose policy says so (`failover.cluster`) start elsewhere meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Phase, Unit
+from fleet.quota.tree import QuotaNode, QuotaTree
+from fleet.snapshot import Changes, Snapshot
+
+DRAINED = "it is drained"
+LOST = "it does not answer"
+
+
+class BadEdit(ValueError):
+    """The edit does not fit the snapshot; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """One more member. It must not be there yet."""
+
+    member: Member
+
+
+@dataclass(frozen=True, slots=True)
+class DrainMember:
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoseMember:
+    """`failover`: ids of its units that start elsewhere all the same; None: all."""
+
+    member: str
+    failover: frozenset[str] | None = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """So many empty nodes more in pool number `pool` of a member, or fewer, of those that are empty."""
+
+    member: str
+    pool: int
+    by: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetLimit:
+    """`limit` "min" or "max" of a resource at a quota node, in base units; None: as if it were not set."""
+
+    node: str
+    limit: str
+    resource: str
+    amount: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceTree:
+    tree: QuotaTree | None
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """One more waiting unit."""
+
+    unit: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A unit that is deleted, wherever it is."""
+
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    unit: str
+    held: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Prioritize:
+    unit: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTo:
+    """A waiting unit goes to another leaf."""
+
+    unit: str
+    leaf: str
+
+
+Edit = (
+    AddMember | DrainMember | LoseMember | Scale | SetLimit | ReplaceTree | Submit | Remove | Hold | Prioritize | MoveTo
+)
+
+
+def edited(snapshot: Snapshot, edits: Iterable[Edit]) -> Snapshot:
+    """The snapshot after the edits, one after the other. Raises BadEdit."""
+    for edit in edits:
+        snapshot = snapshot.apply(_changes(snapshot, edit))
+    return snapshot
+
+
+def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
+    match edit:
+        case AddMember():
+            if edit.member.name in snapshot.members:
+                raise BadEdit(f"member {edit.member.name} is there already")
+            return Changes(put_members=(edit.member,))
+        case DrainMember():
+            there = _member(snapshot, edit.member)
+            leaving = tuple(_waiting_again(unit) for unit in _placed_in(snapshot, edit.member))
+            return Changes(put_units=leaving, put_members=(replace(there, ready=False, not_ready_reason=DRAINED),))
+        case LoseMember():
+            there = _member(snapshot, edit.member)
+            moving = tuple(
+                _waiting_again(unit)
+                for unit in _placed_in(snapshot, edit.member)
+                if edit.failover is None or unit.id in edit.failover
+            )
+            return Changes(put_units=moving, put_members=(replace(there, ready=False, not_ready_reason=LOST),))
+        case Scale():
+            return Changes(put_members=(_scaled(_member(snapshot, edit.member), edit),))
+        case SetLimit():
+            return Changes(tree=_limited(snapshot.tree, edit), new_tree=True)
+        case ReplaceTree():
+            return Changes(tree=edit.tree, new_tree=True)
+        case Submit():
+            if edit.unit.id in snapshot.units:
+                raise BadEdit(f"job {edit.unit.name} is there already")
+            return Changes(put_units=(edit.unit,))
+        case Remove():
+            return Changes(removed_units=(_unit(snapshot, edit.unit).id,))
+        case Hold():
+            return Changes(put_units=(replace(_waiting(snapshot, edit.unit), held=edit.held, suspended=False),))
+        case Prioritize():
+            return Changes(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
+        case MoveTo():
+            return Changes(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
+
+
+def _member(snapshot: Snapshot, name: str) -> Member:
+    if name not in snapshot.members:
+        raise BadEdit(f"there is no member {name}; there are: {', '.join(sorted(snapshot.members)) or 'none'}")
+    return snapshot.members[name]
+
+
+def _unit(snapshot: Snapshot, key: str) -> Unit:
+    if key not in snapshot.units:
+        raise BadEdit(f"there is no job {key}")
+    return snapshot.units[key]
+
+
+def _waiting(snapshot: Snapshot, key: str) -> Unit:
+    unit = _unit(snapshot, key)
+    if unit.phase is not Phase.WAITING:
+        raise BadEdit(f"job {unit.name} does not wait: it is {unit.phase.value} in {unit.member}")
+    return unit
+
+
+def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
+    return [unit for unit in snapshot.units.values() if unit.member == member and unit.phase is Phase.PLACED]
+
+
+def _waiting_again(unit: Unit) -> Unit:
+    """As after an eviction: it waits with its first time of enqueueing."""
+    return replace(
+        unit, phase=Phase.WAITING, member=None, placed_at=None, visible=(), seats=(), claim=None,
+        attempts=unit.attempts + 1,
+    )  # fmt: skip
+
+
+def _scaled(member: Member, edit: Scale) -> Member:
+    if not 0 <= edit.pool < len(member.pools):
+        raise BadEdit(f"member {member.name} has no pool {edit.pool}; it has {len(member.pools)}, from 0")
+    pool = member.pools[edit.pool]
+    empty = pool.allocatable
+    if not empty.items_:
+        raise BadEdit(f"of pool {edit.pool} of member {member.name} it is not known what an empty node has")
+    free = dict(pool.free)
+    spare = free.get(empty, 0)
+    if spare + edit.by < 0:
+        raise BadEdit(f"pool {edit.pool} of member {member.name} has {spare} empty nodes, not {-edit.by}")
+    free[empty] = spare + edit.by
+    scaled: Pool = replace(pool, free=tuple((vector, nodes) for vector, nodes in free.items() if nodes > 0))
+    return replace(member, pools=(*member.pools[: edit.pool], scaled, *member.pools[edit.pool + 1 :]))
+
+
+def _limited(tree: QuotaTree | None, edit: SetLimit) -> QuotaTree:
+    if tree is None:
+        raise BadEdit("there is no quota tree to edit")
+    if edit.node not in tree.nodes:
+        raise BadEdit(f"the quota tree has no node {edit.node}; it has: {', '.join(sorted(tree.nodes)[:20])}")
+    if edit.limit not in ("min", "max"):
+        raise BadEdit(f"{edit.limit} is neither min nor max")
+    node: QuotaNode = tree.nodes[edit.node]
+    amounts = dict(node.min if edit.limit == "min" else node.max)
+    amounts.pop(edit.resource, None)
+    if edit.amount is not None:
+        amounts[edit.resource] = edit.amount
+    after = replace(node, min=amounts) if edit.limit == "min" else replace(node, max=amounts)
+    limit = after.max.get(edit.resource)
+    if limit is not None and after.min.get(edit.resource, 0) > limit:
+        raise BadEdit(f"min of {edit.resource} at {edit.node} would be above its max")
+    return QuotaTree(tree.root, {**tree.nodes, edit.node: after})

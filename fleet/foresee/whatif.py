@@ -1,0 +1,282 @@
+"""What would be otherwise after some edits: who starts, moves, stops or waits, why, and when.
+
+The fleet is decided twice, as it is and edited, and both are run forward (forward.py): with the same luck, so that what
+differs comes from the edits. Without a past to learn from, jobs are taken to run until their walltime, as backfilling
+does; work that has none ends for nobody, so who waits for it has no time. With a past, durations are drawn from it and
+times become ranges. Nobody who might come later is in these runs: they say what becomes of those who are there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from random import Random
+
+from fleet.decide import decide
+from fleet.foresee.edits import Edit, edited
+from fleet.foresee.estimate import quantile
+from fleet.foresee.forward import Forward, RunsS, What, core
+from fleet.foresee.history import History
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Phase, Unit
+from fleet.placement.problem import Solver
+from fleet.plan import Plan
+from fleet.snapshot import Snapshot
+
+HORIZON_S = 30 * 86_400.0
+MOST_WAITING = 5_000  # jobs in a queue that is run forward
+_MOST_EVENTS = 20_000
+_CYCLE_S = 5.0
+_GROWTH = 0.05
+_SOONER_S, _SOONER_SHARE = 60.0, 0.05  # a start is sooner or later when it differs by more than both
+
+
+class State(StrEnum):
+    ABSENT = "Absent"
+    RUNS = "Runs"
+    STARTS = "Starts"
+    LEAVES = "Leaves"
+    WAITS = "Waits"
+    UNREACHABLE = "Unreachable"  # in a member that does not answer
+
+
+class Verdict(StrEnum):
+    """What becomes of a unit by the edits."""
+
+    STARTS = "starts"
+    MOVES = "moves"
+    STOPS = "stops"
+    LEAVES = "leaves"
+    STAYS = "stays"
+    UNREACHABLE = "unreachable"
+    WAITS = "waits"
+    SOONER = "sooner"
+    LATER = "later"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """Epoch seconds of a start: the middle of the runs, and what encloses four fifths of them; one run: all the same.
+    Infinity: not within the horizon."""
+
+    p10: float
+    p50: float
+    p90: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a unit stands under one decision. `member`: where it runs, starts, or leaves. `reason`: why it waits. `when`
+    it starts or, if it leaves, starts again; None where nothing tells."""
+
+    state: State
+    member: str = ""
+    reason: Reason | None = None
+    when: When | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A unit that the edits make a difference to."""
+
+    unit: Unit
+    verdict: Verdict
+    before: Standing
+    after: Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`rows`: submitted units first, then by verdict and name. `no_times` says why nobody has a time, if so."""
+
+    rows: tuple[Row, ...]
+    before: Plan
+    after: Plan
+    snapshot: Snapshot  # edited
+    no_times: str = ""
+
+
+def by_walltime(otherwise: float | None = None) -> RunsS:
+    """Units run until their walltime, those without one for `otherwise` seconds; None: they do not end."""
+
+    def runs_s(unit: Unit, now: float) -> float | None:
+        length = unit.walltime_s or otherwise
+        if length is None:
+            return None
+        ran = now - unit.placed_at if unit.placed_at is not None else 0.0
+        return max(1.0, length - ran)
+
+    return runs_s
+
+
+def drawn(history: History, seed: int, number: int) -> RunsS:
+    """Run `number` of several: durations drawn from the past, the same for the same unit in every such run."""
+
+    def runs_s(unit: Unit, now: float) -> float:
+        ran = max(0.0, now - unit.placed_at) if unit.placed_at is not None else 0.0
+        return history.runs_s(Random(f"{seed}/{number}/{unit.id}"), unit, ran) - ran
+
+    return runs_s
+
+
+def what_if(
+    snapshot: Snapshot,
+    edits: Iterable[Edit],
+    *,
+    now: float,
+    seed: int,
+    solver: Solver | None = None,
+    runs: Sequence[RunsS] = (by_walltime(),),
+    horizon_s: float = HORIZON_S,
+    enough: Callable[[], bool] = lambda: False,
+) -> Comparison:
+    """`runs`: how long units run, once for each run forward; none: no times. `enough` is asked after every decision of
+    a run; when it says True, there are no times either. Raises BadEdit, and BadSnapshot as `decide` does."""
+    after = edited(snapshot, edits)
+    plans = (
+        decide(snapshot, now=now, seed=seed, solver=solver),
+        decide(after, now=now, seed=seed, solver=solver),
+    )
+    times, why = _times((snapshot, after), runs, now, seed, horizon_s, enough)
+    befores = _standings(snapshot, plans[0], times[0])
+    afters = _standings(after, plans[1], times[1])
+    absent = Standing(State.ABSENT)
+    rows: list[Row] = []
+    for key in {**snapshot.units, **after.units}:
+        was, is_now = befores.get(key, absent), afters.get(key, absent)
+        verdict = _verdict(was, is_now, now)
+        if verdict is not None:
+            rows.append(Row(after.units.get(key) or snapshot.units[key], verdict, was, is_now))
+    order = list(Verdict)
+    rows.sort(key=lambda row: (row.before.state is not State.ABSENT, order.index(row.verdict), row.unit.name))
+    return Comparison(tuple(rows), *plans, after, why)
+
+
+def _times(
+    worlds: tuple[Snapshot, Snapshot],
+    runs: Sequence[RunsS],
+    now: float,
+    seed: int,
+    horizon_s: float,
+    enough: Callable[[], bool],
+) -> tuple[tuple[Mapping[str, When], Mapping[str, When]], str]:
+    """When units start in both, or why that is not known."""
+    nothing: tuple[Mapping[str, When], Mapping[str, When]] = ({}, {})
+    if not runs:
+        return nothing, "no times were asked for"
+    waiting = max(sum(unit.phase is Phase.WAITING for unit in world.units.values()) for world in worlds)
+    if waiting > MOST_WAITING:
+        return nothing, f"{waiting} jobs wait, more than the {MOST_WAITING} that are run forward"
+    found: list[dict[str, list[float]]] = [{}, {}]
+    for runs_s in runs:
+        for starts, world in zip(found, worlds, strict=True):
+            one = _starts(world, runs_s, now, seed, horizon_s, enough)
+            if one is None:
+                return nothing, "it would take too long to run the queue forward"
+            for key, at in one.items():
+                starts.setdefault(key, []).append(at)
+    before, after = ({key: _when(at, len(runs)) for key, at in starts.items()} for starts in found)
+    return (before, after), ""
+
+
+def _when(starts: Sequence[float], runs: int) -> When:
+    ordered = [*sorted(starts), *(math.inf for _ in range(runs - len(starts)))]
+    p10, p50, p90 = (quantile(ordered, share) for share in (0.1, 0.5, 0.9))
+    return When(p10, p50, p90)
+
+
+def _starts(
+    world: Snapshot, runs_s: RunsS, now: float, seed: int, horizon_s: float, enough: Callable[[], bool]
+) -> dict[str, float] | None:
+    """When each unit starts that does not run now, or is told to leave: epoch seconds of one run. None: `enough`."""
+
+    def ends(unit: Unit, at: float) -> float | None:
+        member = world.members.get(unit.member or "")
+        return runs_s(unit, at) if member is not None and (member.ready or at > now) else None
+
+    run = Forward(world, now=now, decider=core(seed), runs_s=ends, cycle_s=_CYCLE_S, growth=_GROWTH)
+    for _ in run.steps(most_events=_MOST_EVENTS, until=now + horizon_s):
+        if enough():
+            return None
+    may_start = {key for key, unit in world.units.items() if unit.phase is not Phase.PLACED}
+    found: dict[str, float] = {}
+    for event in run.log:
+        if event.what is What.LEFT:
+            may_start.add(event.unit)
+        elif event.what is What.STARTED and event.unit in may_start:
+            found.setdefault(event.unit, event.at)
+    return found
+
+
+def _standings(snapshot: Snapshot, plan: Plan, times: Mapping[str, When]) -> dict[str, Standing]:
+    starting = {placement.unit: placement.member for placement in plan.placements}
+    leaving = {eviction.unit for eviction in plan.evictions}
+    found: dict[str, Standing] = {}
+    for key, unit in snapshot.units.items():
+        when = times.get(key)
+        if unit.phase is Phase.WAITING:
+            if key in starting:
+                found[key] = Standing(State.STARTS, starting[key], when=when)
+            else:
+                found[key] = Standing(State.WAITS, reason=plan.reasons[key], when=when)
+            continue
+        name = unit.member or ""
+        member = snapshot.members.get(name)
+        if member is None or not member.ready:
+            reason = Reason(Code.MEMBER_UNREACHABLE, {"member": name})
+            found[key] = Standing(State.UNREACHABLE, name, reason)
+        elif key in leaving or unit.phase is Phase.EVICTING:
+            found[key] = Standing(State.LEAVES, name, when=when)
+        else:
+            found[key] = Standing(State.RUNS, name)
+    return found
+
+
+_PAIRS: Mapping[tuple[State, State], Verdict] = {
+    (State.ABSENT, State.STARTS): Verdict.STARTS,
+    (State.ABSENT, State.WAITS): Verdict.WAITS,
+    (State.RUNS, State.STARTS): Verdict.MOVES,
+    (State.RUNS, State.WAITS): Verdict.STOPS,
+    (State.RUNS, State.LEAVES): Verdict.LEAVES,
+    (State.STARTS, State.WAITS): Verdict.WAITS,
+    (State.WAITS, State.STARTS): Verdict.STARTS,
+    (State.LEAVES, State.STARTS): Verdict.MOVES,
+    (State.LEAVES, State.WAITS): Verdict.STOPS,
+    (State.LEAVES, State.RUNS): Verdict.STAYS,
+}
+
+
+def _verdict(before: Standing, after: Standing, now: float) -> Verdict | None:
+    """What became of it; None: nothing worth a word."""
+    if after.state is State.ABSENT:
+        return Verdict.REMOVED
+    if after.state is State.UNREACHABLE:
+        return Verdict.UNREACHABLE if before.state is not State.UNREACHABLE else None
+    pair = (before.state, after.state)
+    if pair in _PAIRS:
+        return _PAIRS[pair]
+    if pair == (State.STARTS, State.STARTS):
+        return Verdict.MOVES if before.member != after.member else None
+    if before.state is State.UNREACHABLE:
+        return Verdict.MOVES if after.state is State.STARTS else Verdict.STOPS
+    if pair != (State.WAITS, State.WAITS):
+        return None
+    return _shifted(before.when, after.when, now) or (Verdict.WAITS if _code(before) != _code(after) else None)
+
+
+def _code(standing: Standing) -> Code | None:
+    return standing.reason.code if standing.reason is not None else None
+
+
+def _shifted(before: When | None, after: When | None, now: float) -> Verdict | None:
+    was = before.p50 if before is not None else math.inf
+    now_is = after.p50 if after is not None else math.inf
+    if was == now_is:
+        return None
+    least = max(_SOONER_S, _SOONER_SHARE * (min(was, now_is) - now))
+    if abs(was - now_is) <= least:
+        return None
+    return Verdict.SOONER if now_is < was else Verdict.LATER

@@ -1,0 +1,225 @@
+"""What-if: each edit does what it says, nobody else is touched, and the times are those of the runs."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fleet.decide import BadSnapshot, decide
+from fleet.foresee.edits import (
+    AddMember,
+    BadEdit,
+    DrainMember,
+    Edit,
+    Hold,
+    LoseMember,
+    MoveTo,
+    Prioritize,
+    Remove,
+    ReplaceTree,
+    Scale,
+    SetLimit,
+    Submit,
+    edited,
+)
+from fleet.foresee.history import History, Past
+from fleet.foresee.whatif import Comparison, State, Verdict, by_walltime, drawn, what_if
+from fleet.model.reason import Code
+from fleet.model.unit import Phase, Seat
+from fleet.placement.cpsat import CpSat
+from fleet.quota.tree import QuotaTree
+from fleet.snapshot import Config, Snapshot
+from tests.core.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
+from tests.core.worlds import worlds
+
+
+def running(name: str, *, hours: float = 1.0, pods: int = 1) -> UnitBuilder:
+    """In member x for ten minutes, on whole nodes; its walltime is `hours`."""
+    made = unit(name).gpus(8, pods=pods).runs_in("x", visible=0)
+    return made.having(placed_at=NOW - 600, walltime_s=hours * 3600)
+
+
+def said(world: Snapshot, *edits: Edit, **how: object) -> dict[str, Verdict]:
+    found = asked(world, *edits, **how)
+    return {row.unit.id: row.verdict for row in found.rows}
+
+
+def asked(world: Snapshot, *edits: Edit, **how: object) -> Comparison:
+    return what_if(world, edits, now=NOW, seed=1, **how)  # type: ignore[arg-type]
+
+
+FULL = snapshot(running("a"), running("b", hours=2), unit("big").gpus(8, pods=2), member("x").nodes(2))
+"""Member x is full; `big` wants both its nodes."""
+
+
+def test_another_member_starts_who_waited_for_room() -> None:
+    found = asked(FULL, AddMember(member("y").nodes(2).value))
+    [row] = found.rows
+    assert (row.unit.id, row.verdict, row.after.member) == ("big", Verdict.STARTS, "y")
+    assert row.before.reason is not None and row.before.reason.code is Code.NO_MEMBER_FITS
+    assert row.before.when is not None and row.before.when.p50 == pytest.approx(NOW + 7200 - 600)
+    assert row.after.when is not None and row.after.when.p50 == NOW
+
+
+def test_the_jobs_of_a_drained_member_start_elsewhere_or_wait() -> None:
+    found = asked(FULL, AddMember(member("y").nodes(1).value), DrainMember("x"))
+    assert {row.unit.id: row.verdict for row in found.rows} == {
+        "a": Verdict.MOVES, "b": Verdict.STOPS, "big": Verdict.LATER,
+    }  # fmt: skip
+    assert all(unit.member is None for unit in found.snapshot.units.values())
+
+
+def test_the_jobs_of_a_lost_member_stay_where_they_are_and_keep_their_quota() -> None:
+    world = snapshot(
+        running("a").queue("root/q"), unit("next").gpus(8).queue("root/q"), member("x").nodes(1), member("y").nodes(1),
+        tree(q={"max": {GPU: 8}}),
+    )  # fmt: skip
+    found = asked(world, LoseMember("x"))
+    by_id = {row.unit.id: row for row in found.rows}
+    assert by_id["a"].verdict is Verdict.UNREACHABLE
+    assert by_id["a"].after.reason is not None and by_id["a"].after.reason.code is Code.MEMBER_UNREACHABLE
+    assert found.after.reasons["next"].code is Code.QUOTA_EXHAUSTED
+    assert by_id["next"].verdict is Verdict.LATER  # nobody knows when `a` ends now
+
+
+def test_jobs_whose_policy_says_so_leave_a_lost_member() -> None:
+    world = snapshot(running("a"), running("b"), member("x").nodes(2), member("y").nodes(2))
+    assert said(world, LoseMember("x", frozenset({"a"}))) == {"a": Verdict.MOVES, "b": Verdict.UNREACHABLE}
+    assert said(world, LoseMember("x", None)) == {"a": Verdict.MOVES, "b": Verdict.MOVES}
+
+
+def test_more_quota_starts_who_waited_for_it() -> None:
+    world = snapshot(unit("a").gpus(8).queue("root/q"), member("x").nodes(1), tree(q={"max": {GPU: 4}}))
+    assert said(world, SetLimit("root/q", "max", GPU, 8)) == {"a": Verdict.STARTS}
+    assert said(world, SetLimit("root/q", "max", GPU, None)) == {"a": Verdict.STARTS}
+    assert said(world, SetLimit("root/q", "max", GPU, 7)) == {}
+
+
+def test_less_quota_makes_wait_who_would_start() -> None:
+    world = snapshot(unit("a").gpus(8).queue("root/q"), member("x").nodes(1), tree(q={}))
+    assert said(world, SetLimit("root/q", "max", GPU, 4)) == {"a": Verdict.WAITS}
+    assert said(world, ReplaceTree(None)) == {"a": Verdict.WAITS}
+
+
+def test_a_submitted_job_comes_first_in_the_answer_with_who_it_displaces() -> None:
+    world = snapshot(unit("a").gpus(8), member("x").nodes(1))
+    found = asked(world, Submit(unit("new").gpus(8).priority(9).value))
+    assert [(row.unit.id, row.verdict) for row in found.rows] == [("new", Verdict.STARTS), ("a", Verdict.WAITS)]
+    assert found.rows[0].before.state is State.ABSENT
+
+
+def test_reclaim_is_foreseen_with_who_leaves_and_when_it_starts_again() -> None:
+    world = snapshot(
+        running("a1").queue("root/a"), running("a2").queue("root/a"), member("x").nodes(2),
+        tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}), Config(reclaim=True, protection_s=0),
+    )  # fmt: skip
+    mine = unit("b").gpus(8).queue("root/b").having(walltime_s=60.0)
+    found = asked(world, Submit(mine.value))
+    leaving = next(row for row in found.rows if row.verdict is Verdict.LEAVES)
+    waits = next(row for row in found.rows if row.unit.id == "b")
+    assert waits.after.reason is not None and waits.after.reason.code is Code.ROOM_CLAIMED
+    assert waits.after.when is not None and leaving.after.when is not None
+    assert NOW < waits.after.when.p50 < leaving.after.when.p50 < NOW + 600
+
+
+def test_nodes_more_and_fewer() -> None:
+    assert said(FULL, Scale("x", 0, 2)) == {"big": Verdict.STARTS}
+    spare = snapshot(unit("a").gpus(8), member("x").nodes(1))
+    assert said(spare, Scale("x", 0, -1)) == {"a": Verdict.WAITS}
+
+
+def test_what_a_person_does_to_a_job() -> None:
+    rivals = snapshot(unit("a").gpus(8).since(90), unit("b").gpus(8), member("x").nodes(1))
+    assert said(rivals, Prioritize("b", 5)) == {"a": Verdict.WAITS, "b": Verdict.STARTS}
+    assert said(rivals, Hold("a")) == {"a": Verdict.WAITS, "b": Verdict.STARTS}
+    assert said(rivals, Remove("a")) == {"a": Verdict.REMOVED, "b": Verdict.STARTS}
+    queues = snapshot(unit("a").queue("root/p"), member("x").nodes(1), tree(p={"jobs": 0}, q={}))
+    assert said(queues, MoveTo("a", "root/q")) == {"a": Verdict.STARTS}
+    held = snapshot(unit("a").having(held=True), member("x").nodes(1))
+    assert said(held, Hold("a", held=False)) == {"a": Verdict.STARTS}
+
+
+@pytest.mark.parametrize(
+    ("edit", "says"),
+    [
+        (AddMember(member("x").value), "member x is there already"),
+        (DrainMember("z"), "there is no member z"),
+        (LoseMember("z"), "there is no member z"),
+        (Scale("x", 3, 1), "has no pool 3"),
+        (Scale("x", 0, -5), "has 2 empty nodes, not 5"),
+        (SetLimit("root/q", "max", GPU, 1), "there is no quota tree"),
+        (Submit(unit("a").value), "is there already"),
+        (Remove("nobody"), "there is no job nobody"),
+        (Prioritize("a", 1), "does not wait: it is Placed in x"),
+    ],
+)
+def test_an_edit_that_does_not_fit_is_refused(edit: Edit, says: str) -> None:
+    with pytest.raises(BadEdit, match=says):
+        edited(FULL, [edit])
+
+
+def test_limits_that_contradict_themselves_are_refused() -> None:
+    world = snapshot(tree(q={"min": {GPU: 8}}))
+    for edit in (SetLimit("root/q", "max", GPU, 4), SetLimit("root/z", "max", GPU, 4), SetLimit("root", "top", GPU, 1)):
+        with pytest.raises(BadEdit):
+            edited(world, [edit])
+
+
+def test_a_tree_that_is_none_is_a_bad_snapshot() -> None:
+    with pytest.raises(BadSnapshot):
+        asked(FULL, ReplaceTree(QuotaTree("root", {})))
+
+
+def test_who_waits_for_work_without_a_walltime_has_no_time() -> None:
+    world = snapshot(running("a").having(walltime_s=None), unit("b").gpus(8), member("x").nodes(1))
+    found = asked(world, Prioritize("b", 3), Submit(unit("c").gpus(8).value))
+    assert {row.unit.id: row.after.when for row in found.rows} == {"c": None}
+    guessed = asked(world, Submit(unit("c").gpus(8).value), runs=(by_walltime(3600.0),))
+    assert [row.after.when.p50 for row in guessed.rows if row.after.when] == [NOW + 3000 + 3600]
+
+
+def test_times_drawn_from_a_past_are_ranges() -> None:
+    past = [
+        Past(unit(f"p{n}").gpus(8).value, NOW - 9000, NOW - 9000, NOW - 9000 + 700 + 100 * n) for n in range(30)
+    ]  # fmt: skip
+    world = snapshot(running("a").having(walltime_s=None), member("x").nodes(1))
+    runs = [drawn(History(past, NOW), 1, number) for number in range(9)]
+    [row] = asked(world, Submit(unit("b").gpus(8).value), runs=runs).rows
+    assert row.after.when is not None
+    assert NOW < row.after.when.p10 < row.after.when.p50 < row.after.when.p90 < NOW + 4000
+
+
+def test_what_takes_too_long_is_told_without_times() -> None:
+    found = asked(FULL, Scale("x", 0, 1), enough=lambda: True)
+    assert found.no_times == "it would take too long to run the queue forward"
+    assert asked(FULL, Scale("x", 0, 1), runs=()).no_times == "no times were asked for"
+
+
+def test_the_solver_is_asked_when_it_is_given() -> None:
+    found = asked(FULL, Submit(unit("c").gpus(8).value), solver=CpSat())
+    assert "no solver was asked" not in (found.before.certificate.why, found.after.certificate.why)
+
+
+def test_seats_of_a_drained_member_are_left() -> None:
+    seat = Seat("n1", 0, amounts(cpu=1), amounts(gpu=8))
+    mine = running("a").having(seats=(seat,), visible=(("worker", 1),))
+    left = edited(snapshot(mine, member("x").nodes(1)), [DrainMember("x")]).units["a"]
+    assert (left.phase, left.seats, left.visible, left.attempts) == (Phase.WAITING, (), (), 1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds())
+def test_an_edit_that_changes_nothing_makes_no_difference(world: Snapshot) -> None:
+    assert asked(world, ReplaceTree(world.tree)).rows == ()
+
+
+@settings(max_examples=40, deadline=None)
+@given(worlds(), st.sampled_from(("x", "y", "z")))
+def test_the_answer_is_what_deciding_the_edited_fleet_gives(world: Snapshot, name: str) -> None:
+    edit = DrainMember(name) if name in world.members else AddMember(member(name).nodes(2).value)
+    found = asked(world, edit, runs=())
+    after = decide(edited(world, [edit]), now=NOW, seed=1, solver=None)
+    assert found.after == after
+    starting = {row.unit.id for row in found.rows if row.after.state is State.STARTS}
+    assert starting <= {placement.unit for placement in after.placements}
