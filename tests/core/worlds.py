@@ -13,6 +13,7 @@ from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder,
 
 MEMBERS = ("x", "y", "z")
 LEAVES = (None, "root/a", "root/b", "root/org/c", "root/gone")
+RACKS: tuple[dict[str, str], ...] = ({}, {"rack": "r1"}, {"rack": "r2"})
 CLAIMS = (NodeClaim(), NodeClaim(), NodeClaim(), NodeClaim(node_selector=(("model", "A"),)))
 
 
@@ -46,6 +47,7 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
         )  # fmt: skip
     made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
     made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
+    made = made.within(draw(st.sampled_from(("", "", "", "rack", "model"))))
     made = made.having(user=draw(st.sampled_from(("", "ann", "bob"))))
     kind = draw(
         st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy", "claims"))
@@ -76,8 +78,10 @@ def members(draw: st.DrawFn, name: str) -> MemberBuilder:
     for label in draw(st.sampled_from(((), ("A",), ("B",), ("A", "B")))):
         made = made.nodes(
             draw(st.integers(0, 3)), free_gpu=draw(st.sampled_from((0, 1, 3, 4, 6, 8))),
-            free_cpu=draw(st.sampled_from((-2, 4, 50, 96))), labels={"model": label},
+            free_cpu=draw(st.sampled_from((-2, 4, 50, 96))), labels={"model": label, **draw(st.sampled_from(RACKS))},
         )  # fmt: skip
+    if draw(st.sampled_from((False, False, True))):
+        made = made.could_add(draw(st.integers(1, 2)), labels={"model": "A", **draw(st.sampled_from(RACKS))})
     return made if draw(st.sampled_from((True, True, True, False))) else made.not_ready("gone")
 
 
