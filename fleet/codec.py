@@ -20,8 +20,8 @@ from fleet.model.reason import Reason
 from fleet.model.unit import Unit
 from fleet.notation import byhand
 from fleet.notation.bytype import Json, decode, decode_value, encode, listed
-from fleet.placement.problem import Answer, Problem, Solved, Solver
-from fleet.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim
+from fleet.placement.problem import Answer, Problem, Solved, Solver, VictimProblem
+from fleet.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said
 from fleet.snapshot import Config, Snapshot
 
 VERSION = 1
@@ -181,12 +181,21 @@ class _Recorded:
 
     def __init__(self, certificate: Certificate) -> None:
         self._certificate = certificate
+        self._said = iter([said for search in certificate.victims for said in search.said])
 
-    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
+        if isinstance(problem, VictimProblem):
+            return self._victims(problem)
         certificate = self._certificate
         admitted, placed = certificate.answer or ((), ())
         stages = tuple(Solved(s.name, s.value, s.bound, s.status, s.seconds) for s in certificate.stages)
         return Answer(admitted, placed, stages, certificate.why)
+
+    def _victims(self, problem: VictimProblem) -> Answer:
+        said = next(self._said, Said((), ()))
+        stages = tuple(Solved(s.name, s.value, s.bound, s.status, s.seconds) for s in said.stages)
+        leaves = tuple(int(index in said.leaves) for index in range(len(problem.victims))) if said.member else ()
+        return Answer(leaves, said.member, stages, said.why)
 
 
 def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]:

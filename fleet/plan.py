@@ -64,6 +64,30 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
+class Said:
+    """One answer of the solver about victims, as it came: who leaves, by number in the question, and the number of the
+    member where the room is."""
+
+    leaves: tuple[int, ...]
+    member: tuple[int, ...]
+    stages: tuple[Stage, ...] = ()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSearch:
+    """How those who leave for one unit were found: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
+    `stages` are those of the solver's last answer: fewest within their share, fewest, least work lost, best member."""
+
+    unit: str
+    shipped: str
+    why: str = ""
+    stages: tuple[Stage, ...] = ()
+    said: tuple[Said, ...] = field(default=(), compare=False)
+    """All that the solver said about it: a replay takes it from here (I8)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Certificate:
     """How good the plan is and who made it: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
 
@@ -74,6 +98,7 @@ class Certificate:
     why: str = ""
     answer: tuple[tuple[int, ...], tuple[int, ...]] | None = field(default=None, compare=False)
     """What the solver said, as counts of its classes and lanes, if it was asked: a replay takes it from here (I8)."""
+    victims: tuple[VictimSearch, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

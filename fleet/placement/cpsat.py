@@ -1,8 +1,9 @@
-"""CP-SAT on the linked model: the only file that imports ortools.
+"""CP-SAT on the linked model, and on the choice of victims: the only file that imports ortools.
 
 One stage a priority band, most important first: maximise it, keep at least what was reached, go on; last, cheapest
 lanes. One worker, a fixed seed and a limit in deterministic time, so that the same problem gets the same answer; a
 relative gap ends a stage, since proving the last unit is what takes the time. A stage that cannot improve is skipped.
+Victims are chosen in stages likewise, without a gap: few, then cheap ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from math import gcd
 
 from ortools.sat.python import cp_model
 
-from fleet.placement.problem import Answer, Problem, Solved
+from fleet.placement.problem import Answer, Demand, Place, Problem, Solved, VictimProblem
 
 _SAFE = 1 << 50  # the largest sum of a row that the solver gets: far below its 2^63
 _FIT = "fit"
@@ -42,10 +43,18 @@ class CpSat:
     """Solves in this process. For a deadline that holds, use ProcessSolver, which runs this in a child."""
 
     def solve(
-        self, problem: Problem, *, seed: int, limit_s: float, emit: Callable[[Answer], None] | None = None
+        self,
+        problem: Problem | VictimProblem,
+        *,
+        seed: int,
+        limit_s: float,
+        emit: Callable[[Answer], None] | None = None,
     ) -> Answer:
         """The best answer found. `emit` gets every stage's answer as it comes."""
-        return _Run(problem, seed, limit_s, emit or (lambda answer: None)).run()
+        emit = emit or (lambda answer: None)
+        if isinstance(problem, VictimProblem):
+            return _Victims(problem, seed, limit_s, emit).run()
+        return _Run(problem, seed, limit_s, emit).run()
 
 
 class _Run:
@@ -166,3 +175,162 @@ class _Run:
         )
         self._emit(answer)
         return answer
+
+
+class _TooLarge(Exception):
+    """Numbers that the solver cannot add up."""
+
+
+class _Victims:
+    """Who leaves: `x` of each victim, `site` of each member, and how many pods of each demand lie on each place."""
+
+    def __init__(self, problem: VictimProblem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
+        self._problem = problem
+        self._seed = seed
+        self._left_s = limit_s
+        self._left_work = problem.deterministic_limit
+        self._emit = emit
+        self._stages: list[Solved] = []
+        model = self._model = cp_model.CpModel()
+        self._leaves = [model.new_bool_var(f"x{index}") for index in range(len(problem.victims))]
+        self._site = [model.new_bool_var(f"m{index}") for index in range(len(problem.sites))]
+        model.add_exactly_one(self._site)
+
+    def run(self) -> Answer:
+        problem, answer = self._problem, Answer()
+        try:
+            self._constrain()
+        except _TooLarge:
+            return Answer(why="the solver cannot add up amounts this large")
+        within = [(var, 1) for var, victim in zip(self._leaves, problem.victims, strict=True) if victim.within]
+        lost = [(var, victim.lost) for var, victim in zip(self._leaves, problem.victims, strict=True)]
+        order = [(var, number) for number, var in enumerate(self._site)]
+        hint = [int(index in problem.hint) for index in range(len(problem.victims))]
+        everyone = [(var, 1) for var in self._leaves]
+        for name, terms in (("within", within), ("evictions", everyone), ("lost", lost), ("member", order)):
+            if not any(weight for _, weight in terms):
+                continue
+            found = self._stage(name, terms, hint)
+            if found is None:
+                break
+            answer, hint = found, list(found.admitted)
+            self._model.add(sum(weight * var for var, weight in terms) <= self._stages[-1].value)
+            if answer.admitted and not any(answer.admitted):
+                break
+        return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
+
+    def _at_most(self, terms: list[tuple[cp_model.IntVar, int, int]], most: int) -> cp_model.Constraint:
+        """Σ amount × variable ≤ most; terms are (variable, amount, the largest value of the variable)."""
+        common = gcd(*(amount for _, amount, _ in terms)) or 1
+        most //= common
+        if abs(most) + sum(abs(amount // common) * cap for _, amount, cap in terms) > _SAFE:
+            raise _TooLarge
+        return self._model.add(sum(amount // common * var for var, amount, _ in terms) <= most)
+
+    def _constrain(self) -> None:
+        problem, model = self._problem, self._model
+        for row in problem.freed:
+            self._at_most([(self._leaves[index], -amount, 1) for index, amount in row.terms], -row.need)
+        pods: list[list[tuple[int, cp_model.IntVar, int]]] = [[] for _ in problem.places]  # demand, variable, its cap
+        per_demand: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in problem.demands]  # place, variable
+        for number, demand in enumerate(problem.demands):
+            for index, place in enumerate(problem.places):
+                cap = _cap(demand, place)
+                if cap:
+                    variable = model.new_int_var(0, cap, f"y{number}.{index}")
+                    pods[index].append((number, variable, cap))
+                    per_demand[number].append((index, variable))
+        for number, demand in enumerate(problem.demands):
+            self._demand(demand, per_demand[number])
+        for place, here in zip(problem.places, pods, strict=True):
+            self._place(place, here)
+        if problem.together:
+            self._together(pods)
+        for where, victims in problem.cuts:
+            others = [var for index, var in enumerate(self._leaves) if index not in victims]
+            model.add(sum(others) >= 1).only_enforce_if(self._site[where])
+
+    def _demand(self, demand: Demand, here: list[tuple[int, cp_model.IntVar]]) -> None:
+        if demand.site >= 0:
+            gone = sum(pods * self._leaves[victim] for victim, pods in demand.less)
+            found = self._model.add(sum(variable for _, variable in here) + gone >= demand.replicas)
+            found.only_enforce_if(self._site[demand.site])
+            return
+        for number, chosen in enumerate(self._site):
+            at = [variable for index, variable in here if self._problem.places[index].site == number]
+            self._model.add(sum(at) == demand.replicas * chosen)
+
+    def _place(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
+        if not here or (len(here) == 1 and not place.holds and place.owner < 0):
+            return  # its cap says it all
+        used = None
+        if any(amount < 0 for amount in place.free):  # overcommitted: that binds only who comes there
+            used = self._model.new_bool_var("u")
+            for _, variable, cap in here:
+                self._model.add(variable <= cap * used)
+        for resource in sorted({index for number, _, _ in here for index, _ in self._problem.demands[number].need}):
+            terms = [
+                (variable, amount, cap)
+                for number, variable, cap in here
+                for index, amount in self._problem.demands[number].need
+                if index == resource
+            ]
+            most = place.count * place.free[resource]
+            if place.owner >= 0:
+                terms.append((self._leaves[place.owner], -most, 1))
+                most = 0
+            terms += [(self._leaves[victim], -held[resource], 1) for victim, held in place.holds if held[resource]]
+            row = self._at_most(terms, most)
+            if used is not None:
+                row.only_enforce_if(used)
+
+    def _together(self, pods: list[list[tuple[int, cp_model.IntVar, int]]]) -> None:
+        domains: dict[tuple[int, str], cp_model.IntVar] = {}
+        for place, here in zip(self._problem.places, pods, strict=True):
+            for number, variable, cap in here:
+                if self._problem.demands[number].site < 0:
+                    at = (place.site, place.domain)
+                    if at not in domains:
+                        domains[at] = self._model.new_bool_var(f"d{at}")
+                    self._model.add(variable <= cap * domains[at])
+        for number, chosen in enumerate(self._site):
+            self._model.add(sum(var for at, var in domains.items() if at[0] == number) == chosen)
+
+    def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], hint: list[int]) -> Answer | None:
+        if self._left_work <= 0 or self._left_s <= 0:
+            self._stages.append(Solved(name, 0, 0, "SKIPPED"))
+            return None
+        self._model.minimize(sum(weight * var for var, weight in terms))
+        self._model.clear_hints()  # type: ignore[no-untyped-call]
+        for variable, value in zip(self._leaves, hint, strict=True):
+            self._model.add_hint(variable, value)
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = self._seed % (1 << 31)
+        solver.parameters.max_deterministic_time = self._left_work
+        solver.parameters.max_time_in_seconds = self._left_s
+        status = solver.solve(self._model)
+        self._left_s -= solver.wall_time
+        self._left_work -= solver.response_proto.deterministic_time
+        seconds = round(solver.wall_time, 4)
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            self._stages.append(Solved(name, 0, 0, solver.status_name(status), seconds))
+            return None
+        value, bound = round(solver.objective_value), round(solver.best_objective_bound)
+        self._stages.append(Solved(name, value, bound, solver.status_name(status), seconds))
+        leaves = tuple(int(solver.value(var)) for var in self._leaves)
+        where = next(number for number, var in enumerate(self._site) if solver.value(var))
+        answer = Answer(leaves, (where,), tuple(self._stages))
+        self._emit(answer)
+        return answer
+
+
+def _cap(demand: Demand, place: Place) -> int:
+    """How many pods of a demand one place takes at most, once everybody has left it."""
+    if demand.site not in (-1, place.site) or not place.takes[demand.claim] or (demand.site < 0 and place.wide):
+        return 0
+    most = list(place.free)
+    for _, held in place.holds:
+        most = [have + more for have, more in zip(most, held, strict=True)]
+    each = min((most[index] // amount for index, amount in demand.need), default=demand.replicas)
+    return max(0, min(demand.replicas, place.count * each))

@@ -2,7 +2,8 @@
 
 Plain numbers and tuples, so that both travel to a child process and into a record. Gangs are counted, not named: a
 *class* is a set of gangs that are equal in leaf, priority band, age bucket, shape and eligibility, and a *lane* is one
-(shape, eligibility, member). Members do not care whose gang it is, so the two are linked by sums only.
+(shape, eligibility, member). Members do not care whose gang it is, so the two are linked by sums only. Who must leave
+for one gang is a problem of its own.
 """
 
 from __future__ import annotations
@@ -111,7 +112,70 @@ class Answer:
         return not self.admitted
 
 
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A running gang that one waiting gang may evict. `within`: it does not even borrow; `lost`: work thrown away."""
+
+    within: bool
+    lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreedRow:
+    """Σ amount over the victims that leave ≥ need: what quota is short of at one node, in one resource."""
+
+    terms: tuple[tuple[int, int], ...]  # (victim, amount)
+    need: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`count` nodes of a site alike: the free vector of one, which claims may use it, and what each victim that leaves
+    frees there. `owner`: it is there only once this victim has left (-1: it is there). `wide`: not for the gang that
+    the room is for. Places of one `domain` are one rack, if that gang must lie in one."""
+
+    site: int
+    count: int
+    free: tuple[int, ...]
+    takes: tuple[bool, ...]
+    holds: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    owner: int = -1
+    wide: bool = False
+    domain: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """`replicas` pods alike that find room in their site: of the gang that the room is for (`site` -1: in whichever is
+    chosen), or beside it. `less`: of those beside, so many go with a victim."""
+
+    site: int
+    replicas: int
+    need: tuple[tuple[int, int], ...]
+    claim: int
+    less: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class VictimProblem:
+    """Which victims must leave so that one gang has quota, and room in one of the `sites` (members, best first): as
+    few as can be that do not even borrow, then as few as can be, then those that lose the least, then the first site.
+
+    `cuts`: (site, victims) known not to suffice there. The answer's `admitted` is 1 for a victim that leaves, its
+    `placed` the site."""
+
+    victims: tuple[Victim, ...]
+    sites: tuple[str, ...]
+    freed: tuple[FreedRow, ...]
+    places: tuple[Place, ...]
+    demands: tuple[Demand, ...]
+    together: bool = False  # the gang lies within one domain
+    cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    hint: tuple[int, ...] = ()  # victims of a known answer
+    deterministic_limit: float = 1.0
+
+
 class Solver(Protocol):
     """Answers a problem within `limit_s` seconds of wall-clock time, and never raises for what the problem is."""
 
-    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer: ...
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer: ...

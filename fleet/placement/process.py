@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, BinaryIO
 
-from fleet.placement.problem import Answer, Problem
+from fleet.placement.problem import Answer, Problem, VictimProblem
 
 _HEADER = struct.Struct("!I")
 _LARGEST_MESSAGE = 1 << 28
@@ -66,7 +66,7 @@ class ProcessSolver:
         child = self._child
         return child.pid if child is not None and child.poll() is None else None
 
-    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         """An answer within `limit_s` seconds: the child's last word, or the best it had streamed before it was killed,
         or none; `why` says what went wrong, if anything did."""
         deadline = time.monotonic() + limit_s
@@ -192,7 +192,7 @@ def serve() -> None:
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints must not get between the messages
     source = os.fdopen(os.dup(0), "rb", buffering=0)
-    problems: list[tuple[int, Problem, int, float]] = []
+    problems: list[tuple[int, Problem | VictimProblem, int, float]] = []
     arrived = threading.Semaphore(0)
 
     def read() -> None:

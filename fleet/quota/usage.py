@@ -135,6 +135,17 @@ class Usage:
             for resource, amount in request.items_:
                 used[resource] = used.get(resource, 0) + amount * times
 
+    def lacking(self, account: str, request: Amounts) -> tuple[tuple[str, str, int], ...]:
+        """(node, resource, amount): what must leave each node for its max to allow the request. What nodes do not lend
+        is not asked here."""
+        over = (
+            (name, resource, self.used(name, resource) + amount - self._limits[name][resource])
+            for name in self.path(account)
+            for resource, amount in request.items_
+            if resource in self._limits[name]
+        )
+        return tuple(item for item in over if item[2] > 0)
+
     def refusal(self, account: str, request: Amounts) -> Refusal | None:
         """What the request would break first, or None: nodes from the leaf up, resources by name."""
         for name in self.path(account):

@@ -13,7 +13,7 @@ from fleet.decide import BadSnapshot, decide
 from fleet.model.member import Member
 from fleet.model.unit import Phase
 from fleet.placement.cpsat import CpSat
-from fleet.placement.problem import Answer, Problem
+from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.snapshot import Changes, Snapshot
 from tests.core.builders import GPU, NOW, member, snapshot, tree, unit
@@ -107,14 +107,14 @@ def test_a_snapshot_that_contradicts_itself_is_a_typed_error(world: Snapshot, fi
 
 
 class Failing:
-    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         raise MemoryError
 
 
 class Late:
     """Gives its answer, and word that it was cut off."""
 
-    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         return replace(CpSat().solve(problem, seed=seed, limit_s=limit_s), why="the solver was stopped at its deadline")
 
 

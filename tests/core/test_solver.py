@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from fleet.check import check
 from fleet.decide import decide
 from fleet.placement.cpsat import CpSat, scaled
-from fleet.placement.problem import Answer, GangClass, Lane, Problem, RoomRow, Solver
+from fleet.placement.problem import Answer, GangClass, Lane, Problem, RoomRow, Solver, VictimProblem
 from fleet.placement.process import ProcessSolver
 from fleet.plan import Plan
 from fleet.quota.users import USER_MAX
@@ -128,7 +128,7 @@ def test_higher_priority_is_never_traded_for_more_of_lower() -> None:
 
 def test_no_solver_is_asked_when_greedy_has_placed_everything() -> None:
     class Refusing:
-        def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+        def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
             raise AssertionError("asked")
 
     plan = decide(snapshot(unit("a"), member("x").nodes(1)), now=NOW, seed=1, solver=Refusing())
@@ -144,7 +144,7 @@ class Says:
     def __init__(self, answer: Answer | Exception) -> None:
         self.answer = answer
 
-    def solve(self, problem: Problem, *, seed: int, limit_s: float) -> Answer:
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer

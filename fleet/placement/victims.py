@@ -1,0 +1,216 @@
+"""The choice of victims as a problem for the solver: who must leave so that one gang has quota, and room in one member.
+
+Nodes that somebody may leave are places of their own, with what each victim frees there; the others are counted by
+their free vectors. Pods that are committed but not seen, and gangs for which room is kept, find room beside the gang.
+Quota counts by its max only, and nodes that are counted together as one sum: so the problem may ask for less than is
+needed, never for more, and a set that turns out not to suffice comes back as a cut. The first that does is the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.matching import domain_of, pool_takes
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Seat, Unit
+from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
+from fleet.placement.space import Need, Shape, Space
+from fleet.plan import Said, Stage
+
+MOST_VICTIMS = 1_000
+MOST_CELLS = 20_000  # demands × places
+MOST_QUESTIONS = 24  # to the solver, in one plan
+ALONE_MAX = 16  # nodes alike that are told apart where different pods meet on them
+
+
+class Asking:
+    """The solver, within what one plan may spend on victims. What it said is kept, so that a replay says it again."""
+
+    def __init__(self, solver: Solver | None, seed: int, limit_s: float) -> None:
+        self._solver = solver
+        self._seed = seed
+        self._left_s = limit_s
+        self._asked = 0
+
+    @property
+    def silent(self) -> str:
+        """Why it may not be asked any more; "" if it may."""
+        if self._solver is None:
+            return "no solver was asked"
+        return "" if self._left_s > 0 and self._asked < MOST_QUESTIONS else "the time for finding victims is over"
+
+    def ask(self, problem: VictimProblem) -> tuple[Answer, Said]:
+        assert self._solver is not None
+        self._asked += 1
+        try:
+            answer = self._solver.solve(problem, seed=self._seed, limit_s=self._left_s)
+        except Exception as error:  # a solver may fail in any way it likes; there is an answer without it
+            answer = Answer(why=f"the solver failed ({type(error).__name__})")
+        # The time it says it took, not a clock's: so a replay spends the same.
+        self._left_s = 0.0 if answer.why else self._left_s - sum(stage.seconds for stage in answer.stages)
+        stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
+        leaves = tuple(index for index, leaves in enumerate(answer.admitted) if leaves)
+        return answer, Said(leaves, answer.placed, stages, answer.why)
+
+
+@dataclass(slots=True)
+class Scene:
+    """What victims are looked for in: by member, who leaves already, what comes, and for what room is kept."""
+
+    members: Mapping[str, Member]
+    space: Space
+    leaving: Mapping[str, Sequence[Unit]]
+    coming: Mapping[str, Sequence[tuple[str, str, Shape]]]
+    kept: Mapping[str, Sequence[Shape]]
+
+
+def sound(problem: VictimProblem, answer: Answer) -> bool:
+    """Whether the answer is one to this problem."""
+    return (
+        len(answer.admitted) == len(problem.victims)
+        and all(leaves in (0, 1) for leaves in answer.admitted)
+        and len(answer.placed) == 1
+        and 0 <= answer.placed[0] < len(problem.sites)
+    )
+
+
+def question(
+    scene: Scene,
+    shape: Shape,
+    sites: Sequence[str],
+    victims: Sequence[tuple[Unit, Victim]],
+    freed: Iterable[FreedRow],
+    hint: Iterable[int],
+) -> VictimProblem | None:
+    """For a gang of this shape; `hint`: victims, by index, that would do. None when it is too large to ask."""
+    if len(victims) > MOST_VICTIMS:
+        return None
+    together = bool(shape and shape[0].topology)
+    demands = [Demand(-1, part.replicas, part.need, part.claim) for part in shape]
+    places: list[Place] = []
+    for site, name in enumerate(sites):
+        there = [(index, unit) for index, (unit, _) in enumerate(victims) if unit.member == name]
+        beside = _beside(scene, site, name, there)
+        demands += beside
+        places += _Site(scene, site, scene.members[name], there, shape, bool(beside) or len(shape) > 1).places()
+        if len(demands) * len(places) > MOST_CELLS:
+            return None
+    return VictimProblem(
+        tuple(victim for _, victim in victims), tuple(sites), tuple(freed), tuple(places), tuple(demands),
+        together, hint=tuple(hint),
+    )  # fmt: skip
+
+
+def _beside(scene: Scene, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:
+    """Pods that find room in a member whoever else comes: those that are coming, unless they belong to somebody who
+    leaves, and those of kept gangs."""
+    gone = {unit.id for unit in scene.leaving.get(name, ())}
+    numbers = {unit.id: index for index, unit in victims}
+    pods: dict[tuple[Need, int], int] = {}
+    less: dict[tuple[Need, int], list[tuple[int, int]]] = {}
+    coming = ((unit, shape) for unit, _, shape in scene.coming.get(name, ()) if unit not in gone)
+    for owner, shape in (*coming, *(("", shape) for shape in scene.kept.get(name, ()))):
+        for part in shape:
+            key = (part.need, part.claim)
+            pods[key] = pods.get(key, 0) + part.replicas
+            if owner in numbers:
+                less.setdefault(key, []).append((numbers[owner], part.replicas))
+    return [
+        Demand(site, replicas, need, claim, tuple(less.get((need, claim), ())))
+        for (need, claim), replicas in sorted(pods.items())
+    ]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node that somebody leaves. `seat`: the first of those on it."""
+
+    seat: Seat
+    leaving: Amounts = NOTHING
+    holds: dict[int, Amounts] = field(default_factory=dict)
+
+
+class _Site:
+    """The places of one member."""
+
+    def __init__(
+        self, scene: Scene, site: int, member: Member, victims: Sequence[tuple[int, Unit]], shape: Shape, mixed: bool
+    ) -> None:
+        self._space = scene.space
+        self._site = site
+        self._member = member
+        self._leaving = scene.leaving.get(member.name, ())
+        self._victims = victims
+        topology = shape[0].topology if shape else 0
+        self._topology = scene.space.topologies[topology - 1] if topology else ""
+        self._alone_max = ALONE_MAX if mixed else 0
+        self._traits: dict[int, tuple[tuple[bool, ...], str, bool]] = {}
+
+    def places(self) -> list[Place]:
+        free = [dict(pool.free) for pool in self._member.pools]
+        found = [*self._nodes(free), *self._loose()]
+        groups: dict[tuple[tuple[bool, ...], str, bool, tuple[int, ...]], int] = {}
+        sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
+                 *((pool, dict(pool.free), True) for pool in self._member.potential))  # fmt: skip
+        for pool, left, potential in sides:
+            takes, domain, wide = self._of(pool)
+            for amounts, nodes in left.items():
+                key = (takes, domain, wide or potential, self._vector(amounts))
+                groups[key] = groups.get(key, 0) + max(0, nodes)
+        for (takes, domain, wide, vector), nodes in sorted(groups.items()):
+            if nodes and any(amount > 0 for amount in vector):
+                alone = nodes if nodes <= self._alone_max else 1
+                found += [
+                    Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain) for _ in range(alone)
+                ]
+        return found
+
+    def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
+        """Nodes that somebody may leave, taken out of `free`."""
+        nodes: dict[str, _Node] = {}
+        for unit in self._leaving:
+            for seat in unit.seats:
+                node = nodes.setdefault(seat.node, _Node(seat))
+                node.leaving = node.leaving.plus(seat.holds)
+        for index, unit in self._victims:
+            for seat in unit.seats:
+                node = nodes.setdefault(seat.node, _Node(seat))
+                node.holds[index] = node.holds.get(index, NOTHING).plus(seat.holds)
+        for name in sorted(nodes):
+            node = nodes[name]
+            if not 0 <= node.seat.pool < len(free):
+                continue
+            takes, domain, wide = self._of(self._member.pools[node.seat.pool])
+            there = free[node.seat.pool]
+            before = NOTHING  # the inventory moved on meanwhile: what leaves is there all the same
+            if there.get(node.seat.free, 0) > 0:
+                there[node.seat.free] -= 1
+                before = node.seat.free
+            holds = tuple((index, self._vector(amounts)) for index, amounts in sorted(node.holds.items()))
+            yield Place(self._site, 1, self._vector(before.plus(node.leaving)), takes, holds, wide=wide, domain=domain)
+
+    def _loose(self) -> Iterable[Place]:
+        """Of those whose seats nobody knows, a place for each pod."""
+        for owner, unit in (*((-1, unit) for unit in self._leaving), *self._victims):
+            seen = dict(unit.visible)
+            for component in unit.components if not unit.seats else ():
+                pods = min(component.replicas, max(0, seen.get(component.name, 0)))
+                home = next((pool for pool in self._member.pools if pool_takes(pool, component.claim)), None)
+                if pods and home is not None:
+                    takes, domain, wide = self._of(home)
+                    vector = self._vector(component.requests)
+                    yield Place(self._site, pods, vector, takes, (), owner, wide, domain)
+
+    def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str, bool]:
+        known = self._traits.get(id(pool))
+        if known is None:
+            takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
+            domain = domain_of(pool, self._topology) if self._topology else ""
+            known = self._traits[id(pool)] = (takes, domain, bool(self._topology) and not domain)
+        return known
+
+    def _vector(self, amounts: Amounts) -> tuple[int, ...]:
+        have = dict(amounts.items_)
+        return tuple(have.get(name, 0) for name in self._space.resources)
