@@ -60,6 +60,8 @@ ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/chil
 ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent
 ANNOTATION_CHECKS_TIMEOUT = "fleet.io/admission-checks-timeout-seconds"  # on a Queue: how long a unit stays Reserved
 THRESHOLD_ANNOTATIONS = ("kube-queue/priority-threshold", "koord-queue/priority-threshold")  # on an Intelligent Queue
+MAX_DEPTH_ANNOTATIONS = ("kube-queue/max-depth", "koord-queue/max-depth")  # on a Queue
+PODS_RUNNING_ANNOTATIONS = ("kube-queue/wait-for-pods-running", "koord-queue/wait-for-pods-running")  # on a Queue
 QUOTA_NAME_LABELS = ("quota.scheduling.alibabacloud.com/name", "quota.scheduling.koordinator.sh/name")
 PREEMPTIBLE_LABELS = ("quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible")
 

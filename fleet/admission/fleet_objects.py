@@ -28,14 +28,19 @@ from fleet.store.writing import Review
 from fleet.wellknown import (
     ANNOTATION_CHECKS_TIMEOUT,
     ANNOTATION_POTENTIAL,
+    MAX_DEPTH_ANNOTATIONS,
+    PODS_RUNNING_ANNOTATIONS,
     QUOTA_NAME_LABELS,
     THRESHOLD_ANNOTATIONS,
 )
 
 _WHOLE, _SECONDS = re.compile(r"-?[0-9]{1,10}"), re.compile(r"[1-9][0-9]{0,8}")
-_QUEUE_NUMBERS = (
+_DEPTH, _BOOL = re.compile(r"-1|[0-9]{1,9}"), re.compile(r"true|false")
+_QUEUE_OPTIONS = (
     *((name, _WHOLE, "must be a whole number: the priority from which on a job blocks the queue")
       for name in THRESHOLD_ANNOTATIONS),
+    *((name, _DEPTH, "must be a whole number of jobs; -1 for all") for name in MAX_DEPTH_ANNOTATIONS),
+    *((name, _BOOL, 'must be "true" or "false"') for name in PODS_RUNNING_ANNOTATIONS),
     (ANNOTATION_CHECKS_TIMEOUT, _SECONDS, "must be a whole number of seconds, above zero"),
 )  # fmt: skip
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -90,9 +95,9 @@ async def _known_class(review: Review, objects: Objects) -> Sequence[Cause]:
 
 
 def queue(body: Body) -> Sequence[Cause]:
-    """What people tune of a Queue: numbers in annotations, and each check once."""
+    """What people tune of a Queue: options in annotations, and each check once."""
     causes, annotations = [], body["metadata"].get("annotations") or {}
-    for name, pattern, why in _QUEUE_NUMBERS:
+    for name, pattern, why in _QUEUE_OPTIONS:
         text = annotations.get(name)
         if text is not None and not pattern.fullmatch(str(text)):
             causes.append(invalid(f"metadata.annotations[{name}]", text, why))

@@ -118,7 +118,9 @@ class AdmissionChecksLoop:
     async def _start(self, unit: Stored, binding: Stored, nomination: Nomination) -> float | None:
         if not self._hub.members.ready(nomination.member):
             return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
-        writes = self._committer.start_writes(Sources(binding, unit), nomination.member, expected=nomination)
+        writes = self._committer.start_writes(
+            Sources(binding, unit), nomination.member, expected=nomination, domain=nomination.domain
+        )
         try:
             done = isinstance(await self._hub.commit(writes), Committed)
         except StatusError as error:

@@ -70,6 +70,7 @@ class PlanCommitter:
     async def commit(self, picture: Picture, placements: Sequence[Placement]) -> int:
         """How many were committed; fewer than given when something had changed."""
         racks = domains(picture.snapshot, {placement.unit: placement.member for placement in placements})
+        placements = _first_of(picture, placements)
         acts = [self._start(picture, placement, racks.get(placement.unit, "")) for placement in placements]
         return len(await self._commit(picture, acts))
 
@@ -221,16 +222,16 @@ class PlanCommitter:
         if sources.unit is not None:
             queue, checks = reserving.asked_of(self._hub, sources.unit.body, sources.binding.body)
             if checks:
-                return self._reserve_writes(sources.binding, sources.unit, placement.member, queue, checks)
+                patience = reserving.patience_s(queue, self._hub.config.admission_checks_s)
+                return self._reserve_writes(sources.binding, sources.unit, placement.member, domain, checks, patience)
         return self.start_writes(sources, placement.member, domain=domain)
 
     def _reserve_writes(
-        self, binding: Stored, unit: Stored, member: str, queue: Body | None, checks: Sequence[str]
+        self, binding: Stored, unit: Stored, member: str, domain: str, checks: Sequence[str], patience_s: float
     ) -> list[Write]:
         now = self._hub.clock.now()
-        until = now + reserving.patience_s(queue, self._hub.config.admission_checks_s)
         where = str((unit.body.get("spec") or {}).get("queue") or "")
-        nomination = reserving.Nomination(member, now, until, _generation(binding) or 0, where)
+        nomination = reserving.Nomination(member, now, now + patience_s, _generation(binding) or 0, where, domain)
 
         def tell(body: Body) -> Body:
             if not _waits(body):
@@ -286,6 +287,20 @@ def _without(pending: Sequence[_Act], lost: frozenset[str]) -> list[_Act]:
         if act.unit not in lost and not (broken and act.chained):
             left.append(act)
     return left
+
+
+def _first_of(picture: Picture, placements: Sequence[Placement]) -> Sequence[Placement]:
+    """Without those of queues that start one unit at a time, but the first of each."""
+    if not picture.one_by_one:
+        return placements
+    first: dict[str, tuple[tuple[int, float, str], Placement]] = {}
+    for placement in placements:
+        unit = picture.snapshot.units[placement.unit]
+        if unit.leaf in picture.one_by_one:
+            turn = (-unit.priority, unit.enqueued_at, unit.id)
+            first[unit.leaf] = min((turn, placement), first.get(unit.leaf, (turn, placement)), key=lambda item: item[0])
+    leading = {placement.unit for _, placement in first.values()}
+    return [p for p in placements if p.unit in leading or picture.snapshot.units[p.unit].leaf not in picture.one_by_one]
 
 
 def _untouched(body: Body) -> None:

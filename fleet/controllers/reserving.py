@@ -38,6 +38,7 @@ class Nomination:
     until: float
     generation: int
     queue: str
+    domain: str = ""  # the value of its topology label that it should lie in, if it has one
 
 
 def nomination_of(unit: Body | None) -> Nomination | None:
@@ -50,7 +51,8 @@ def nomination_of(unit: Body | None) -> Nomination | None:
     generation = said.get("bindingGeneration")
     if since is None or until is None or not isinstance(generation, int):
         return None
-    return Nomination(str(said["member"]), since, until, generation, str(said.get("queue") or ""))
+    where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
+    return Nomination(str(said["member"]), since, until, generation, where, domain)
 
 
 def asked_of(hub: Hub, unit: Body, binding: Body) -> tuple[Body | None, tuple[str, ...]]:
@@ -100,6 +102,7 @@ def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float
             "until": rfc3339(nomination.until),
             "bindingGeneration": nomination.generation,
             "queue": nomination.queue,
+            **({"domain": nomination.domain} if nomination.domain else {}),
         },
         admissionChecks=answers(unit, names, now),
     )

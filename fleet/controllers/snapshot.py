@@ -17,6 +17,7 @@ from fleet.controllers.components import from_body
 from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
+from fleet.controllers.turns import Waits
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
 from fleet.members.nodes import ANY_VALUE
@@ -61,6 +62,7 @@ class Picture:
     snapshot: Snapshot
     sources: Mapping[str, Sources]
     tree: Stored | None
+    one_by_one: frozenset[str] = frozenset()  # leaves of which one unit starts at a time
 
     @property
     def waiting(self) -> list[Unit]:
@@ -115,6 +117,7 @@ class SnapshotBuilder:
         self._around: tuple[object, ...] = ()  # what all bases were made with
         self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
         self._named: frozenset[tuple[str, str]] = frozenset()
+        self._waits = Waits()
 
     def build(self) -> Picture:
         """What this process has seen, at once."""
@@ -154,8 +157,10 @@ class SnapshotBuilder:
             self._members.tell_apart(self._named)
         members = self._read_members()
         units.update(self._seated(kept.values(), members))
+        queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
+        units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of))
         config = self._config if self._all_read() else self._waiting_config
-        return Picture(Snapshot(tree, units, members, config), sources, stored_tree)
+        return Picture(Snapshot(tree, units, members, config), sources, stored_tree, self._waits.one_by_one)
 
     def _seated(self, kept: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
         """Those that have pods, each with its seats in the member as `members` shows it; read again only when its

@@ -27,6 +27,7 @@ class Code(StrEnum):
     BACK_OFF = "BackOff"
     HELD = "Held"
     SUSPENDED = "Suspended"
+    NOT_ITS_TURN = "NotItsTurn"
     TOO_LARGE = "LargerThanEverything"
     BAD_UNIT = "BadUnit"
     LOST_TO_OTHERS = "RoomGoesToOthers"
@@ -99,6 +100,7 @@ TABLE: Mapping[Code, Entry] = {
     Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after {attempts} attempts", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
     Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
+    Code.NOT_ITS_TURN: Entry(Severity.INFO, "its queue does not consider it yet: {why}", ("why",)),
     Code.TOO_LARGE: Entry(
         Severity.ERROR,
         "the gang of {pods} pods is larger than any member that may take it, even an empty one;"

@@ -120,6 +120,7 @@ class Unit:
     failed_why: str = ""  # what its last attempt came to nothing for, while it backs off
     held: bool = False  # never starts: a person holds it, or `held_why` says who or what does
     held_why: str = ""
+    waits_turn: bool = False  # held since its queue does not consider it yet, which `held_why` explains
     suspended: bool = False  # held since its own user suspended it
     walltime_s: float | None = None
     attempts: int = 0

@@ -51,6 +51,8 @@ def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: 
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
     if unit.suspended:
         return Reason(Code.SUSPENDED)
+    if unit.held and unit.waits_turn:
+        return Reason(Code.NOT_ITS_TURN, {"why": unit.held_why})
     if unit.held:
         return Reason(Code.HELD, {"why": unit.held_why} if unit.held_why else {})
     if unit.backoff_until is not None and unit.backoff_until > now:

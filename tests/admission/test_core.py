@@ -145,6 +145,8 @@ async def test_a_queues_policy_is_one_of_those_known(hub: Hub) -> None:
         ({"kube-queue/priority-threshold": "high"}, [], "metadata.annotations[kube-queue/priority-threshold]"),
         ({"fleet.io/admission-checks-timeout-seconds": "0"}, [],
          "metadata.annotations[fleet.io/admission-checks-timeout-seconds]"),
+        ({"koord-queue/max-depth": "-2"}, [], "metadata.annotations[koord-queue/max-depth]"),
+        ({"kube-queue/wait-for-pods-running": "yes"}, [], "metadata.annotations[kube-queue/wait-for-pods-running]"),
         ({}, [{"name": ""}], "spec.admissionChecks[0].name"),
         ({}, [{"name": "a"}, {"name": "b"}, {"name": "a"}], "spec.admissionChecks[2].name"),
     ],

@@ -49,6 +49,7 @@ class FakeMember:
     refuse: str = ""  # refuses every apply of a job with this message
     slow_s: float = 0.0  # every act takes this long
     no_pods: bool = False  # its operator does nothing
+    start_s: float = 0.1  # from a pod's node until it runs
     runtime_s: float | None = None  # jobs succeed by themselves after this
     delete_s: float = 0.05  # from an accepted delete until nothing is left
     stuck: bool = False  # its pods stay Terminating: their node is dead
@@ -294,7 +295,7 @@ class FakeMembers:
                 )  # fmt: skip
                 member.pods[pod.uid] = pod
         self._tell(member.name, "pod", body)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(member.start_s)
         mine = [
             p for p in member.pods.values() if p.binding == labels[LABEL_BINDING] and p.attempt == int(labels[ATTEMPT])
         ]

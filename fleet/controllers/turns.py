@@ -1,0 +1,113 @@
+"""Queues that let only some of their jobs be considered: the first so many, or one at a time.
+
+What Kube Queue's annotations `max-depth` and `wait-for-pods-running` ask for. A unit that is not considered is held for
+this decision and says what it waits for, so that nothing in the core need know. Both keep from starting only; a unit
+that is placed or Reserved stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.controllers import bindings as b
+from fleet.members.members import PodView
+from fleet.model.unit import Phase, Unit
+from fleet.ports import Body, Stored
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a queue's jobs are considered: the first `depth` in its order (None: all); the next only when all pods of
+    the one before run."""
+
+    depth: int | None = None
+    one_by_one: bool = False
+
+
+def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
+    """By full path, of the queues that ask for any of this. What does not parse asks for nothing."""
+    found: dict[str, Turns] = {}
+    for queue in queues:
+        path = b.annotation(queue, ANNOTATION_QUOTA_FULLNAME)
+        text = _first(queue, MAX_DEPTH_ANNOTATIONS)
+        depth = int(text) if text.isascii() and text.isdigit() else None
+        turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true")
+        if path and turns != Turns():
+            found[path] = turns
+    return found
+
+
+def _first(queue: Body, names: Iterable[str]) -> str:
+    return next((text for name in names if (text := b.annotation(queue, name))), "")
+
+
+def starting(unit: Unit, pods: Iterable[PodView]) -> bool:
+    """Whether it has left its queue and some of its pods do not run yet."""
+    run: dict[str, int] = {}
+    for pod in pods:
+        if pod.member == unit.member and pod.phase in ("Running", "Succeeded"):
+            run[pod.component.lower()] = run.get(pod.component.lower(), 0) + 1
+    placed = unit.phase is Phase.PLACED
+    return placed and any(run.get(c.name.lower(), 0) < c.replicas for c in unit.components)
+
+
+class Waits:
+    """Says who is not considered, and keeps the units that say so, so that an equal picture has the same objects."""
+
+    def __init__(self) -> None:
+        self._read: tuple[int, dict[str, Turns]] = (-1, {})
+        self._kept: dict[str, tuple[Unit, str, Unit]] = {}
+
+    @property
+    def one_by_one(self) -> frozenset[str]:
+        """Queues of which one unit starts at a time."""
+        return frozenset(path for path, turns in self._read[1].items() if turns.one_by_one)
+
+    def look(
+        self,
+        queues: Sequence[Stored],
+        units: Mapping[str, Unit],
+        queue_unit: Callable[[str], Stored | None],
+        pods_of: Callable[[str], Iterable[PodView]],
+    ) -> dict[str, Unit]:
+        """The units of `units` that change. `queue_unit` and `pods_of`: of a unit, by its id."""
+        mark = max((queue.revision for queue in queues), default=0)
+        if self._read[0] != mark:
+            self._read = (mark, turns_of(queue.body for queue in queues))
+        turns, kept = self._read[1], {}
+        lines: dict[str, list[Unit]] = {}
+        ahead: dict[str, Unit] = {}
+        for unit in units.values() if turns else ():
+            leaf = unit.leaf
+            if leaf is None or leaf not in turns:
+                continue
+            if unit.phase is not Phase.WAITING:
+                if turns[leaf].one_by_one and leaf not in ahead and starting(unit, pods_of(unit.id)):
+                    ahead[leaf] = unit
+            elif not unit.held and not _backs_off(queue_unit(unit.id)):
+                lines.setdefault(leaf, []).append(unit)
+        for leaf, line in lines.items():
+            why, waiting = _not_considered(leaf, turns[leaf], line, ahead.get(leaf))
+            for unit in waiting:
+                known = self._kept.get(unit.id)
+                if known is None or known[0] is not unit or known[1] != why:
+                    known = (unit, why, replace(unit, held=True, held_why=why, waits_turn=True))
+                kept[unit.id] = known
+        self._kept = kept
+        return {key: known[2] for key, known in kept.items()}
+
+
+def _not_considered(leaf: str, turns: Turns, line: list[Unit], before: Unit | None) -> tuple[str, list[Unit]]:
+    """Those of `line` that are not, and why. `before`: one of the queue that is starting."""
+    if before is not None:
+        return f"{leaf} starts one job at a time, and waits for the pods of {before.name} to run", line
+    if turns.depth is None or turns.depth >= len(line):
+        return "", []
+    line.sort(key=lambda unit: (-unit.priority, unit.enqueued_at, unit.name, unit.id))
+    return f"{leaf} considers its first {turns.depth} jobs only", line[turns.depth :]
+
+
+def _backs_off(unit: Stored | None) -> bool:
+    return unit is not None and (unit.body.get("status") or {}).get("phase") == "TimeoutBackoff"
