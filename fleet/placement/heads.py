@@ -115,12 +115,15 @@ class Heads:
             able = [c for c in waiting if stop is None or order(c.unit) <= stop]
             able.sort(key=lambda c: (c.unit.head is None, order(c.unit)))
             firsts += islice((c for c in able if self._able(c, after)), 1)
+        mins = self._promises.min if self._promises is not None else {}
+        promised = {path for path, limits in mins.items() if any(limits.values())}
         for candidate in sorted(firsts, key=_turn)[:MOST_HEADS]:
             said = candidate.unit.head
             stays = said is not None and any(c.member == said.member for c in candidate.eligibility.choices)
             since = min(self._now, said.since) if said is not None and stays else self._now
             member = said.member if said is not None and stays else None
-            self._queue.append(_Queued(candidate, Ends(self._snapshot, candidate, self._now), since, member))
+            ends = Ends(self._snapshot, candidate, promised, self._now)
+            self._queue.append(_Queued(candidate, ends, since, member))
         if self._queue:
             self._list_work()
         return tuple(queued.candidate for queued in self._queue)

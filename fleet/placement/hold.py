@@ -1,12 +1,13 @@
 """What one head keeps others from: the room of its seat, and the quota that it waits for.
 
-Work of a higher tier passes. So does what ends before the head can start, by its walltime or because the head may take
-back its room by then. All else of the head's tier or below starts only where the head still fits beside it.
+Work of a higher tier passes, of other leaves: in its own leaf the head is first. So does what ends before the head can
+start, by its walltime or because the head may take back its room by then. All else starts only where the head still
+fits beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from fleet.model.unit import Nomination, Phase, Unit
 from fleet.placement.candidate import Candidate
@@ -21,12 +22,17 @@ FOREVER = float("inf")
 
 
 class Ends:
-    """When work ends as one head may count on it, epoch seconds; FOREVER where nobody knows."""
+    """When work ends as one head may count on it, epoch seconds; FOREVER where nobody knows.
 
-    def __init__(self, snapshot: Snapshot, head: Candidate, now: float) -> None:
+    What is borrowed today may be within a share tomorrow, when older work of its leaf has ended. So only a guaranteed
+    head counts on taking back, and only from leaves that are promised nothing: that nothing changes."""
+
+    def __init__(self, snapshot: Snapshot, head: Candidate, promised: Container[str], now: float) -> None:
+        """`promised`: the leaves with a min."""
         self._tree = snapshot.tree
         self._protection = snapshot.config.protection_s
-        self._reclaims = snapshot.config.reclaim and not head.block
+        self._reclaims = snapshot.config.reclaim and not head.block and head.tier is Tier.GUARANTEED
+        self._promised = promised
         self._head = head
         self._now = now
 
@@ -38,7 +44,7 @@ class Ends:
         runs = unit.phase is Phase.PLACED
         since = unit.placed_at if runs and unit.placed_at is not None else now
         end = FOREVER if unit.walltime_s is None else max(now, since + unit.walltime_s)
-        if not self._reclaims or self._tree is None:
+        if not self._reclaims or self._tree is None or unit.leaf in self._promised:
             return end
         if not may_evict(self._tree, self._head.unit, self._head.tier, unit, tier):
             return end
@@ -84,13 +90,10 @@ class Hold:
         return self._ends.of(unit, tier) > self.nomination.at
 
     def binds(self, candidate: Candidate) -> bool:
-        """Whether the candidate starts only where the head still fits beside it. The same for all candidates that are
-        alike in leaf, tier, priority, walltime and preemptible, the head itself apart."""
-        return (
-            candidate.unit.id != self.head.unit.id
-            and candidate.tier >= self.tier
-            and self.outlasts(candidate.unit, candidate.tier)
-        )
+        """Whether a candidate, not the head itself, starts only where the head still fits beside it. The same for all
+        alike in leaf, tier, priority, walltime and preemptible."""
+        passes = candidate.tier < self.tier and candidate.unit.leaf != self.head.unit.leaf
+        return not passes and self.outlasts(candidate.unit, candidate.tier)
 
     def spares_room(self, shape: int) -> bool:
         """Whether the head still fits its member beside a gang of this shape."""
