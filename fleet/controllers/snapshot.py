@@ -144,6 +144,7 @@ class SnapshotBuilder:
             if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
                 base = known.base if known else base_unit(stored.body, tree, clusters)
                 unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
+                unit = self._as_admitted(unit, queue_unit)
                 asked = known.asked if known else asked_of_nodes(base)
                 known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit, asked)
             kept[stored.uid] = known
@@ -161,6 +162,15 @@ class SnapshotBuilder:
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of))
         config = self._config if self._all_read() else self._waiting_config
         return Picture(Snapshot(tree, units, members, config), sources, stored_tree, self._waits.one_by_one)
+
+    def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
+        """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
+        if unit is None or unit.phase is Phase.WAITING or unit.leaf is None or queue_unit is None:
+            return unit
+        name = str((queue_unit.body.get("spec") or {}).get("queue") or "")
+        queue = self._store.peek(Key(QUEUE, "queues", QUEUE_NAMESPACE, name))
+        path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME) if queue is not None else ""
+        return replace(unit, leaf=path) if path and path != unit.leaf else unit
 
     def _seated(self, kept: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
         """Those that have pods, each with its seats in the member as `members` shows it; read again only when its
