@@ -103,6 +103,57 @@ class JobDetail(Job):
     object: str = Field(description="Path of the object itself in the Kubernetes API.")
 
 
+class Place(Model):
+    """Where a unit stands, in the order of the decider: what it may count on, priority, time of enqueueing, name."""
+
+    place: int = Field(description="Among those that wait in the same queue, from 1.")
+    of: int = Field(description="How many wait there.")
+    ahead: int = Field(description="Jobs of the whole fleet that are considered before it.")
+
+
+class StartEstimate(Model):
+    """When a job will start. The times are null where `outcome` is no Estimate, and `why` says why."""
+
+    outcome: Literal["Estimate", "NeverStarts", "BeyondHorizon", "NotEstimated"]
+    p10: str | None = Field(description="In 9 of 10 cases it starts later.")
+    p50: str | None = Field(description="In half of the cases it starts earlier.")
+    p90: str | None = Field(description="In 9 of 10 cases it starts earlier; null for later than can be told.")
+    samples: int = Field(description="How many runs of the queue it is made of.")
+    why: str | None
+
+
+class SmallestChange(Model):
+    """The least of one kind of change that starts the job now; one step less does not."""
+
+    kind: Literal[
+        "Wait", "Release", "FewerReplicas", "HigherPriority", "AnotherMember", "MoreQuota", "MoreNodes"
+    ]  # fmt: skip
+    text: str
+    cost: float = Field(description="How large it is: what it adds or gives up, as a share of what the job asks for.")
+
+
+class NoChange(Model):
+    kind: str
+    why: str = Field(description="That no single change of this kind starts it, or that none was found in time.")
+
+
+class Explanation(Model):
+    """All that can be said of a job that waits."""
+
+    job: str = Field(description="namespace/name")
+    unit: str = Field(description="Uid of its binding.")
+    at: str = Field(description="Of when this is.")
+    queue: str | None
+    priority: int
+    starts: bool = Field(description="Whether the next decision starts it, or room is being freed for it.")
+    reason: Reason | None
+    then: Reason | None = Field(description="What it would wait for once it is let go, or its back-off is over.")
+    position: Place | None = Field(description="Null when it is not in line: held, backing off, without a queue.")
+    estimate: StartEstimate
+    changes: list[SmallestChange] = Field(description="The smallest of each kind that has one, cheapest first.")
+    without: list[NoChange] = Field(description="The kinds that were tried and have none.")
+
+
 class JobList(Model):
     """A page of jobs in order of namespace, name and kind."""
 
