@@ -182,13 +182,15 @@ class _Decision:
         this is committed: so that planning again changes nothing (I7)."""
         placed = list(placed)
         done = Pass()
+        laid_out = False  # whether `ground` is what the next cycle will see
         for _ in range(_MOST_ROUNDS):
             started = {candidate.unit.id for candidate, _ in placed} | self.aside
             done = place(ground, self.groups, started, barred)
             placed += done.placed
-            if not placed:
+            if not placed or (laid_out and not done.placed):
                 break
             ground = Ground(self._laid_out(placed), ground.usage, self.space)
+            laid_out = True
             if not done.placed:
                 break
         return _Outcome(placed, ground, done)

@@ -16,7 +16,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
-from itertools import chain, islice, repeat
+from itertools import chain, groupby, islice, repeat
+from operator import itemgetter
 
 from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member, Pool
@@ -108,15 +109,18 @@ class MemberRoom:
         inventory does not say what its nodes have."""
         merged = _Merged(space)
         for pool in (*member.pools, *member.potential):
-            if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
+            most = dict(pool.allocatable.items_)
+            count = 0
+            for free, nodes in pool.free:
+                if nodes > 0:
+                    count += nodes
+                    for name, amount in free.items_:
+                        if amount > most.get(name, 0):
+                            most[name] = amount
+            if count and not pool.allocatable.items_:
                 return None
-            vector = tuple(
-                max([pool.allocatable[name], *(free[name] for free, nodes in pool.free if nodes > 0)])
-                for name in space.resources
-            )
-            nodes = sum(count for _, count in pool.free if count > 0)
-            if nodes:
-                merged.add(pool, vector, nodes, False)
+            if count:
+                merged.add(pool, tuple(most.get(name, 0) for name in space.resources), count, False)
         return MemberRoom(member.name, merged.pools())
 
     def copy(self) -> MemberRoom:
@@ -222,6 +226,16 @@ class MemberRoom:
             for part in shape:
                 self.assume(part, devices)
         return fit
+
+    def hold_all(self, shape: Shape, devices: int, times: int) -> None:
+        """`hold` so many times. Equal pods, each onto the fullest node that takes it, lie the same all at once."""
+        if times > 1 and len(shape) == 1 and not shape[0].topology:
+            fit = self.fit((replace(shape[0], replicas=shape[0].replicas * times),), devices)
+            if fit is not None:
+                self.take(fit)
+                return
+        for _ in range(times):
+            self.hold(shape, devices)
 
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
@@ -363,18 +377,21 @@ def rooms(
     about. `free` stays as it is."""
     found = {name: room.copy() for name, room in free.items()}
     devices = space.devices
-    items = [item for item in coming if item[1] in found and item[2]]
-    for _, member, shape in largest_first(items, space):
-        found[member].hold(shape, devices)
+    ordered: dict[str, list[Shape]] = {}
+    for _, member, shape in largest_first((item for item in coming if item[1] in found and item[2]), space):
+        ordered.setdefault(member, []).append(shape)
+    for member, shapes in ordered.items():
+        for shape, alike in groupby(shapes):
+            found[member].hold_all(shape, devices, sum(1 for _ in alike))
     return found
 
 
 def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> list[tuple[str, str, Shape]]:
     """The order in which gangs that come are laid out: largest first, then by unit."""
-    items = sorted(coming, key=lambda item: item[0])
-    sizes: dict[Shape, tuple[Vector, ...]] = {}
+    items = sorted(coming, key=itemgetter(0))
+    sizes: dict[int, tuple[Vector, ...]] = {}  # by identity: many gangs have one shape
     for _, _, shape in items:
-        if shape not in sizes:
-            sizes[shape] = tuple(space.size(part.need) for part in shape)
-    items.sort(key=lambda item: sizes[item[2]], reverse=True)
+        if id(shape) not in sizes:
+            sizes[id(shape)] = tuple(space.size(part.need) for part in shape)
+    items.sort(key=lambda item: sizes[id(item[2])], reverse=True)
     return items

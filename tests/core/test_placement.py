@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from fleet.backlog import Backlog
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Component
@@ -12,7 +15,7 @@ from fleet.placement.linked import age_bucket, build, weight
 from fleet.placement.room import MemberRoom, Space, rooms
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Config
-from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, tree, unit
+from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, tree, unit
 
 
 def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Ground, list[Group]]:
@@ -89,6 +92,27 @@ def test_assumed_room_does_not_depend_on_the_order_of_units() -> None:
     one, two = rooms(free, coming, space), rooms(free, list(reversed(coming)), space)
     assert one["x"].pools[0].counts == two["x"].pools[0].counts
     assert sum(free["x"].pools[0].counts.values()) == 2
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3), st.sampled_from("ab"), st.integers(1, 3)), max_size=5),
+    st.integers(1, 5), st.integers(1, 3), st.integers(1, 6),
+)  # fmt: skip
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_gangs_alike_lie_the_same_laid_out_at_once_or_one_by_one(
+    nodes: list[tuple[int, int, str, int]], gpus: int, pods: int, times: int
+) -> None:
+    made = unit("a").gang(pods, gpu=gpus, cpu=4, claim=NodeClaim()).value
+    picky = unit("b").gang(1, gpu=1, claim=NodeClaim(node_selector=(("model", "a"),))).value
+    space = Space([made.components, picky.components])
+    x = member("x")
+    for free, cpus, label, count in nodes:
+        x = x.nodes(count, free_gpu=free, free_cpu=4 * cpus, labels={"model": label})
+    (once, each), shape = (MemberRoom.of(x.value, space) for _ in range(2)), space.shape(made.components)
+    once.hold_all(shape, space.devices, times)
+    for _ in range(times):
+        each.hold(shape, space.devices)
+    assert [pool.counts for pool in once.pools] == [pool.counts for pool in each.pools]
 
 
 def test_what_comes_and_fits_nowhere_takes_all_that_it_could_have_used() -> None:
