@@ -14,7 +14,11 @@ from fleet.model.unit import Seat, Unit
 def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
     """`member` with the room of the visible pods of `leaving` free. Where a unit's seats are not known, each of its
     pods leaves a place of its own size and no more: the true room is that or larger."""
-    pools = [dict(pool.free) for pool in member.pools]
+    pools: list[dict[Amounts, int]] = []
+    for pool in member.pools:
+        pools.append({})
+        for vector, count in pool.free:
+            _put(pools[-1], vector, count)
     nodes: dict[str, list[Seat]] = {}
     loose: list[Unit] = []
     for unit in leaving:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.admission import rules
+from fleet.controllers.hub import ControllerConfig
 from fleet.engine.patch import JSON
 from fleet.engine.status import StatusError
 from fleet.ports import Body
@@ -196,6 +197,34 @@ async def test_what_is_reserved_survives_the_controllers() -> None:
         await answer(world, "Ready")
         world.start()
         assert await world.running("one") == "cfa"
+
+
+async def test_a_reserved_job_that_borrows_makes_room_for_an_owner_and_nothing_of_it_has_to_leave() -> None:
+    room = {"nvidia.com/gpu": 16}
+    body = tree()
+    body["spec"]["root"] = {
+        "name": "root", "min": room, "max": room,
+        "children": [{"name": "child-2", "namespaces": ["default"]}, {"name": "owner", "min": room}],
+    }  # fmt: skip
+    async with hub(member("cfa"), config=ControllerConfig(protection_s=30.0)) as world:
+        await world.apply(body, policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one", workers=1, gpus=8))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        owner = pytorchjob("owner", workers=1, gpus=8)
+        owner["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": "owner"}
+        await world.apply(owner)
+        await settle(20)
+        assert (world.phase("one"), world.placed("owner")) == ("Reserved", ""), "it is protected still"
+        await eventually(lambda: world.placed("owner") == "cfa", within_s=30)
+        assert world.phase("one") == "Enqueued"
+        assert "nomination" not in status(world) and "admissionChecks" not in status(world)
+        (event,) = world.events("one", "EvictWorkloadFromClusterSucceed")
+        assert "makes room for default/owner" in event["message"]
+        assert world.members.where("one") == [] and world.attempt("one") == 0
+        await world.running("owner")
+        world.members.finish("owner")
+        await eventually(lambda: world.phase("one") == "Reserved")
 
 
 async def test_a_state_that_is_none_is_refused_with_its_field() -> None:
