@@ -6,7 +6,7 @@ answer; let the solver try to do better; ship the better of the two after `check
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import chain
@@ -17,12 +17,14 @@ from fleet.placement.candidate import Candidate, Group, standing
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
 from fleet.placement.grouping import Grouping
+from fleet.placement.heads import Heads
+from fleet.placement.hold import Hold
 from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, age_bucket, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
 from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
 from fleet.placement.room import MemberRoom, Shape, committed, rooms
 from fleet.placement.why import Explainer
-from fleet.plan import Certificate, Placement, Plan, Stage
+from fleet.plan import Certificate, Head, Placement, Plan, Stage
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
@@ -65,14 +67,26 @@ class _Decision:
         self.first: Pairs = []  # units that claimed their room, and it is there
         self.kept: Pairs = []  # units for which room is kept
         self.aside: set[str] = set()  # units of `groups` among them
+        charged = self.usage.copy() if self.usage is not None else None
         self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
+        promises = self.entitled.promises if self.entitled is not None else None
+        self.heads = Heads(snapshot, self.space, self._running, charged, promises, now)
+        self.heads.choose(group.candidate(0) for group in self.groups)
+
+    def _running(self) -> Mapping[str, Tier]:
+        """Tiers of what runs."""
+        return self.entitled.running if self.entitled is not None else {}
+
+    def holds(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Hold, ...]:
+        """What heads keep others from once `placed` has started."""
+        return self.heads.holds([*self.first, *placed], self.kept, self.rooms)
 
     def _honour(self, claimed: Sequence[Candidate], now: float) -> None:
         """Claimed room is given to nobody else: its unit starts now, or the room is kept."""
         claimed = [candidate for candidate in sorted(claimed, key=standing) if _claims(candidate, now)]
         if not claimed:
             return
-        ground = self.ground()
+        ground = Ground(self.rooms, self.usage, self.space)
         for candidate in claimed:
             member = candidate.unit.claim.member if candidate.unit.claim is not None else ""
             fit = ground.fit(candidate.shape, member) if ground.admits(candidate) else None
@@ -117,6 +131,7 @@ class _Decision:
             return outcome, found
         for candidate, _ in found.kept:
             self.usage.charge(candidate.account or "", candidate.request)
+        self.heads.leaving([eviction.unit for eviction in found.evictions])
         self.kept = [*self.kept, *found.kept]
         self.aside.update(candidate.unit.id for candidate, _ in found.kept)
         return self.settle(self.after(firm), firm), found
@@ -145,7 +160,7 @@ class _Decision:
         for candidate, _ in placed:
             if candidate.account is not None and ground.usage is not None:
                 ground.usage.charge(candidate.account, candidate.request)
-        return Ground(self._laid_out(placed), ground.usage, self.space)
+        return Ground(self._laid_out(placed), ground.usage, self.space, self.holds(placed))
 
     @property
     def bands(self) -> list[Band]:
@@ -175,7 +190,7 @@ class _Decision:
         return total
 
     def ground(self) -> Ground:
-        return Ground(self.rooms, self.usage, self.space)
+        return Ground(self.rooms, self.usage, self.space, self.holds(()))
 
     def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Container[str] = ()) -> _Outcome:
         """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
@@ -189,7 +204,7 @@ class _Decision:
             placed += done.placed
             if not placed or (laid_out and not done.placed):
                 break
-            ground = Ground(self._laid_out(placed), ground.usage, self.space)
+            ground = Ground(self._laid_out(placed), ground.usage, self.space, self.holds(placed))
             laid_out = True
             if not done.placed:
                 break
@@ -283,7 +298,8 @@ def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate, foun
         end = until.get(unit.id, unit.claim.until if unit.claim is not None else 0.0)
         numbers = {"member": member, "until": instant(end), "tier": candidate.tier.name.capitalize()}
         reasons[unit.id] = Reason(Code.ROOM_CLAIMED, numbers)
-    return Plan(placements, reasons, certificate, found.evictions, found.claims)
+    heads = tuple(Head(hold.head.unit.id, hold.nomination) for hold in outcome.ground.holds)
+    return Plan(placements, reasons, certificate, found.evictions, found.claims, heads)
 
 
 def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:

@@ -35,29 +35,42 @@ def place(ground: Ground, groups: Iterable[Group], started: Container[str] = (),
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
     serving = _Serving(ground, started, barred)
     for band in sorted(bands):
+        serving.heads(band[0])
         serving.serve(bands[band])
     return serving.done
 
 
 class _Serving:
-    """One pass. What is refused stays refused: `no_room` by shape and eligibility, `no_quota` by what is charged."""
+    """One pass. What is refused stays refused: `no_room` by shape, eligibility and bound, `no_quota` by what is charged
+    and the bound."""
 
     def __init__(self, ground: Ground, started: Container[str], barred: Container[str]) -> None:
         self.done = Pass()
         self._ground = ground
         self._started = started
         self._barred = barred
-        self._no_room: set[tuple[int, int]] = set()
-        self._no_quota: set[tuple[str | None, int, bool]] = set()
+        self._no_room: set[tuple[int, int, int]] = set()
+        self._no_quota: set[tuple[str | None, int, bool, int]] = set()
+        self._heads: set[str] = set()  # heads that were served already
+
+    def heads(self, tier: int) -> None:
+        """Heads come first in their tier, in their own order."""
+        for hold in self._ground.holds:
+            head = hold.head
+            key = head.unit.id
+            out = key in self._heads or key in self._started or key in self._barred
+            out = out or head.unit.leaf in self.done.stopped
+            if hold.tier == tier and not out and self._start(head, self._ground.bound(head)):
+                self._heads.add(key)
 
     def serve(self, segments: Iterable[Segment]) -> None:
         """Segments of one tier and priority, merged by turn."""
         queue: list[tuple[float, str, str, int, int, Group]] = []
         for group, start, end in segments:
-            if not group.block and (group.leaf in self.done.stopped or self._refused(group)):
+            if not group.block and group.leaf in self.done.stopped:
                 continue
             at = group.next(start, end, self._started)
-            if at < end:
+            if at < end and (group.block or not self._refused(group, self._ground.bound(group.candidate(at)))):
                 unit = group.units[at]
                 queue.append((unit.enqueued_at, unit.name, unit.id, at, end, group))
         heapify(queue)
@@ -66,8 +79,12 @@ class _Serving:
             if group.leaf in self.done.stopped:
                 heappop(queue)
                 continue
-            if key not in self._barred:
-                if self._refused(group) or not self._start(group, at):
+            if key in self._heads:
+                pass
+            elif key not in self._barred:
+                candidate = group.candidate(at)
+                bound = self._ground.bound(candidate)
+                if self._refused(group, bound) or not self._start(candidate, bound):
                     heappop(queue)
                     self._stop(group, key)
                     continue
@@ -80,19 +97,18 @@ class _Serving:
             else:
                 heappop(queue)
 
-    def _refused(self, group: Group) -> bool:
-        return (group.shape, group.eligibility.number) in self._no_room or (
-            group.account, group.shape, group.preemptible
+    def _refused(self, kind: Group, bound: int) -> bool:
+        return (kind.shape, kind.eligibility.number, bound) in self._no_room or (
+            kind.account, kind.shape, kind.preemptible, bound
         ) in self._no_quota  # fmt: skip
 
-    def _start(self, group: Group, at: int) -> bool:
-        candidate = group.candidate(at)
-        if not self._ground.admits(candidate):
-            self._no_quota.add((group.account, group.shape, group.preemptible))
+    def _start(self, candidate: Candidate, bound: int) -> bool:
+        if not self._ground.admits(candidate, bound):
+            self._no_quota.add((candidate.account, candidate.shape, candidate.unit.preemptible, bound))
             return False
-        best = self._ground.best(group.shape, group.eligibility)
+        best = self._ground.best(candidate.shape, candidate.eligibility, bound)
         if best is None:
-            self._no_room.add((group.shape, group.eligibility.number))
+            self._no_room.add((candidate.shape, candidate.eligibility.number, bound))
             return False
         self._ground.take(candidate, *best)
         self.done.placed.append((candidate, best[0]))

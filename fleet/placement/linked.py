@@ -279,8 +279,9 @@ def decode(
         ground = fresh()
         packed: Pairs = []
         for candidate, member in pairs:
-            if candidate.unit.id not in skip and ground.admits(candidate):
-                fit = ground.fit(candidate.shape, member)
+            bound = ground.bound(candidate)
+            if candidate.unit.id not in skip and ground.admits(candidate, bound):
+                fit = ground.fit(candidate.shape, member, bound)
                 if fit is not None:
                     ground.take(candidate, member, fit)
                     packed.append((candidate, member))

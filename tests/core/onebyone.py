@@ -56,13 +56,16 @@ def tiers(
 
 
 def place(ground: Ground, candidates: Sequence[Candidate], barred: Container[str] = ()) -> Pass:
-    """Serve `candidates`, which are in order: everybody is asked."""
+    """Serve `candidates`, which are in order, heads first in their tier: everybody is asked."""
     done = Pass()
-    for candidate in candidates:
+    heads = {hold.head.unit.id: (hold.tier, number) for number, hold in enumerate(ground.holds)}
+    for candidate in sorted(candidates, key=lambda c: heads.get(c.unit.id, (c.tier, len(heads)))):
         unit = candidate.unit
         if unit.leaf in done.stopped:
             continue
-        best = ground.best(candidate.shape, candidate.eligibility) if ground.admits(candidate) else None
+        bound = ground.bound(candidate)
+        admitted = ground.admits(candidate, bound)
+        best = ground.best(candidate.shape, candidate.eligibility, bound) if admitted else None
         if best is not None and unit.id not in barred:
             ground.take(candidate, *best)
             done.placed.append((candidate, best[0]))
