@@ -7,10 +7,12 @@ set of holds, as bits. Whoever places passes it on; 0, for most, costs nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from fleet.placement.candidate import Candidate
-from fleet.placement.eligibility import Choice, Eligibility
+from fleet.placement.eligibility import Eligibility
 from fleet.placement.hold import Hold
+from fleet.placement.ranking import Ranking
 from fleet.placement.room import Fit, MemberRoom, Space
 from fleet.quota.usage import Usage
 
@@ -27,6 +29,8 @@ class Ground:
         self.holds = tuple(hold.copy() for hold in holds)
         self._devices = space.devices
         self._fits: dict[tuple[int, str, bool], tuple[int, Fit | None]] = {}
+        self._rankings: dict[tuple[int, int, bool], Ranking] = {}
+        self._touched: list[str] = []  # members whose room has changed
         self._grows = any(pool.potential for room in self.rooms.values() for pool in room.pools)
         self._standing = (1 << len(self.holds)) - 1  # holds whose head has not started
         self._bounds: dict[tuple[object, ...], int] = {}
@@ -69,14 +73,16 @@ class Ground:
         return best if best is not None or not self._grows else self._best(shape, eligibility, bound, True)
 
     def _best(self, shape: int, eligibility: Eligibility, bound: int, potential: bool) -> tuple[str, Fit] | None:
-        best: tuple[Choice, Fit] | None = None
-        for choice in eligibility.choices:  # by order, then by what comes after fit
-            if best is not None and choice.order > best[0].order:
-                break
-            fit = self.fit(shape, choice.member, bound, potential=potential)
-            if fit is not None and (best is None or (fit.potential, fit.broken) < (best[1].potential, best[1].broken)):
-                best = (choice, fit)
-        return None if best is None else (best[0].member, best[1])
+        key = (shape, eligibility.number, potential)
+        ranking = self._rankings.get(key)
+        if ranking is None:
+            fit = partial(self.fit, shape, potential=potential)
+            ranking = self._rankings[key] = Ranking(eligibility.choices, self.rooms, fit)
+        if not bound:
+            return ranking.best(self._touched)
+        return ranking.best(
+            self._touched, lambda member: self.fit(shape, member, bound, potential=potential) is not None
+        )
 
     def admits(self, candidate: Candidate, bound: int = 0) -> bool:
         """Whether quota has room for it, beside the heads that bind it."""
@@ -93,6 +99,7 @@ class Ground:
     def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
         """Place it; a head that is placed holds nothing any more."""
         self.rooms[member].take(fit)
+        self._touched.append(member)
         if candidate.account is not None and self.usage is not None:
             self.usage.charge(candidate.account, candidate.request)
         for number, hold in enumerate(self.holds):
