@@ -139,9 +139,7 @@ class Backlog:
 
 def is_odd(unit: Unit) -> bool:
     """Whether something holds for a waiting unit that holds for it alone."""
-    return (
-        unit.held or unit.suspended or unit.backoff_until is not None or unit.claim is not None or unit.head is not None
-    )
+    return unit.backoff_until is not None or unit.claim is not None or unit.head is not None
 
 
 def lot_key(tree: QuotaTree | None, unit: Unit) -> Key:
@@ -160,6 +158,7 @@ def lot_key(tree: QuotaTree | None, unit: Unit) -> Key:
         unit.avoid,
         unit.preferences,
         unit.walltime_s,
+        (unit.held, unit.held_why, unit.waits_turn, unit.suspended) if unit.held or unit.suspended else (),
     )
 
 

@@ -74,21 +74,22 @@ ALIKE: dict[str, Any] = {  # another value for each field that a decision asks a
     "preemptible": False,
     "affinity_groups": (AffinityGroup("g", frozenset({"x"})),), "tolerations": (Toleration("k"),), "needs_kind": "g/K",
     "excluded": frozenset({"x"}), "avoid": frozenset({"y"}), "preferences": (("x", 1),), "walltime_s": 60.0,
-    "topology": "rack",
+    "topology": "rack", "held": True, "suspended": True,
 }  # fmt: skip
 ODD: dict[str, Any] = {
-    "backoff_until": 1.0, "held": True, "suspended": True, "claim": Claim("x", 1.0), "head": Nomination("x", 1.0, 2.0),
+    "backoff_until": 1.0, "claim": Claim("x", 1.0), "head": Nomination("x", 1.0, 2.0),
 }  # fmt: skip
 TURN = {"id", "name", "enqueued_at"}
+OF_THE_HELD = {"held_why", "waits_turn"}
 NOT_ASKED = {  # of a waiting unit that is not odd
-    "created_at", "member", "placed_at", "visible", "failed_why", "held_why", "attempts", "seats", "checkpoint_at",
+    "created_at", "member", "placed_at", "visible", "failed_why", "attempts", "seats", "checkpoint_at",
     "generation", "phase",
 }  # fmt: skip
 BY_ACCOUNT = {"user"}
 
 
 def test_every_field_of_a_unit_makes_its_kind_its_turn_or_makes_it_odd_or_is_not_asked() -> None:
-    known = (ALIKE.keys(), ODD.keys(), TURN, NOT_ASKED, BY_ACCOUNT)
+    known = (ALIKE.keys(), ODD.keys(), TURN, OF_THE_HELD, NOT_ASKED, BY_ACCOUNT)
     assert sorted(name for names in known for name in names) == sorted(field.name for field in fields(Unit))
 
 
@@ -98,6 +99,9 @@ def test_units_that_differ_in_what_is_asked_are_not_alike() -> None:
         assert lot_key(None, replace(plain, **{name: value})) != lot_key(None, plain), name
     for name, value in ODD.items():
         assert is_odd(replace(plain, **{name: value})), name
+    held = replace(plain, held=True)
+    for other in (replace(held, held_why="full"), replace(held, waits_turn=True)):
+        assert lot_key(None, other) != lot_key(None, held)
     capped = tree(a={"attributes": {"fleet.io/user-max": '{"nvidia.com/gpu": 4}'}})
     both = [replace(plain, user=user) for user in ("alice", "bob")]
     assert lot_key(capped, both[0]) != lot_key(capped, both[1])
