@@ -43,6 +43,9 @@ def replay(
     least: Annotated[list[str] | None, typer.Option("--min", metavar="LEAF=GPUS", help="A leaf's min.")] = None,
     most: Annotated[list[str] | None, typer.Option("--max", metavar="LEAF=GPUS", help="A leaf's max.")] = None,
     weight: Annotated[list[str] | None, typer.Option(metavar="LEAF=N", help="A leaf's weight.")] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="The policy fleet through the real controllers: for some hundred jobs.")
+    ] = False,
     solver: Annotated[bool, typer.Option("--solver/--no-solver", help="Whether fleet asks the solver.")] = False,
     reclaim: Annotated[bool, typer.Option("--reclaim/--no-reclaim", help="Whether fleet evicts.")] = True,
     heads_after: Annotated[
@@ -103,8 +106,11 @@ def replay(
             checkpoint_s=_seconds("--checkpoint", checkpoint),
         ),
         calibrate_wait_s=_seconds("--calibrate-wait", calibrate_wait) if calibrate_wait else None,
+        full=full,
         out=out,
     )
+    if full:
+        _quiet()
     try:
         with _progress(study) as tell:
             document = run_all(study, _solver() if solver else None, tell)
@@ -116,6 +122,18 @@ def replay(
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         _show(document)
+
+
+def _quiet() -> None:
+    """The controllers tell what they do; here only what goes wrong is of interest."""
+    import logging
+
+    import structlog
+
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def _solver() -> Any:

@@ -131,7 +131,7 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
         "unmet": _unmet(steps, tree, done.now - ZERO),
         "evictions": evictions,
         "lost_gpu_h": round(done.lost_gpu_s / 3600, 3),
-        "decisions": len(done.decided_s),
+        "decisions": done.decisions,
         "shipped": dict(sorted(done.shipped.items())),
         "timing": {
             "decision_s": summary(done.decided_s, digits=6),

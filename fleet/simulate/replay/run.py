@@ -8,10 +8,11 @@ the nodes look is sampled; all else follows from the log.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.foresee.forward import Event, Forward, Stop, What
+from fleet.foresee.nodes import Nodes
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.problem import Solver
@@ -53,8 +54,8 @@ class Sample:
 
 @dataclass(slots=True)
 class Replayed:
-    """`stopped` is DONE when every job ended. `decided_s`: real seconds of every decision. `checked`: what the core
-    shipped, by certificate ("cp-sat", "greedy: why"), how often."""
+    """`stopped` is DONE when every job ended. `decided_s`: real seconds of every decision, `shipped`: how often which
+    answer was taken ("cp-sat", "greedy: why"); both empty when the real controllers decided."""
 
     jobs: dict[str, Job]
     arrivals: dict[str, float]
@@ -63,22 +64,23 @@ class Replayed:
     stopped: Stop
     now: float
     samples: list[Sample] = field(default_factory=list)
+    decisions: int = 0
     decided_s: list[float] = field(default_factory=list)
     shipped: dict[str, int] = field(default_factory=dict)
-    waiting: tuple[str, ...] = ()
     lost_gpu_s: float = 0.0
 
 
-class _Work:
+class Work:
     """How much of every job is done."""
 
-    def __init__(self, jobs: dict[str, Job], checkpoint_s: float) -> None:
+    def __init__(self, jobs: Mapping[str, Job], checkpoint_s: float) -> None:
         self._jobs = jobs
         self._checkpoint_s = checkpoint_s
         self._kept: dict[str, float] = {}
 
-    def runs_s(self, unit: Unit, now: float) -> float:
-        return self._jobs[unit.id].duration_s - self._kept.get(unit.id, 0.0)
+    def left_s(self, key: str) -> float:
+        """How long the job still runs from its next start on."""
+        return self._jobs[key].duration_s - self._kept.get(key, 0.0)
 
     def evicted(self, key: str, ran_s: float) -> float:
         """The seconds that are lost."""
@@ -99,7 +101,7 @@ def replay(
 ) -> Replayed:
     """`units` are the jobs as they arrive (see world.units). `progress` is told how many jobs have ended."""
     by_id = {job.id: job for job in jobs}
-    work = _Work(by_id, options.checkpoint_s)
+    work = Work(by_id, options.checkpoint_s)
     decided_s: list[float] = []
     shipped: dict[str, int] = {}
     chosen = decider(options.policy, options.seed, solver)
@@ -116,8 +118,8 @@ def replay(
     quota = tree if options.policy is Policy.fleet else None
     snapshot = Snapshot(quota, {}, {member.name: member for member in members}, options.config)
     run = Forward(
-        snapshot, now=ZERO, decider=timed, runs_s=work.runs_s, grace_s=options.grace_s, cycle_s=options.cycle_s,
-        tick_s=options.tick_s, gangs=units,
+        snapshot, now=ZERO, decider=timed, runs_s=lambda unit, now: work.left_s(unit.id), grace_s=options.grace_s,
+        cycle_s=options.cycle_s, tick_s=options.tick_s, gangs=units,
     )  # fmt: skip
     for unit in units:
         run.submit(unit.enqueued_at, unit)
@@ -136,26 +138,26 @@ def replay(
         if progress is not None:
             progress(ended)
         if not samples or run.now >= samples[-1].at + options.sample_s:
-            samples.append(_sample(run))
+            samples.append(sample(run.nodes.values(), run.now))
     if progress is not None:
         progress(sum(event.what is What.ENDED for event in run.log))
     return Replayed(
-        by_id, {unit.id: unit.enqueued_at for unit in units}, _gpus(members), run.log, run.stopped, run.now, samples,
-        decided_s, shipped, tuple(run.waiting), lost,
+        by_id, {unit.id: unit.enqueued_at for unit in units}, gpus_of(members), run.log, run.stopped, run.now, samples,
+        len(decided_s), decided_s, shipped, lost,
     )  # fmt: skip
 
 
-def _gpus(members: Sequence[Member]) -> int:
+def gpus_of(members: Sequence[Member]) -> int:
     return sum(free[GPU] * nodes for member in members for pool in member.pools for free, nodes in pool.free)
 
 
-def _sample(run: Forward) -> Sample:
+def sample(members: Iterable[Nodes], at: float) -> Sample:
     whole = free = eights = 0
-    for nodes in run.nodes.values():
+    for nodes in members:
         for pool in nodes.member.pools:
             if pool.allocatable[GPU] >= GPUS_PER_POD:
                 for vector, count in pool.free:
                     whole += pool.allocatable[GPU] * count
                     free += vector[GPU] * count
                     eights += vector[GPU] // GPUS_PER_POD * GPUS_PER_POD * count
-    return Sample(run.now, whole, free, eights)
+    return Sample(at, whole, free, eights)

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.foresee.forward import What
 from fleet.placement.problem import Solver
-from fleet.simulate.replay import compare, metrics, plots, trace, world
+from fleet.simulate.replay import compare, full, metrics, plots, trace, world
 from fleet.simulate.replay.policies import Policy
 from fleet.simulate.replay.run import Options, Replayed, replay
 from fleet.simulate.replay.table import BadTrace
@@ -37,6 +37,7 @@ class Study:
     quota: world.Quota = field(default_factory=world.Quota)
     options: Options = field(default_factory=Options)
     calibrate_wait_s: float | None = None
+    full: bool = False  # the policy fleet through the real controllers
     out: Path | None = None
 
 
@@ -48,9 +49,12 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
     nodes = world.read_nodes(study.nodes)
     tree = world.tree(jobs, nodes, study.quota)
     _must_fit(jobs, nodes)
+    if study.full and len(jobs) > full.JOBS_MAX:
+        raise BadTrace(f"{len(jobs)} jobs are too many for the real controllers: {full.JOBS_MAX} at most")
 
     def once(policy: Policy, seed: int, arrivals: world.Arrivals, what: str) -> Replayed:
-        return replay(
+        through = full.replay_fully if study.full and policy is Policy.fleet else replay
+        return through(
             jobs,
             world.units(jobs, arrivals, seed),
             world.split(nodes, study.members, seed),
@@ -90,6 +94,7 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
             "overestimate": arrivals.overestimate,
             "seeds": list(study.seeds),
             "min": {node.name: node.min.get(GPU, 0) for node in tree.nodes.values() if node.parent is not None},
+            "full": study.full,
             "solver": solver is not None,
             "reclaim": study.options.config.reclaim,
             "protection_s": study.options.config.protection_s,

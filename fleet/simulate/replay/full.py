@@ -1,0 +1,283 @@
+"""A replay through the real controllers: jobs are objects on a hub in memory, and every loop of the hub runs.
+
+The hub's clock is virtual (fleet/simulate/virtual.py), its store in memory, its members `Hosts`. Each queue of the
+trace is a namespace on a leaf, with a policy that queues PyTorchJobs; each job is a PyTorchJob that is created when it
+arrives and deleted a minute after its end. The log is the same as that of a replay of the core alone, and so are the
+figures. It is the hub's own rhythm that decides how often decisions are made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from api.kindfiles import load_kinds
+from fleet.admission import rules
+from fleet.controllers.decide import DecideLoop
+from fleet.controllers.hub import ControllerConfig, Hub
+from fleet.controllers.manager import build_loops
+from fleet.controllers.runtime import run_all
+from fleet.engine.registry import Registry
+from fleet.foresee.forward import Event, Stop, What
+from fleet.kinds import interpreter_of
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member
+from fleet.model.unit import Component, Unit
+from fleet.placement.problem import Solver
+from fleet.ports import Body
+from fleet.quota.tree import QuotaTree
+from fleet.simulate.replay.hosts import Hosts
+from fleet.simulate.replay.run import Options, Replayed, Sample, Work, gpus_of, sample
+from fleet.simulate.replay.trace import GPU, Job
+from fleet.simulate.replay.world import ROOT, ZERO
+from fleet.simulate.virtual import VirtualClock, run
+from fleet.snapshot import Config
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects
+from fleet.store.writing import Options as Write
+from fleet.store.writing import User
+from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
+
+JOBS_MAX = 5000
+KEPT_S = 60.0  # from a job's end until its object is deleted
+STUCK_S = 30 * 86_400.0  # without anything happening
+SWEEP_S = 3600.0
+PODS = 110  # on a node
+HUB = "replay"
+_USER = Write(user=User("replay", ("system:masters",)), manager="fleet-replay", field_validation="Ignore")
+
+
+class _Ids:
+    """Ids by counting, so that two replays are alike."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+
+    def uid(self) -> str:
+        return f"00000000-0000-4000-8000-{next(self._numbers):012d}"
+
+    def suffix(self) -> str:
+        number, text = next(self._numbers), ""
+        for _ in range(5):
+            number, digit = divmod(number, 27)
+            text += "bcdfghjklmnpqrstvwxz2456789"[digit]
+        return text
+
+
+@dataclass(slots=True)
+class _Told:
+    """Writes the log. Jobs are known to the hub as namespace/name."""
+
+    jobs: Mapping[tuple[str, str], Job]
+    work: Work
+    clock: VirtualClock
+    progress: Callable[[int], None]
+    log: list[Event] = field(default_factory=list)
+    ends: asyncio.Queue[tuple[float, tuple[str, str]]] = field(default_factory=asyncio.Queue)
+    running: dict[str, float] = field(default_factory=dict)  # since when
+    done: int = 0
+    lost_gpu_s: float = 0.0
+
+    def note(self, what: What, job: Job, member: str = "") -> None:
+        self.log.append(Event(self.clock.now(), what, job.id, member))
+
+    def started(self, job: tuple[str, str], member: str) -> float:
+        found = self.jobs[job]
+        self.note(What.STARTED, found, member)
+        self.running[found.id] = self.clock.now()
+        return self.work.left_s(found.id)
+
+    def ended(self, job: tuple[str, str], member: str) -> None:
+        found = self.jobs[job]
+        self.note(What.ENDED, found, member)
+        del self.running[found.id]
+        self.ends.put_nowait((self.clock.now(), job))
+        self.done += 1
+        self.progress(self.done)
+
+    def evicted(self, job: tuple[str, str], member: str) -> None:
+        found = self.jobs[job]
+        self.note(What.EVICTED, found, member)
+        ran_s = self.clock.now() - self.running.pop(found.id)
+        self.lost_gpu_s += self.work.evicted(found.id, ran_s) * found.gpus
+
+    def left(self, job: tuple[str, str], member: str) -> None:
+        self.note(What.LEFT, self.jobs[job], member)
+
+
+def replay_fully(
+    jobs: Sequence[Job],
+    units: Sequence[Unit],
+    members: Sequence[Member],
+    tree: QuotaTree,
+    options: Options,
+    solver: Solver | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Replayed:
+    """As `run.replay`, with the policy fleet. `options.cycle_s` and `tick_s` do not count here."""
+    tell = progress or (lambda ended: None)
+    return run(_replay({job.id: job for job in jobs}, units, members, tree, options, solver, tell))
+
+
+async def _replay(
+    jobs: Mapping[str, Job],
+    units: Sequence[Unit],
+    members: Sequence[Member],
+    tree: QuotaTree,
+    options: Options,
+    solver: Solver | None,
+    progress: Callable[[int], None],
+) -> Replayed:
+    clock = VirtualClock(ZERO)
+    spaces = {path: f"queue-{number}" for number, path in enumerate(tree.nodes[tree.root].children)}
+    names = {unit.id: (spaces[unit.leaf or ""], f"job-{number}") for number, unit in enumerate(units)}
+    bodies = {unit.id: _job(*names[unit.id], unit.components) for unit in units}
+    told = _Told({names[key]: job for key, job in jobs.items()}, Work(jobs, options.checkpoint_s), clock, progress)
+    hosts = Hosts([_taking_pods(m) for m in members], _as_seen(bodies.values()), HUB, clock, told, options.grace_s)
+    store, registry, ids = MemoryStore(clock), Registry(load_kinds()), _Ids()
+    objects = Objects(store, registry, clock, ids, rules=rules())
+    hub = Hub(store, objects, registry, hosts, clock, ids, HUB, config=_config(options.config))
+
+    async def create(body: Body) -> None:
+        kind = registry.kind_of(body["apiVersion"], body["kind"])
+        assert kind is not None
+        await objects.create(kind, body["metadata"].get("namespace", ""), body, _USER)
+
+    async def arrive() -> None:
+        for unit in units:
+            await clock.sleep(max(0.0, unit.enqueued_at - clock.now()))
+            told.note(What.SUBMITTED, jobs[unit.id])
+            await create(bodies[unit.id])
+
+    async def remove() -> None:
+        for _ in jobs:
+            at, job = await told.ends.get()
+            await clock.sleep(max(0.0, at + KEPT_S - clock.now()))
+            await objects.delete(registry.need(KUBEFLOW, "pytorchjobs"), *job, _USER)
+
+    samples: list[Sample] = []
+
+    async def look() -> None:
+        """Until it is stuck."""
+        last = ZERO
+        while clock.now() - last <= STUCK_S or told.running:
+            last = told.log[-1].at if told.log else last
+            samples.append(sample(hosts.nodes, clock.now()))
+            await clock.sleep(options.sample_s)
+
+    for namespace in (TREE_NAMESPACE, *spaces.values()):
+        await create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    for member in members:
+        await create({"apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": {"name": member.name},
+                      "spec": {"syncMode": "Push"}})  # fmt: skip
+    await create(_tree(tree, spaces, gpus_of(members)))
+    for namespace in spaces.values():
+        await create(_policy(namespace))
+    stop = asyncio.Event()
+    everything = asyncio.gather(arrive(), remove())
+    loops = build_loops(hub, solver)
+    looking, controllers = asyncio.create_task(look()), asyncio.create_task(run_all(loops, stop))
+    await asyncio.wait((everything, looking, controllers), return_when=asyncio.FIRST_COMPLETED)
+    stopped = Stop.DONE if everything.done() else Stop.STUCK
+    stop.set()
+    for task in (everything, looking):
+        task.cancel()
+    results = await asyncio.gather(everything, looking, controllers, return_exceptions=True)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    decisions = sum(loop.cycles for loop in loops if isinstance(loop, DecideLoop))
+    return Replayed(
+        dict(jobs), {unit.id: unit.enqueued_at for unit in units}, gpus_of(members), told.log, stopped, clock.now(),
+        samples, decisions, lost_gpu_s=told.lost_gpu_s,
+    )  # fmt: skip
+
+
+def _config(core: Config) -> ControllerConfig:
+    return ControllerConfig(
+        reclaim=core.reclaim, protection_s=core.protection_s, claim_s=core.claim_s, sweep_s=SWEEP_S,
+        record_decisions=False,
+    )  # fmt: skip
+
+
+def _taking_pods(member: Member) -> Member:
+    """The hub counts pods, too; a trace's nodes do not say how many they take."""
+    pods = Amounts.of({"pods": PODS})
+    pools = (
+        replace(
+            pool,
+            free=tuple((free.plus(pods), nodes) for free, nodes in pool.free),
+            allocatable=pool.allocatable.plus(pods),
+        )
+        for pool in member.pools
+    )
+    return replace(member, pools=tuple(pools))
+
+
+def _as_seen(bodies: Iterable[Body]) -> list[Unit]:
+    """A unit of every shape that the hub will make of these jobs."""
+    shapes: dict[tuple[Component, ...], None] = {}
+    for body in bodies:
+        interpreter = interpreter_of(body["apiVersion"], body["kind"])
+        assert interpreter is not None
+        shapes[interpreter.components(body)] = None
+    return [Unit("", "", components) for components in shapes]
+
+
+def _tree(tree: QuotaTree, spaces: Mapping[str, str], gpus: int) -> Body:
+    children = [
+        {
+            "name": tree.nodes[path].name,
+            "min": dict(tree.nodes[path].min),
+            "max": dict(tree.nodes[path].max),
+            "attributes": dict(tree.nodes[path].attributes),
+            "namespaces": [namespace],
+        }
+        for path, namespace in spaces.items()
+    ]
+    return {
+        "apiVersion": f"{QUOTA}/v1beta1", "kind": "ElasticQuotaTree",
+        "metadata": {"name": "elasticquotatree", "namespace": TREE_NAMESPACE},
+        "spec": {"root": {"name": ROOT, "min": {GPU: gpus}, "max": {GPU: gpus}, "children": children}},
+    }  # fmt: skip
+
+
+def _policy(namespace: str) -> Body:
+    return {
+        "apiVersion": f"{POLICY}/v1alpha1", "kind": "PropagationPolicy",
+        "metadata": {"name": "replay", "namespace": namespace},
+        "spec": {
+            "suspension": {"scheduling": True},
+            "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided", "customSchedulingType": "Gang"}},
+            "resourceSelectors": [{"apiVersion": f"{KUBEFLOW}/v1", "kind": "PyTorchJob"}],
+        },
+    }  # fmt: skip
+
+
+def _job(namespace: str, name: str, components: Sequence[Component]) -> Body:
+    """One pod of the gang is the master, the others are workers."""
+    first, *others = [part for part in reversed(components) for _ in range(part.replicas)]
+    replicas = {"Master": {"replicas": 1, "template": _template(first)}}
+    if others:
+        replicas["Worker"] = {"replicas": len(others), "template": _template(others[0])}
+    return {
+        "apiVersion": f"{KUBEFLOW}/v1", "kind": "PyTorchJob", "metadata": {"name": name, "namespace": namespace},
+        "spec": {"pytorchReplicaSpecs": replicas},
+    }  # fmt: skip
+
+
+def _template(part: Component) -> dict[str, Any]:
+    asks = {name: f"{amount}m" if name == "cpu" else str(amount) for name, amount in part.requests.items_}
+    container = {"name": "pytorch", "image": "trace", "resources": {"limits": asks, "requests": asks}}
+    spec: dict[str, Any] = {"containers": [container]}
+    if part.claim.affinity:
+        terms = [
+            {"matchExpressions": [{"key": t.key, "operator": t.operator, "values": list(t.values)} for t in together]}
+            for together in part.claim.affinity
+        ]
+        needed = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": needed}
+    return {"spec": spec}

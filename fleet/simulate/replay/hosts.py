@@ -1,0 +1,278 @@
+"""The members of a replay with the real controllers: the protocol of fleet/members/members.py over nodes in memory.
+
+A job that is put into a member gets seats whole or waits for them, as with a gang scheduler there; its pods run at once
+and end when the trace says. A delete takes effect after the grace. What the hub reads (copies with their status, pods,
+rooms) is what a member's watches would show; nothing fails here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from fleet.engine.times import rfc3339
+from fleet.foresee.nodes import Nodes
+from fleet.kinds import interpreter_of
+from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member
+from fleet.model.unit import Component, Phase, Seat, Unit
+from fleet.ports import Body, Clock, Key
+from fleet.wellknown import ATTEMPT, LABEL_BINDING
+
+START_S = 0.1  # from an apply until its pods run, when there are seats
+
+
+class Told(Protocol):
+    """Who is told what becomes of jobs, by namespace and name."""
+
+    def started(self, job: tuple[str, str], member: str) -> float:
+        """How long it runs, in seconds, if nobody stops it."""
+        ...
+
+    def ended(self, job: tuple[str, str], member: str) -> None: ...
+
+    def evicted(self, job: tuple[str, str], member: str) -> None: ...
+
+    def left(self, job: tuple[str, str], member: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A dispatched object; of a job, its pods and where it is with them."""
+
+    body: Body
+    unit: Unit | None = None
+    pods: list[PodView] = field(default_factory=list)
+    ends: asyncio.TimerHandle | None = None
+    leaving: bool = False
+
+
+@dataclass(slots=True)
+class _Host:
+    nodes: Nodes
+    copies: dict[Key, _Copy] = field(default_factory=dict)
+    unseated: list[Key] = field(default_factory=list)
+
+
+class Hosts:
+    """fleet.members.members.Members."""
+
+    def __init__(
+        self, members: Sequence[Member], gangs: Sequence[Unit], hub: str, clock: Clock, told: Told, grace_s: float
+    ) -> None:
+        """`gangs`: a unit of every shape that will come, with the requests that its pods will have."""
+        self._hosts = {member.name: _Host(Nodes(member, gangs)) for member in members}
+        self._hub, self._clock, self._told, self._grace_s = hub, clock, told, grace_s
+        self._of: dict[str, dict[tuple[str, Key], None]] = {}  # binding -> where copies of it are
+        self._callbacks: list[Callable[[Changed], None]] = []
+        self._uids = 0
+
+    # -- what the hub reads
+
+    def names(self) -> Sequence[str]:
+        return list(self._hosts)
+
+    def ready(self, name: str) -> bool:
+        return name in self._hosts
+
+    def model(self, name: str) -> Member | None:
+        host = self._hosts.get(name)
+        return host.nodes.member if host is not None else None
+
+    @property
+    def nodes(self) -> Sequence[Nodes]:
+        """The nodes of every member, to look at."""
+        return [host.nodes for host in self._hosts.values()]
+
+    def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
+        """No job of a trace asks for single nodes."""
+
+    def pods_of(self, binding: str) -> Sequence[PodView]:
+        return [pod for name, key in self._of.get(binding, ()) for pod in self._hosts[name].copies[key].pods]
+
+    def seats(self, name: str, pods: Sequence[PodView]) -> tuple[Seat, ...]:
+        nodes = self._hosts[name].nodes
+        units = dict.fromkeys(_unit_id(pod.binding, pod.attempt) for pod in pods if pod.holds_room)
+        return tuple(seat for unit in units for seat in nodes.seats(unit))
+
+    def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
+        found = ((name, self._hosts[name].copies[key]) for name, key in self._of.get(binding, ()))
+        return [(name, copied.body) for name, copied in found if copied.unit is not None]
+
+    def find(self, name: str, key: Key) -> Body | None:
+        found = self._hosts[name].copies.get(key) if name in self._hosts else None
+        return found.body if found is not None else None
+
+    def owned(self, name: str) -> Sequence[Body]:
+        return [copied.body for copied in self._hosts[name].copies.values()] if name in self._hosts else []
+
+    def subscribe(self, callback: Callable[[Changed], None]) -> None:
+        self._callbacks.append(callback)
+
+    # -- what the hub does
+
+    async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
+        await asyncio.sleep(0.001)
+        host, key = self._hosts[name], key_of(body)
+        there = host.copies.get(key)
+        if there is not None and there.leaving:
+            return Outcome(Did.UNREACHABLE, "is still being deleted", there.body)
+        stored = copy.deepcopy(body)
+        if there is not None:
+            stored["metadata"]["uid"] = there.body["metadata"]["uid"]
+            if "status" in there.body:
+                stored["status"] = there.body["status"]
+            there.body = stored
+            return Outcome(Did.DONE, body=stored)
+        self._uids += 1
+        stored["metadata"]["uid"] = f"copy-{self._uids}"
+        made = host.copies[key] = _Copy(stored)
+        interpreter = interpreter_of(body["apiVersion"], body["kind"])
+        labels = body["metadata"].get("labels") or {}
+        self._of.setdefault(labels.get(LABEL_BINDING, ""), {})[(name, key)] = None
+        if interpreter is not None:
+            components = interpreter.components(stored)
+            ident = _unit_id(labels[LABEL_BINDING], int(labels[ATTEMPT]))
+            made.unit = Unit(ident, key.name, components, phase=Phase.PLACED, member=name)
+            made.pods = [self._pod(name, made, part, number) for part in components for number in range(part.replicas)]
+            self._status(name, made, "Created")
+            asyncio.get_running_loop().call_later(START_S, self._seat, name, key)
+        self._tell(name, "job", made)
+        return Outcome(Did.DONE, body=stored)
+
+    async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
+        await asyncio.sleep(0.001)
+        host, key = self._hosts[name], key_of(body)
+        there = host.copies.get(key)
+        if there is None or body["metadata"].get("uid") not in (None, there.body["metadata"]["uid"]):
+            return Outcome(Did.NOT_FOUND)
+        if there.leaving:
+            return Outcome(Did.DONE)
+        there.leaving = True
+        runs = there.ends is not None
+        if there.ends is not None:
+            there.ends.cancel()
+            self._told.evicted((key.namespace, key.name), name)
+        marked = copy.deepcopy(there.body)
+        marked["metadata"]["deletionTimestamp"] = rfc3339(self._clock.now())
+        there.body = marked
+        there.pods = [replace(pod, terminating=True, gone_by=self._clock.now() + self._grace_s) for pod in there.pods]
+        self._tell(name, "job", there)
+        asyncio.get_running_loop().call_later(self._grace_s if runs else 0.05, self._gone, name, key, runs)
+        return Outcome(Did.DONE)
+
+    async def relabel(
+        self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
+    ) -> Outcome:
+        there = self._hosts[name].copies.get(key_of(body))
+        if there is None:
+            return Outcome(Did.NOT_FOUND)
+        changed = copy.deepcopy(there.body)
+        for part, values in (("labels", labels), ("annotations", annotations)):
+            merged = {**(changed["metadata"].get(part) or {}), **values}
+            changed["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
+        there.body = changed
+        self._tell(name, "job", there)
+        return Outcome(Did.DONE, body=changed)
+
+    # -- how jobs run
+
+    def _seat(self, name: str, key: Key) -> None:
+        host = self._hosts[name]
+        there = host.copies.get(key)
+        if there is None or there.unit is None or there.leaving or there.ends is not None:
+            return
+        if not host.nodes.seat(there.unit):
+            if key not in host.unseated:
+                host.unseated.append(key)
+            return
+        host.nodes.changed.clear()
+        there.pods = _on_nodes(there.pods, host.nodes.seats(there.unit.id))
+        self._status(name, there, "Running")
+        self._tell(name, "pod", there)
+        runs_s = self._told.started((key.namespace, key.name), name)
+        there.ends = asyncio.get_running_loop().call_later(max(0.0, runs_s), self._end, name, key)
+
+    def _end(self, name: str, key: Key) -> None:
+        there = self._hosts[name].copies[key]
+        there.ends = None
+        there.pods = [replace(pod, phase="Succeeded", ready=False) for pod in there.pods]
+        self._status(name, there, "Succeeded")
+        self._release(name, there)
+        self._told.ended((key.namespace, key.name), name)
+        self._tell(name, "job", there)
+        self._tell(name, "pod", there)
+
+    def _gone(self, name: str, key: Key, ran: bool) -> None:
+        there = self._hosts[name].copies.pop(key)
+        binding = (there.body["metadata"].get("labels") or {}).get(LABEL_BINDING, "")
+        self._of[binding].pop((name, key))
+        if not self._of[binding]:
+            del self._of[binding]
+        there.pods = []
+        if ran:
+            self._release(name, there)
+            self._told.left((key.namespace, key.name), name)
+        self._tell(name, "job", there)
+        self._tell(name, "pod", there)
+
+    def _release(self, name: str, there: _Copy) -> None:
+        host = self._hosts[name]
+        if there.unit is not None:
+            host.nodes.release(there.unit)
+        waiting, host.unseated = host.unseated, []
+        for key in waiting:
+            self._seat(name, key)
+
+    def _pod(self, member: str, made: _Copy, part: Component, number: int) -> PodView:
+        meta = made.body["metadata"]
+        self._uids += 1
+        return PodView(
+            member=member, namespace=meta["namespace"], name=f"{meta['name']}-{part.name}-{number}",
+            uid=f"pod-{self._uids}", node="", phase="Pending", ready=False, terminating=False,
+            binding=meta["labels"][LABEL_BINDING], component=part.name, attempt=int(meta["labels"][ATTEMPT]),
+            requests=part.requests, reason="no node has room", since=self._clock.now(),
+        )  # fmt: skip
+
+    def _status(self, name: str, there: _Copy, type_: str) -> None:
+        changed = copy.deepcopy(there.body)
+        at = rfc3339(self._clock.now())
+        conditions = changed.setdefault("status", {}).setdefault("conditions", [])
+        for entry in conditions:
+            entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
+        conditions.append({
+            "type": type_, "status": "True", "reason": f"Job{type_}", "message": "", "lastTransitionTime": at,
+            "lastUpdateTime": at,
+        })  # fmt: skip
+        there.body = changed
+
+    def _tell(self, member: str, what: str, there: _Copy) -> None:
+        binding = (there.body["metadata"].get("labels") or {}).get(LABEL_BINDING, "")
+        for callback in self._callbacks:
+            callback(Changed(member, what, binding))
+
+
+def key_of(body: Body) -> Key:
+    """By kind instead of resource: nobody else reads these keys but through `find`."""
+    group = body["apiVersion"].rpartition("/")[0]
+    plural = f"{body['kind'].lower()}s"
+    return Key(group, plural, body["metadata"].get("namespace", ""), body["metadata"]["name"])
+
+
+def _unit_id(binding: str, attempt: int) -> str:
+    return f"{binding}/{attempt}"
+
+
+def _on_nodes(pods: Sequence[PodView], seats: Sequence[Seat]) -> list[PodView]:
+    """The pods on the nodes where the gang sits, largest first."""
+    left: dict[str, Amounts] = {seat.node: seat.holds for seat in seats}
+    found: dict[str, PodView] = {}
+    for pod in sorted(pods, key=lambda pod: sorted(pod.requests.items_), reverse=True):
+        node = next((name for name, room in left.items() if pod.requests.fits(room)), next(iter(left), "node"))
+        left[node] = left.get(node, pod.requests).minus(pod.requests)
+        found[pod.uid] = replace(pod, node=node, phase="Running", ready=True, reason="")
+    return [found[pod.uid] for pod in pods]
