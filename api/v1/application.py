@@ -11,6 +11,7 @@ from api.http import ASGIApp
 from api.v1 import clusters, decisions, docs, jobs, queues, whatif
 from api.v1.context import Hub, answer
 from api.v1.errors import install
+from api.v1.explanations import Explanations
 from api.v1.latest import LatestSnapshots
 from api.v1.line import Lines
 from api.v1.models import Status
@@ -39,8 +40,8 @@ def build(objects: Objects, store: Store, registry: Registry) -> ASGIApp:
     install(app)
     snapshots = LatestSnapshots(store)
     for routes in (
-        jobs.router(hub, lines), queues.router(hub, lines), clusters.router(hub), decisions.router(hub),
-        whatif.router(snapshots),
+        jobs.router(hub, lines, Explanations(store, snapshots)), queues.router(hub, lines), clusters.router(hub),
+        decisions.router(hub), whatif.router(hub, snapshots),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 

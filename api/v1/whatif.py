@@ -1,28 +1,107 @@
-"""The snapshot under /fleet/v1/snapshot: all that the next decision looks at.
+"""The snapshot under /fleet/v1/snapshot, and what would be otherwise in it under /fleet/v1/what-if.
 
-Like decisions it is no object, so a ClusterRole opens it by path (`nonResourceURLs`). It names jobs of all namespaces.
+Like decisions these are no objects, so a ClusterRole opens them by path (`nonResourceURLs`). They name jobs of all
+namespaces. A question costs two decisions and some runs of the queue: one is answered at a time, in a thread, with a
+bound on its times; a few wait for their turn, and the rest are told to ask again.
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
+from typing import Any
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from api.negotiation import read_object
 from api.rbac import Attributes
-from api.v1.context import JSON, need
-from api.v1.latest import LatestSnapshots
+from api.v1.context import JSON, Hub, answer, hub_request, need, wrong
+from api.v1.latest import Latest, LatestSnapshots
+from api.v1.line import queue_paths
+from api.v1.past import pasts
+from fleet.decide import BadSnapshot
+from fleet.engine.status import Cause, StatusError
+from fleet.foresee.edits import BadEdit, Edit
+from fleet.foresee.history import History
+from fleet.foresee.whatif import by_walltime, drawn, what_if
+from fleet.notation.edits import decode_edits, encode_comparison
 
-PATH = "/fleet/v1/snapshot"
+SNAPSHOT = "/fleet/v1/snapshot"
+WHAT_IF = "/fleet/v1/what-if"
+RUNS = 9  # forward, where there is a past to draw from
+TIMES_S = 5.0  # that they may take
+WAITING_MOST = 8
+SEED = 1
+_QUESTION = {
+    "requestBody": {
+        "required": True,
+        "description": 'Edits, in order: {"edits": [{"DrainMember": {"member": "m"}}]}; all: docs/reference/rest.md.',
+        "content": {"application/json": {"schema": {"type": "object", "required": ["edits"]}}},
+    }
+}
 
 
-def router(snapshots: LatestSnapshots) -> APIRouter:
+def router(hub: Hub, snapshots: LatestSnapshots) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
+    asking = Asking(hub, snapshots)
 
     @routes.get("/snapshot", summary="All that the next decision looks at")
     async def get_snapshot(request: Request) -> Response:
         """As `fleet decide` and `fleet what-if` take it; `now` says of when it is. Needs `get` on the path
         /fleet/v1/snapshot, as ClusterRoles name paths under `nonResourceURLs`."""
-        need(request, Attributes("get", path=PATH))
+        need(request, Attributes("get", path=SNAPSHOT))
         return Response(await snapshots.raw(), media_type=JSON, headers={"cache-control": "no-cache, private"})
 
+    @routes.post("/what-if", summary="What would be otherwise after some edits", openapi_extra=_QUESTION)
+    async def post_what_if(request: Request) -> Response:
+        """Who would start, move, stop or wait, and when; nothing is changed. Needs `post` on the path
+        /fleet/v1/what-if, as ClusterRoles name paths under `nonResourceURLs`. 429 when too many ask at once."""
+        need(request, Attributes("post", path=WHAT_IF))
+        body, _ = await read_object(hub_request(request), field_validation="Ignore")
+        unknown = sorted(set(body) - {"edits"})
+        if unknown:
+            raise wrong(unknown[0], "is no field of a question", "FieldValueForbidden")
+        try:
+            edits = decode_edits(body.get("edits"))
+            return answer(await asking.ask(edits))
+        except BadSnapshot as error:
+            causes = [Cause(where, problem, "FieldValueInvalid") for where, problem in error.problems[:20]]
+            raise StatusError(422, "Invalid", str(error)[:2000], causes=causes) from error
+        except BadEdit as error:
+            raise wrong("edits", str(error)) from error
+
     return routes
+
+
+class Asking:
+    """Answers questions, one at a time."""
+
+    def __init__(self, hub: Hub, snapshots: LatestSnapshots) -> None:
+        self._hub = hub
+        self._snapshots = snapshots
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def ask(self, edits: list[Edit]) -> dict[str, Any]:
+        """StatusError 404 while there is no snapshot, 429 when too many ask. Raises BadEdit and BadSnapshot."""
+        if self._waiting >= WAITING_MOST:
+            raise StatusError(429, "TooManyRequests", "other questions are being answered; ask again", retry_after_s=1)
+        self._waiting += 1
+        try:
+            async with self._turn:
+                latest = await self._snapshots.latest()
+                past = await pasts(self._hub.store, latest.snapshot, queue_paths(self._hub.store), latest.now)
+                return await asyncio.to_thread(_answered, latest, edits, History(past, latest.now))
+        finally:
+            self._waiting -= 1
+
+
+def _answered(latest: Latest, edits: list[Edit], history: History) -> dict[str, Any]:
+    learnt = any(past.ended is not None for past in history.pasts)
+    runs = [drawn(history, SEED, number) for number in range(RUNS)] if learnt else [by_walltime()]
+    ends = time.monotonic() + TIMES_S
+    found = what_if(
+        latest.snapshot, edits, now=latest.now, seed=SEED, runs=runs, enough=lambda: time.monotonic() > ends
+    )
+    return encode_comparison(found, latest.now)

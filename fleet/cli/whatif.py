@@ -95,8 +95,9 @@ def what_if(
         sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found, source.now))
     else:
         from fleet.cli.output import show_one
+        from fleet.notation.edits import encode_comparison
 
-        show_one(whatif_table.document(found, source.now), output)
+        show_one(encode_comparison(found, source.now), output)
 
 
 def _edits(asked: Asked, source: Source) -> list[Any]:

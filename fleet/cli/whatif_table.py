@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.jobs import age
-from fleet.foresee.whatif import Comparison, Row, Standing, State, Verdict, When
+from fleet.foresee.whatif import Comparison, Row, Standing, State, Verdict
 from fleet.model.unit import Phase
-from fleet.plan import Certificate, Plan
+from fleet.plan import Plan
 
 NOTHING = "nothing would be otherwise"
 
@@ -39,12 +38,10 @@ def lines(found: Comparison, now: float) -> Iterator[str]:
 def _endless(found: Comparison) -> bool:
     """Whether some running job has no walltime, so that who waits for it has no time."""
     running = (unit for unit in found.snapshot.units.values() if unit.phase is not Phase.WAITING)
-    missing = any(_none(row.after.when) for row in found.rows if row.after.state is State.WAITS)
+    missing = any(
+        row.after.when is None or not row.after.when.known for row in found.rows if row.after.state is State.WAITS
+    )
     return missing and any(unit.walltime_s is None for unit in running)
-
-
-def _none(when: When | None) -> bool:
-    return when is None or math.isinf(when.p50)
 
 
 def _answer(plan: Plan) -> str:
@@ -86,7 +83,7 @@ def _time(standing: Standing, now: float) -> str:
     when = standing.when
     if standing.state is State.STARTS:
         return "now"
-    if when is None or math.isinf(when.p50):
+    if when is None or not when.known:
         return "unknown"
     middle = f"in {age(when.p50 - now)}"
     if when.p10 == when.p90:
@@ -97,50 +94,3 @@ def _time(standing: Standing, now: float) -> str:
 
 def _why(row: Row) -> str:
     return row.after.reason.text if row.after.reason is not None else ""
-
-
-def document(found: Comparison, now: float) -> dict[str, Any]:
-    """The same for programs: times in epoch seconds, null where nothing tells."""
-    return {
-        "now": now,
-        "rows": [
-            {
-                "unit": row.unit.id,
-                "job": row.unit.name,
-                "leaf": row.unit.leaf,
-                "change": row.verdict.value,
-                "before": _shown(row.before),
-                "after": _shown(row.after),
-            }
-            for row in found.rows
-        ],
-        "waiting": {"before": _waiting(found.before), "after": _waiting(found.after)},
-        "certificate": {"before": _certificate(found.before), "after": _certificate(found.after)},
-        "noTimes": found.no_times,
-    }
-
-
-def _shown(standing: Standing) -> dict[str, Any]:
-    reason, when = standing.reason, standing.when
-    return {
-        "state": standing.state.value,
-        "member": standing.member or None,
-        "reason": None
-        if reason is None
-        else {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text},
-        "start": None
-        if when is None or math.isinf(when.p50)
-        else {
-            name: None if math.isinf(at) else at
-            for name, at in (("p10", when.p10), ("p50", when.p50), ("p90", when.p90))
-        },
-    }
-
-
-def _certificate(plan: Plan) -> dict[str, Any]:
-    certificate: Certificate = plan.certificate
-    stages = [
-        {"name": s.name, "value": s.value, "bound": s.bound, "gap": s.gap, "status": s.status}
-        for s in certificate.stages
-    ]
-    return {"shipped": certificate.shipped, "why": certificate.why, "stages": stages}

@@ -66,6 +66,11 @@ class When:
     p50: float
     p90: float
 
+    @property
+    def known(self) -> bool:
+        """Whether it starts within the horizon in half of the runs."""
+        return not math.isinf(self.p50)
+
 
 @dataclass(frozen=True, slots=True)
 class Standing:

@@ -26,10 +26,10 @@ GANG = r"^[0-9]+x[0-9]+$"
 _NOTATIONS = ("components", "gang", "requests")
 
 
-def members(data: object) -> Iterator[tuple[object, str]]:
+def members(data: object, place: str = "members") -> Iterator[tuple[object, str]]:
     """Members in long form, each with the place that errors name."""
-    for index, item in enumerate(listed(data, "members")):
-        where = f"members[{index}]"
+    for index, item in enumerate(listed(data, place)):
+        where = f"{place}[{index}]"
         if isinstance(item, Mapping) and "nodes" in item:
             if "pools" in item:
                 raise BadSnapshot([(f"{where}.nodes", "says what pools say: give one of them")])
@@ -53,11 +53,11 @@ def pool(data: object, where: str) -> Json:
     return {**kept, "free": [[free, count]], "allocatable": has}
 
 
-def units(data: object) -> Iterator[tuple[object, str]]:
+def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
     """Units in long form, each with the place that errors name."""
     made = 0
-    for index, item in enumerate(listed(data, "units")):
-        where = f"units[{index}]"
+    for index, item in enumerate(listed(data, place)):
+        where = f"{place}[{index}]"
         if not isinstance(item, Mapping):
             yield item, where
             continue
@@ -107,24 +107,24 @@ def _named(item: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"name": item["id"], **item} if "id" in item else item
 
 
-def tree(data: object) -> QuotaTree:
+def tree(data: object, where: str = "tree") -> QuotaTree:
     """A tree: its nodes by path ({"root/ml": {"max": …}}), the same below "nodes" as programs write it, or the
     ElasticQuotaTree that kubectl prints."""
     if not isinstance(data, Mapping):
-        raise BadSnapshot([("tree", "is not an object")])
+        raise BadSnapshot([(where, "is not an object")])
     if "spec" in data:
         try:
             return parse_tree(data["spec"] if isinstance(data["spec"], Mapping) else None)
         except BadTree as error:
-            raise BadSnapshot([(f"tree.{flaw.field}", flaw.message) for flaw in error.flaws]) from None
+            raise BadSnapshot([(f"{where}.{flaw.field}", flaw.message) for flaw in error.flaws]) from None
     if "nodes" not in data:
-        return _by_path(data, "tree", "")
+        return _by_path(data, where, "")
     unknown = sorted(set(data) - {"root", "nodes"})
     if unknown:
-        raise BadSnapshot([(f"tree.{unknown[0]}", "is no field that this version knows")])
+        raise BadSnapshot([(f"{where}.{unknown[0]}", "is no field that this version knows")])
     if not isinstance(data["nodes"], Mapping):
-        raise BadSnapshot([("tree.nodes", "is not an object")])
-    return _by_path(data["nodes"], "tree.nodes", decode_value(str, data.get("root", ""), "tree.root"))
+        raise BadSnapshot([(f"{where}.nodes", "is not an object")])
+    return _by_path(data["nodes"], f"{where}.nodes", decode_value(str, data.get("root", ""), f"{where}.root"))
 
 
 def _by_path(data: Mapping[str, Any], where: str, root: str) -> QuotaTree:

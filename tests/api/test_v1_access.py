@@ -18,7 +18,7 @@ DECISIONS = {"nonResourceURLs": ["/fleet/v1/decisions", "/fleet/v1/decisions/*"]
 
 async def ask(hub: Rest, method: str, path: str, token: str = "alice-token") -> Any:
     """The answer, with a job in the body of a POST."""
-    json = pytorchjob("new") if method == "POST" else None
+    json = {"edits": []} if path == "/what-if" else pytorchjob("new") if method == "POST" else None
     return await hub.client(token).request(method, f"{PREFIX}{path}", json=json)
 
 
@@ -41,10 +41,12 @@ ROUTES: list[tuple[str, str, list[tuple[str, Any]], str]] = [
     ("GET", "/decisions/1", [("", {**DECISIONS, "verbs": ["get"]})], 'cannot get path "/fleet/v1/decisions/1"'),
     ("GET", "/decisions/1/record", [("", {**DECISIONS, "verbs": ["get"]})], "/fleet/v1/decisions/1/record"),
     ("GET", "/snapshot", [("", {"nonResourceURLs": ["/fleet/v1/snapshot"], "verbs": ["get"]})], "/fleet/v1/snapshot"),
+    ("POST", "/what-if", [("", {"nonResourceURLs": ["/fleet/v1/what-if"], "verbs": ["post"]})],
+     'cannot post path "/fleet/v1/what-if"'),
 ]  # fmt: skip
 
 
-NOTHING_YET = ("/decisions/1", "/decisions/1/record", "/snapshot")
+NOTHING_YET = ("/decisions/1", "/decisions/1/record", "/snapshot", "/what-if")
 
 
 @pytest.mark.parametrize(("method", "path", "grants", "says"), ROUTES, ids=[f"{r[0]} {r[1]}" for r in ROUTES])

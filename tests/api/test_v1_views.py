@@ -188,8 +188,9 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
             ("/fleet/v1/jobs", "get"), ("/fleet/v1/jobs", "post"),
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}", "get"),
             ("/fleet/v1/jobs/{namespace}/{kind}/{name}", "delete"),
+            ("/fleet/v1/jobs/{namespace}/{kind}/{name}/explanation", "get"),
             ("/fleet/v1/queues", "get"), ("/fleet/v1/clusters", "get"), ("/fleet/v1/decisions", "get"),
-            ("/fleet/v1/snapshot", "get"), ("/fleet/v1/decisions/{number}", "get"),
+            ("/fleet/v1/snapshot", "get"), ("/fleet/v1/what-if", "post"), ("/fleet/v1/decisions/{number}", "get"),
             ("/fleet/v1/decisions/{number}/record", "get"),
         }  # fmt: skip
         for path, methods in document["paths"].items():

@@ -1,0 +1,100 @@
+"""Edits of a fleet as JSON: [{"AddMember": {"member": {"name": "n", "nodes": […]}}}, {"DrainMember": {"member": "m"}}].
+
+Each is an object with one name, that of a class of foresee/edits.py, and its fields. Members, units and trees are
+written as in snapshots, short forms too. An edit that cannot be read is a BadSnapshot with its field.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.decide import BadSnapshot
+from fleet.foresee.edits import AddMember, Edit, ReplaceTree, Submit
+from fleet.foresee.whatif import Comparison, Standing, When
+from fleet.model.member import Member
+from fleet.model.unit import Unit
+from fleet.notation import byhand
+from fleet.notation.bytype import Json, decode, listed
+from fleet.plan import Plan
+
+MOST_EDITS = 100
+_CLASSES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(Edit)}
+
+
+def decode_edits(data: object, where: str = "edits") -> list[Edit]:
+    """Raises BadSnapshot."""
+    items = listed(data, where)
+    if len(items) > MOST_EDITS:
+        raise BadSnapshot([(where, f"has {len(items)} edits; at most {MOST_EDITS} are tried at once")])
+    return [_edit(item, f"{where}[{index}]") for index, item in enumerate(items)]
+
+
+def _edit(item: object, where: str) -> Edit:
+    if not isinstance(item, Mapping) or len(item) != 1:
+        raise BadSnapshot([(where, "is not an object with the name of one edit")])
+    ((name, given),) = item.items()
+    if name not in _CLASSES:
+        raise BadSnapshot([(f"{where}.{name}", f"is none of {', '.join(_CLASSES)}")])
+    where = f"{where}.{name}"
+    if not isinstance(given, Mapping):
+        raise BadSnapshot([(where, "is not an object")])
+    if name == "AddMember" and "member" in given:
+        [(long, _)] = byhand.members([given["member"]], f"{where}.member")
+        return AddMember(typing.cast(Member, decode(Member, long, f"{where}.member")))
+    if name == "Submit" and "unit" in given:
+        made = list(byhand.units([given["unit"]], f"{where}.unit"))
+        if len(made) != 1:
+            raise BadSnapshot([(f"{where}.unit.count", "makes no unit, or several: give one edit for each")])
+        return Submit(typing.cast(Unit, decode(Unit, made[0][0], f"{where}.unit")))
+    if name == "ReplaceTree" and given.get("tree") is not None:
+        return ReplaceTree(byhand.tree(given["tree"], f"{where}.tree"))
+    return typing.cast(Edit, decode(_CLASSES[name], given, where))
+
+
+def encode_comparison(found: Comparison, now: float) -> Json:
+    """Times in epoch seconds, null where nothing tells. `now`: when the fleet was asked."""
+    return {
+        "now": now,
+        "rows": [
+            {
+                "unit": row.unit.id,
+                "job": row.unit.name,
+                "leaf": row.unit.leaf,
+                "change": row.verdict.value,
+                "before": _standing(row.before),
+                "after": _standing(row.after),
+            }
+            for row in found.rows
+        ],
+        "waiting": {"before": len(found.before.reasons), "after": len(found.after.reasons)},
+        "certificate": {"before": _certificate(found.before), "after": _certificate(found.after)},
+        "noTimes": found.no_times,
+    }
+
+
+def _standing(standing: Standing) -> Json:
+    reason = standing.reason
+    return {
+        "state": standing.state.value,
+        "member": standing.member or None,
+        "reason": reason and {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text},
+        "start": _start(standing.when),
+    }
+
+
+def _start(when: When | None) -> Json | None:
+    if when is None or not when.known:
+        return None
+    last = None if when.p90 == float("inf") else when.p90
+    return {"p10": when.p10, "p50": when.p50, "p90": last}
+
+
+def _certificate(plan: Plan) -> dict[str, Any]:
+    certificate = plan.certificate
+    stages = [
+        {"name": s.name, "value": s.value, "bound": s.bound, "gap": s.gap, "status": s.status}
+        for s in certificate.stages
+    ]
+    return {"shipped": certificate.shipped, "why": certificate.why, "stages": stages}

@@ -1,0 +1,72 @@
+"""POST /fleet/v1/what-if: what would be otherwise in the fleet as the decider sees it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from tests.api.rest import Rest, causes, rest
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import member, policy, pytorchjob
+
+
+@asynccontextmanager
+async def busy() -> AsyncIterator[Rest]:
+    """Job one runs in member cfa; job two is too large for it."""
+    async with rest(member("cfa"), objects=[policy(), pytorchjob("one"), pytorchjob("two", workers=99)]) as hub:
+        await hub.world.running("one")
+        await eventually(lambda: hub.world.events("two", "ScheduleBindingFailed"))
+        await settle(30)
+        yield hub
+
+
+async def asked(hub: Rest, *edits: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    answer = await hub.client().post("/fleet/v1/what-if", json={"edits": list(edits)})
+    assert answer.status_code == 200, answer.text
+    return {row["job"]: row for row in answer.json()["rows"]}
+
+
+async def test_who_would_start_and_who_would_stop() -> None:
+    async with busy() as hub:
+        revision = await hub.world.store.revision()
+        nodes = [{"count": 100, "nvidia.com/gpu": 8, "cpu": "96", "memory": "800Gi"}]
+        added = await asked(hub, {"AddMember": {"member": {"name": "new", "nodes": nodes}}})
+        assert added["default/two"]["change"] == "starts" and added["default/two"]["after"]["member"] == "new"
+        drained = await asked(hub, {"DrainMember": {"member": "cfa"}})
+        assert drained["default/one"]["change"] == "stops"
+        assert drained["default/one"]["after"]["reason"]["code"] == "MemberNotReady"
+        assert await hub.world.store.revision() == revision
+
+
+async def test_a_unit_may_be_submitted_as_snapshots_have_it() -> None:
+    async with busy() as hub:
+        found = await asked(hub, {"Submit": {"unit": {"id": "new", "gang": "1x1"}}})
+        assert (found["new"]["change"], found["new"]["after"]["member"]) == ("starts", "cfa")
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "edits"),
+    ({"edits": 3}, "edits"),
+    ({"edits": [], "more": 1}, "more"),
+    ({"edits": [3]}, "edits[0]"),
+    ({"edits": [{}]}, "edits[0]"),
+    ({"edits": [{"Explode": {}}]}, "edits[0].Explode"),
+    ({"edits": [{"DrainMember": "m"}]}, "edits[0].DrainMember"),
+    ({"edits": [{"DrainMember": {}}]}, "edits[0].DrainMember.member"),
+    ({"edits": [{"AddMember": {"member": {"nodes": []}}}]}, "edits[0].AddMember.member.name"),
+    ({"edits": [{"Submit": {"unit": {"id": "a", "gang": "1x1", "count": 2}}}]}, "edits[0].Submit.unit.count"),
+    ({"edits": [{"Submit": {"unit": {"id": "a", "gang": 7}}}]}, "edits[0].Submit.unit[0].gang"),
+    ({"edits": [{"ReplaceTree": {"tree": {"a": 3}}}]}, "edits[0].ReplaceTree.tree[a]"),
+    ({"edits": [{"DrainMember": {"member": "m"}}] * 101}, "edits"),
+    ({"edits": [{"DrainMember": {"member": "nowhere"}}]}, "edits"),
+]
+
+
+async def test_a_question_that_is_wrong_is_refused_with_its_field() -> None:
+    async with rest(member("cfa"), objects=[policy(), pytorchjob("one")]) as hub:
+        await hub.world.running("one")
+        await settle(30)
+        for body, field in WRONG:
+            status = await hub.refused("POST", "/what-if", json=body)
+            assert (status["code"], list(causes(status))) == (422, [field])
