@@ -34,7 +34,9 @@ class Ground:
         self._grows = any(pool.potential for room in self.rooms.values() for pool in room.pools)
         self._standing = (1 << len(self.holds)) - 1  # holds whose head has not started
         self._bounds: dict[tuple[object, ...], int] = {}
-        self._own = {hold.head.unit.id: 1 << number for number, hold in enumerate(self.holds)}
+        self._own = {  # a head is not bound by its own hold, nor by those behind it, who count on its start
+            hold.head.unit.id: self._standing & (-1 << number) for number, hold in enumerate(self.holds)
+        }
         self._held: dict[str, list[int]] = {}
         for number, hold in enumerate(self.holds):
             self._held.setdefault(hold.member, []).append(number)
@@ -106,5 +108,5 @@ class Ground:
             if self._standing & 1 << number:
                 if hold.head.unit.id == candidate.unit.id:
                     self._standing &= ~(1 << number)
-                else:
+                elif not self._own.get(candidate.unit.id, 0) & 1 << number:
                     hold.see(candidate, member)

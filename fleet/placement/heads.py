@@ -194,7 +194,32 @@ class Heads:
     def _hold(
         self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
     ) -> Hold | None:
-        found = self._seek(queued, queued.member, new, ahead) if queued.member is not None else None
+        said = queued.candidate.unit.head
+        if queued.last is not None and queued.member is not None:
+            found = self._seating(queued, queued.member, *queued.last, new, ahead)
+            found = found or self._closed(queued, *queued.last, new, ahead)
+        else:
+            found = self._first(queued, new, ahead, rooms)
+        if found is None or queued.member is None:
+            return None
+        queued.last = (found.kind, found.at)
+        at, certain = found.at, found.kind == _KNOWN
+        if said is not None and said.member == queued.member and said.certain == certain and said.at > self._now:
+            at = min(at, said.at)  # what was let pass was to end before the moment that was told first
+        nomination = Nomination(queued.member, queued.since, at, certain)
+        return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
+
+    def _first(
+        self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
+    ) -> _Seating | None:
+        """Where and when it starts, seen for the first time in this decision."""
+        said, member = queued.candidate.unit.head, queued.member
+        found = self._seek(queued, member, new, ahead) if member is not None else None
+        if said is not None and member is not None and self._unseen(queued, member, new):
+            if said.certain and said.at > self._now and (found is None or (found.kind, found.at) > (_KNOWN, said.at)):
+                return self._closed(queued, _KNOWN, said.at, new, ahead)
+            if not said.certain and (found is None or found.kind == _ALL):
+                return self._closed(queued, _PRESENT, self._now, new, ahead)
         if not queued.looked and self._new > 0 and (found is None or found.kind != _KNOWN):
             self._new -= 1
             other = self._look_around(queued, new, ahead, rooms, found is not None)
@@ -202,16 +227,21 @@ class Heads:
                 queued.member, found = other
                 queued.since = self._now
         queued.looked = True
-        if found is None or queued.member is None:
-            return None
-        queued.last = (found.kind, found.at)
-        if found.kind == _ALL:
+        if found is not None and found.kind == _ALL:
             queued.since = self._now
-        said, at, certain = queued.candidate.unit.head, found.at, found.kind == _KNOWN
-        if said is not None and said.member == queued.member and said.certain == certain and said.at > self._now:
-            at = min(at, said.at)  # what was let pass was to end before the moment that was told first
-        nomination = Nomination(queued.member, queued.since, at, certain)
-        return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
+        return found
+
+    def _unseen(self, queued: _Queued, member: str, new: Sequence[_Work]) -> bool:
+        """Whether pods are coming to the member that no node shows yet."""
+        return any(w.hidden and w.member == member for w in (*self._work.get(member, ()), *new))
+
+    def _closed(self, queued: _Queued, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]) -> _Seating:
+        """What is coming might cost the head its seat. Until nodes show whether it does, nothing more comes in: work
+        that is let in for a later start would make it later."""
+        usage = self._usage_at(queued, kind, at, new, ahead)
+        if usage is not None and queued.candidate.account is not None:
+            usage.charge(queued.candidate.account, queued.candidate.request)
+        return _Seating(kind, at, None, usage)
 
     def _look_around(
         self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom], has: bool
@@ -239,10 +269,6 @@ class Heads:
 
     def _seek(self, queued: _Queued, member: str, new: Sequence[_Work], ahead: Sequence[Hold]) -> _Seating | None:
         """The first moment at which there is quota, and room in the member."""
-        if queued.last is not None and member == queued.member:
-            known = self._seating(queued, member, *queued.last, new, ahead)
-            if known is not None:
-                return known
         for kind in (_KNOWN, _PRESENT, _ALL, _WHOLE):
             begin = self._quota_time(queued, kind, new, ahead)
             if begin is None or (kind == _WHOLE and not self._is_loose(queued, member, ahead)):
