@@ -75,7 +75,7 @@ def record(binding: dict[str, Any], unit: dict[str, Any] | None, now: float) -> 
 
 
 def state_of(member: str, status: dict[str, Any], unit_status: dict[str, Any]) -> str:
-    """Queued, BackOff, Waiting (without a queue), Placed, or what the member says of the job: Running, Succeeded, …"""
+    """Queued, Reserved, BackOff, Waiting (without a queue), Placed, or what the member says of the job: Running, Succeeded, …"""
     phase = unit_status.get("phase", "")
     if member:
         copies = status.get("aggregatedStatus") or [{}]
@@ -84,8 +84,8 @@ def state_of(member: str, status: dict[str, Any], unit_status: dict[str, Any]) -
         return true[-1] if true else "Placed"
     if phase in ("Succeed", "Failed"):
         return str(phase)
-    if phase == "TimeoutBackoff":
-        return "BackOff"
+    if phase in ("TimeoutBackoff", "Reserved"):
+        return "BackOff" if phase == "TimeoutBackoff" else "Reserved"
     return "Queued" if phase else "Waiting"
 
 

@@ -33,6 +33,9 @@ def line(*conditions: dict[str, Any], member: str = "", unit: dict[str, Any] | N
         pytest.param(
             ("Queued", "max-jobs"), line(WAITS, unit={"phase": "Enqueued", "message": "max-jobs"}), id="it waits in one"
         ),
+        pytest.param(
+            ("Reserved", "checks"), line(WAITS, unit={"phase": "Reserved", "message": "checks"}), id="others must agree"
+        ),
     ],
 )
 def test_a_line_says_how_the_job_stands_and_why(expected: tuple[str, str], given: tuple[str, str]) -> None:
