@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
@@ -43,7 +44,9 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
             yield broken
         else:
             victims[eviction.unit] = eviction
-    yield from _room(snapshot, placed, live, sound, victims)
+    quota = _Quota(snapshot, victims)
+    yield from _room(snapshot, placed, live, sound, victims, quota)
+    yield from _quota(snapshot, placed, live, sound, quota)
 
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
@@ -180,6 +183,7 @@ def _room(
     live: Mapping[str, str],
     new: Mapping[str, str],
     victims: Mapping[str, Eviction],
+    quota: _Quota,
 ) -> Iterable[Violation]:
     """What is claimed fits once all that leaves is gone, not before, and beside all that starts."""
     if not live and not new:
@@ -211,7 +215,7 @@ def _room(
                 own = {v.unit for v in cause}
                 still = _coming(snapshot, member, leaving - own)
                 everything = [*still, *others, *starting]
-                blocked = _quota_blocked(snapshot, gang.unit, victims, own)
+                blocked = quota.over(snapshot.units[gang.unit], [snapshot.units[key] for key in own])
                 if not blocked and not first_unpackable(today, [], [*everything, gang], names):
                     text = f"{gang.unit} has room in {member} without evicting anybody"
                     yield Violation(Rule.EVICTS_NEEDLESSLY, cause[0].unit, text)
@@ -225,20 +229,53 @@ def _coming(snapshot: Snapshot, member: str, leaving: set[str]) -> list[Gang]:
     ]
 
 
-def _quota_blocked(snapshot: Snapshot, key: str, victims: Mapping[str, Eviction], own: set[str]) -> bool:
-    """Whether, with all gone but its own victims, quota alone keeps the unit from starting."""
-    unit, tree = snapshot.units[key], snapshot.tree
-    if tree is None or unit.leaf is None:
-        return False
-    gone = set(victims) - own
-    for node in tree.ancestors(unit.leaf):
-        for name, limit in tree.nodes[node].max.items():
-            used = sum(
-                request_of(other)[name]
-                for other in snapshot.units.values()
-                if other.phase is Phase.PLACED and other.id not in gone and other.leaf is not None
-                and (other.leaf == node or other.leaf.startswith(node + "/"))
-            )  # fmt: skip
-            if used + request_of(unit)[name] > limit:
-                return True
-    return False
+class _Quota:
+    """What is used of `max` at each node once all who leave are gone."""
+
+    def __init__(self, snapshot: Snapshot, victims: Mapping[str, Eviction]) -> None:
+        self._tree = snapshot.tree
+        self._used: dict[str, dict[str, int]] = {}
+        requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
+        for unit in snapshot.units.values():
+            if unit.phase is Phase.PLACED and unit.id not in victims:
+                alike = (unit.components, unit.preemptible)
+                if alike not in requests:
+                    requests[alike] = request_of(unit)
+                self.charge(unit, requests[alike])
+
+    def _path(self, leaf: str | None) -> list[str]:
+        steps = (leaf or "").split("/")
+        paths = ("/".join(steps[:end]) for end in range(1, len(steps) + 1))
+        return [path for path in paths if self._tree is not None and path in self._tree.nodes] if leaf else []
+
+    def charge(self, unit: Unit, request: Amounts | None = None) -> None:
+        for path in self._path(unit.leaf):
+            used = self._used.setdefault(path, {})
+            for name, amount in (request or request_of(unit)).items_:
+                used[name] = used.get(name, 0) + amount
+
+    def over(self, unit: Unit, more: Iterable[Unit] = ()) -> str:
+        """The first node whose max is broken in what the unit asks for, once it and these are charged too; or ""."""
+        asked = request_of(unit)
+        for path in self._path(unit.leaf):
+            limits = self._tree.nodes[path].max if self._tree is not None else {}
+            beside = [request_of(other) for other in more if path in self._path(other.leaf)]
+            for name, amount in asked.items_:
+                used = self._used.get(path, {}).get(name, 0) + sum(other[name] for other in beside)
+                if name in limits and used + amount > limits[name]:
+                    return path
+        return ""
+
+
+def _quota(
+    snapshot: Snapshot, placed: Iterable[str], live: Iterable[str], new: Iterable[str], quota: _Quota
+) -> Iterable[Violation]:
+    """What is claimed has quota, too, once all that leaves is gone; `quota` is charged with all of it."""
+    for key in (*sorted(placed), *sorted(live)):
+        quota.charge(snapshot.units[key])
+    for key in new:
+        unit = snapshot.units[key]
+        node = quota.over(unit)
+        if node:
+            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room, but {node} will not have quota for it")
+        quota.charge(unit)

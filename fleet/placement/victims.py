@@ -8,7 +8,7 @@ needed, never for more, and a set that turns out not to suffice comes back as a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from fleet.model.amounts import NOTHING, Amounts
@@ -16,12 +16,14 @@ from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Seat, Unit
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
-from fleet.placement.space import Need, Shape, Space
+from fleet.placement.scene import Scene
+from fleet.placement.space import Need, Shape
 from fleet.plan import Said, Stage
 
 MOST_VICTIMS = 1_000
 MOST_CELLS = 20_000  # demands × places
 MOST_QUESTIONS = 24  # to the solver, in one plan
+LEAST_S = 0.02  # that a question needs
 ALONE_MAX = 16  # nodes alike that are told apart where different pods meet on them
 
 
@@ -35,11 +37,15 @@ class Asking:
         self._asked = 0
 
     @property
+    def absent(self) -> bool:
+        return self._solver is None
+
+    @property
     def silent(self) -> str:
         """Why it may not be asked any more; "" if it may."""
         if self._solver is None:
             return "no solver was asked"
-        return "" if self._left_s > 0 and self._asked < MOST_QUESTIONS else "the time for finding victims is over"
+        return "" if self._left_s > LEAST_S and self._asked < MOST_QUESTIONS else "the time for finding victims is over"
 
     def ask(self, problem: VictimProblem) -> tuple[Answer, Said]:
         assert self._solver is not None
@@ -53,17 +59,6 @@ class Asking:
         stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
         leaves = tuple(index for index, leaves in enumerate(answer.admitted) if leaves)
         return answer, Said(leaves, answer.placed, stages, answer.why)
-
-
-@dataclass(slots=True)
-class Scene:
-    """What victims are looked for in: by member, who leaves already, what comes, and for what room is kept."""
-
-    members: Mapping[str, Member]
-    space: Space
-    leaving: Mapping[str, Sequence[Unit]]
-    coming: Mapping[str, Sequence[tuple[str, str, Shape]]]
-    kept: Mapping[str, Sequence[Shape]]
 
 
 def sound(problem: VictimProblem, answer: Answer) -> bool:

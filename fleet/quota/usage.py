@@ -135,6 +135,11 @@ class Usage:
             for resource, amount in request.items_:
                 used[resource] = used.get(resource, 0) + amount * times
 
+    @property
+    def withholds(self) -> bool:
+        """Whether some node does not lend all that it is promised."""
+        return bool(self._kept)
+
     def lacking(self, account: str, request: Amounts) -> tuple[tuple[str, str, int], ...]:
         """(node, resource, amount): what must leave each node for its max to allow the request. What nodes do not lend
         is not asked here."""

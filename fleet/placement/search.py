@@ -1,0 +1,260 @@
+"""Who must leave so that one gang gets its room: greedily, and then proven by the solver.
+
+Greedily: in each member the cheapest in order until there is room, then everything that turns out not to be needed
+stays, so that without any one of them the gang has no room. The solver's choice over all members (victims.py) is tried
+out in the same way. Both look at the few members that promise most, and the number of tries is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.placement.candidate import Candidate
+from fleet.placement.problem import FreedRow, Victim, VictimProblem
+from fleet.placement.scene import Scene, Work
+from fleet.placement.victims import Asking, question, sound
+from fleet.plan import Said, VictimSearch
+
+MOST_MEMBERS = 8  # that one gang's victims are looked for in
+MOST_SINGLE = 12  # cheaper ones that are tried alone in a member, once one that suffices alone is known
+MOST_CUTS = 8  # answers for one gang that turn out not to suffice
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Victims for one gang. `cost`: how many of them do not even borrow, how many they are, the work that is lost, the
+    number of the member by policy."""
+
+    cost: tuple[int, int, int, int]
+    member: str
+    victims: tuple[Work, ...]
+
+
+def _choice(number: int, member: str, victims: Sequence[Work]) -> Choice:
+    within = sum(not work.borrows for work in victims)
+    return Choice((within, len(victims), sum(work.lost for work in victims), number), member, tuple(victims))
+
+
+def _cheapest(work: Work) -> tuple[object, ...]:
+    return (not work.borrows, work.unit.priority, work.lost, -(work.unit.placed_at or 0.0), work.unit.id)
+
+
+def _largest(work: Work) -> tuple[object, ...]:
+    devices = max((amount for name, amount in work.request.items_ if "/" in name), default=0)
+    return (not work.borrows, -devices, -work.unit.pods, *_cheapest(work))
+
+
+class Tries:
+    """How many tries a plan has left."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+
+class Search:
+    """One gang's. `able`: those that it may evict."""
+
+    def __init__(self, scene: Scene, candidate: Candidate, able: Sequence[Work], tries: Tries) -> None:
+        self._scene = scene
+        self._candidate = candidate
+        self._tries = tries
+        self._shape = scene.space.shapes[candidate.shape]
+        account = candidate.account or ""
+        usage = scene.usage
+        self._exact = usage.withholds  # what is not lent makes quota more than a sum of what is freed
+        self._lacking = usage.lacking(account, candidate.request)
+        self._freed: dict[str, tuple[int, ...]] = {}  # by unit: what it frees of each that is lacking
+        for work in able if self._lacking else ():
+            path = usage.path(work.account) if work.account is not None else ()
+            freed = tuple(work.request[resource] if node in path else 0 for node, resource, _ in self._lacking)
+            if any(freed):
+                self._freed[work.unit.id] = freed
+        self._by_member: dict[str, list[Work]] = {}
+        for work in able:
+            self._by_member.setdefault(work.unit.member or "", []).append(work)
+        # Those whose leaving helps quota, whatever member they are in.
+        self._elsewhere = sorted((work for work in able if self._exact or work.unit.id in self._freed), key=_cheapest)
+        self._sites = self._promising()
+
+    def best(self, asking: Asking) -> tuple[Choice | None, VictimSearch | None]:
+        """As few victims that do not even borrow as can be, then few, then cheap ones; and how the solver was asked."""
+        best: Choice | None = None
+        if self._exact or self._quota(self._elsewhere):
+            for number, member in self._sites:
+                for found in self._choices(number, member, best):
+                    if best is None or found.cost < best.cost:
+                        best = found
+                    if not found.victims:
+                        return found, None  # nobody has to leave: what is leaving already makes the room
+        return (None, None) if best is None else self._proven(best, asking)
+
+    def _choices(self, number: int, member: str, best: Choice | None) -> Iterator[Choice]:
+        """What is found in one member, `best` being known already."""
+        if best is not None and best.cost[:2] == (0, 1):
+            cheaper = sorted(
+                (w for w in self._by_member.get(member, ()) if w.borrows and w.lost < best.cost[2]), key=_cheapest
+            )
+            for work in cheaper[:MOST_SINGLE]:
+                if self._tries.left > 0 and self._room(member, [work]):
+                    yield _choice(number, member, [work])
+                    return
+            return
+        for by_size in (False, True):
+            victims = self._greedy(member, by_size)
+            if victims is None:
+                return
+            yield _choice(number, member, victims)
+            if len(victims) <= 1:
+                return
+
+    def _promising(self) -> list[tuple[int, str]]:
+        """The members, by their number in the policy's order, that could have enough in sum; of many, those that have
+        the most free."""
+        scene, total = self._scene, [0] * len(self._scene.space.resources)
+        for part in self._shape:
+            for index, amount in part.need:
+                total[index] += amount * part.replicas
+        asked = [index for index, amount in enumerate(total) if amount]
+        found: list[tuple[tuple[int, ...], int, str]] = []
+        for number, choice in enumerate(self._candidate.eligibility.choices):
+            most = scene.able(self._by_member.get(choice.member, ()), choice.member)
+            if all(most[index] >= total[index] for index in asked):
+                free = scene.free(choice.member)
+                found.append((tuple(-free[index] for index in asked), number, choice.member))
+        return sorted((number, member) for _, number, member in sorted(found)[:MOST_MEMBERS])
+
+    def _greedy(self, member: str, by_size: bool) -> list[Work] | None:
+        """The first ones of the member in order that make room, then the first ones anywhere that make up the quota,
+        less those that are not needed."""
+        order = sorted(self._by_member.get(member, ()), key=_largest if by_size else _cheapest)
+        high = self._first(len(order), lambda count: self._fits(member, order[:count]))
+        if high is None:
+            return None
+        chosen = order[:high]
+        known = {work.unit.id for work in order}
+        rest = [*order[high:], *(work for work in self._elsewhere if work.unit.id not in known)]
+        more = self._first(len(rest), lambda count: self._quota([*chosen, *rest[:count]]))
+        return None if more is None else self._needed(member, [*chosen, *rest[:more]])
+
+    def _first(self, most: int, enough: Callable[[int], bool]) -> int | None:
+        """The smallest count that is enough, up to `most`; None when that is not, or the tries run out."""
+        if self._tries.left <= 0 or not enough(most):
+            return None
+        low, high = 0, most
+        while low < high:
+            middle = (low + high) // 2
+            if enough(middle):
+                high = middle
+            else:
+                low = middle + 1
+        return high
+
+    def _needed(self, member: str, victims: Sequence[Work]) -> list[Work] | None:
+        """Those without any one of whom there is no room: dearest first, blocks of them and then single ones stay
+        where they are as long as there is room without them. None when the tries run out."""
+        left = sorted(victims, key=lambda work: (work.borrows, -work.lost, work.unit.id))
+        size = max(1, len(left) // 2)
+        while left:
+            start, dropped = 0, False
+            while start < len(left):
+                rest = left[:start] + left[start + size :]
+                if self._tries.left <= 0:
+                    return None
+                if self._room(member, rest):
+                    left, dropped = rest, True
+                else:
+                    start += size
+            if size == 1 and not dropped:
+                break
+            size = max(1, size // 2)
+        return left
+
+    def _room(self, member: str, gone: Sequence[Work]) -> bool:
+        """Whether quota and the member have room for the gang once these and all that leave already are gone."""
+        return self._quota(gone) and self._fits(member, gone)
+
+    def _fits(self, member: str, gone: Sequence[Work]) -> bool:
+        self._tries.left -= 1
+        return self._scene.vacancy(member).fits(self._shape, [work.unit for work in gone if work.unit.member == member])
+
+    def _quota(self, gone: Sequence[Work]) -> bool:
+        if not self._exact:
+            freed = [self._freed[work.unit.id] for work in gone if work.unit.id in self._freed]
+            return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(self._lacking))
+        usage, candidate = self._scene.usage, self._candidate
+        self._tries.left -= 1
+        for work in gone:
+            if work.account is not None:
+                usage.charge(work.account, work.request, -1)
+        refusal = usage.refusal(candidate.account or "", candidate.request)
+        for work in gone:
+            if work.account is not None:
+                usage.charge(work.account, work.request)
+        return refusal is None
+
+    # -- the solver
+
+    def _proven(self, greedy: Choice, asking: Asking) -> tuple[Choice, VictimSearch | None]:
+        """The better of `greedy` and the solver's choice."""
+        why, best = asking.silent, greedy
+        said: list[Said] = []
+        known, problem = self._question(greedy) if not why else ([], None)
+        if problem is None:
+            why = why or "too many who could leave for the solver"
+        while problem is not None and not why:
+            answer, word = asking.ask(problem)
+            said.append(word)
+            if answer.empty or not sound(problem, answer):
+                why = answer.why or "the solver found no answer in its time"
+                break
+            site = answer.placed[0]
+            victims = [known[index] for index in word.leaves]
+            if not self._room(problem.sites[site], victims):
+                problem = replace(problem, cuts=(*problem.cuts, (site, word.leaves)))
+                why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else asking.silent
+                continue
+            needed = self._needed(problem.sites[site], victims)
+            found = _choice(self._sites[site][0], problem.sites[site], needed) if needed is not None else greedy
+            if found.cost < greedy.cost:
+                best, why = found, answer.why
+            else:
+                why = "greedy is as good" if found.cost == greedy.cost else "greedy is better"
+            break
+        if asking.absent:
+            return best, None
+        shipped = "greedy" if best is greedy else "cp-sat"
+        stages = said[-1].stages if said else ()
+        return best, VictimSearch(self._candidate.unit.id, shipped, why, stages, tuple(said))
+
+    def _elsewhere_at_most(self, sites: Container[str]) -> list[Work]:
+        """Those of other members that could be of use to quota: of those that free the same, the cheapest, as many as
+        what is lacking could need."""
+        found: list[Work] = []
+        counts: dict[tuple[bool, tuple[int, ...]], int] = {}
+        for work in self._elsewhere:
+            if work.unit.member not in sites:
+                freed = self._freed.get(work.unit.id, ())
+                useful = max(
+                    (-(-need // n) for n, (_, _, need) in zip(freed, self._lacking, strict=False) if n), default=1
+                )
+                key = (work.borrows, freed)
+                counts[key] = counts.get(key, 0) + 1
+                if counts[key] <= useful:
+                    found.append(work)
+        return found
+
+    def _question(self, greedy: Choice) -> tuple[list[Work], VictimProblem | None]:
+        """Those who could leave to some effect, and the question which of them must."""
+        sites = [member for _, member in self._sites]
+        known = [work for member in sites for work in self._by_member.get(member, ())]
+        known += self._elsewhere_at_most(set(sites))
+        terms: list[list[tuple[int, int]]] = [[] for _ in self._lacking]
+        for index, work in enumerate(known):
+            for row, amount in zip(terms, self._freed.get(work.unit.id, ()), strict=False):
+                if amount:
+                    row.append((index, amount))
+        freed = [FreedRow(tuple(row), need) for row, (_, _, need) in zip(terms, self._lacking, strict=True)]
+        hint = [index for index, work in enumerate(known) if work in greedy.victims]
+        victims = [(work.unit, Victim(not work.borrows, work.lost)) for work in known]
+        return known, question(self._scene, self._shape, sites, victims, freed, hint)
