@@ -7,7 +7,7 @@ answer; let the solver try to do better; ship the better of the two after `check
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from itertools import chain
 
@@ -19,13 +19,15 @@ from fleet.placement.ground import Ground
 from fleet.placement.grouping import Grouping
 from fleet.placement.heads import Heads
 from fleet.placement.hold import Hold
+from fleet.placement.layout import lay_out
 from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, age_bucket, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
 from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
-from fleet.placement.room import MemberRoom, Shape, committed, rooms
+from fleet.placement.room import MemberRoom, Shape, committed
 from fleet.placement.why import Explainer
 from fleet.plan import Certificate, Head, Placement, Plan, Stage
 from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 
 _MOST_ROUNDS = 8
@@ -46,6 +48,7 @@ class _Outcome:
     placed: list[tuple[Candidate, str]]
     ground: Ground
     done: Pass
+    out: dict[str, str] = field(default_factory=dict)  # units that fit a member, but not beside all others there
 
 
 class _Decision:
@@ -63,7 +66,9 @@ class _Decision:
         unseen = snapshot.backlog.unseen.values()
         self.coming = [(u.id, u.member, committed(u, self.space)) for u in unseen if u.member is not None]
         self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
-        self.rooms = rooms(self.free, self.coming, self.space)
+        layout = lay_out(self.free, self.coming, self.space)
+        self.rooms = layout.rooms
+        self.lost = {unit for units in layout.lost.values() for unit in units}  # they run, and fit nowhere
         self.first: Pairs = []  # units that claimed their room, and it is there
         self.kept: Pairs = []  # units for which room is kept
         self.aside: set[str] = set()  # units of `groups` among them
@@ -107,10 +112,42 @@ class _Decision:
 
     def _laid_out(self, placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
         """The rooms that the next cycle sees once `placed` is committed, less what is kept."""
-        found = rooms(self.free, [*self.coming, *self._new(placed)], self.space)
+        return self._less_kept(lay_out(self.free, [*self.coming, *self._new(placed)], self.space).rooms)
+
+    def _less_kept(self, found: dict[str, MemberRoom]) -> dict[str, MemberRoom]:
         for candidate, member in self.kept:
             found[member].hold(self.space.shapes[candidate.shape], self.space.devices)
         return found
+
+    def _taken_back(self, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
+        """As `_laid_out`, once what has no place in that layout is taken out of `placed` and `usage`, last come first:
+        placed one after another a set of gangs may fit, and laid out by its sizes it may not."""
+        layout = lay_out(self.free, [*self.coming, *self._new(placed)], self.space)
+        while short := [name for name, units in layout.lost.items() if not self.lost.issuperset(units)]:
+            last = {member: index for index, (_, member) in enumerate(placed) if member in short}
+            if not last:
+                break
+            out |= {placed[index][0].unit.id: member for member, index in last.items()}
+            gone = [placed[index] for index in self._with_followers(placed, last.values())]
+            for pair in gone:
+                placed.remove(pair)
+                if usage is not None and pair[0].account is not None:
+                    usage.charge(pair[0].account, pair[0].request, -1)
+            free = {member: self.free[member] for _, member in gone}
+            again = lay_out(free, [*self.coming, *self._new(placed)], self.space)
+            layout.rooms.update(again.rooms)
+            layout.lost = again.lost
+        return self._less_kept(layout.rooms)
+
+    def _with_followers(self, placed: Pairs, indices: Iterable[int]) -> list[int]:
+        """These of `placed`, and who stands behind one of them in a queue that starts strictly in order."""
+        found = set(indices)
+        for index in list(found):
+            first = placed[index][0]
+            if first.block:
+                behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf and c.block)
+                found |= {i for i in behind if standing(placed[i][0]) > standing(first)}
+        return sorted(found)
 
     def reclaimed(self, outcome: _Outcome, now: float) -> tuple[_Outcome, Found]:
         """What must leave for those who have a right to room that they did not get, and the outcome beside it: what
@@ -192,23 +229,25 @@ class _Decision:
     def ground(self) -> Ground:
         return Ground(self.rooms, self.usage, self.space, self.holds(()))
 
-    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Container[str] = ()) -> _Outcome:
+    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Iterable[str] = ()) -> _Outcome:
         """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
         this is committed: so that planning again changes nothing (I7)."""
         placed = list(placed)
         done = Pass()
+        out = dict.fromkeys(barred, "")
         laid_out = False  # whether `ground` is what the next cycle will see
         for _ in range(_MOST_ROUNDS):
             started = {candidate.unit.id for candidate, _ in placed} | self.aside
-            done = place(ground, self.groups, started, barred)
+            done = place(ground, self.groups, started, out)
             placed += done.placed
             if not placed or (laid_out and not done.placed):
                 break
-            ground = Ground(self._laid_out(placed), ground.usage, self.space, self.holds(placed))
+            found = self._taken_back(placed, ground.usage, out)
+            ground = Ground(found, ground.usage, self.space, self.holds(placed))
             laid_out = True
             if not done.placed:
                 break
-        return _Outcome(placed, ground, done)
+        return _Outcome(placed, ground, done, {unit: member for unit, member in out.items() if member})
 
 
 def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) -> Plan:
@@ -290,7 +329,7 @@ def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate, foun
     placed = [*decision.first, *outcome.placed]
     started = {candidate.unit.id for candidate, _ in placed} | decision.aside
     explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space)
-    reasons = decision.reasons | explainer.all(decision.groups, started, outcome.done)
+    reasons = decision.reasons | explainer.all(decision.groups, started, outcome.done) | _unpackable(outcome.out)
     placements = tuple(Placement(candidate.unit.id, member) for candidate, member in placed)
     until = {claim.unit: claim.until for claim in found.claims}
     for candidate, member in decision.kept:
@@ -300,6 +339,12 @@ def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate, foun
         reasons[unit.id] = Reason(Code.ROOM_CLAIMED, numbers)
     heads = tuple(Head(hold.head.unit.id, hold.nomination) for hold in outcome.ground.holds)
     return Plan(placements, reasons, certificate, found.evictions, found.claims, heads)
+
+
+def _unpackable(units: Mapping[str, str]) -> dict[str, Reason]:
+    """Reasons for units that would fit their member, but for what else is placed there."""
+    what = "packing beside the others"
+    return {unit: Reason(Code.LOST_TO_OTHERS, {"member": at, "short": 1, "what": what}) for unit, at in units.items()}
 
 
 def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:
@@ -315,11 +360,7 @@ def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Se
         outcome = decision.settle(decision.after(kept), kept, barred)
         why = f"the checker dropped {len(barred)}: {violations[0].text}"
         plan = _plan(decision, outcome, replace(certificate, why=why))
-        unpackable = {
-            unit: Reason(Code.LOST_TO_OTHERS, {"member": member, "short": 1, "what": "packing that the checker finds"})
-            for unit, member in barred.items()
-        }
-        plan = replace(plan, reasons={**plan.reasons, **unpackable})
+        plan = replace(plan, reasons={**plan.reasons, **_unpackable(barred)})
         violations = check(decision.snapshot, plan, now=now)
         if not violations:
             return plan

@@ -28,6 +28,7 @@ _LARGEST = 1 << 62
 _SEARCH_PODS = 14
 _SEARCH_STEPS = 20_000
 _MOST_TRIES = 64
+_MOST_ORDERS = 4
 _MOST_CELLS = 4096  # of the table of the exact try for one gang
 _MOST_WORK = 8_000_000  # cells times ways to use a node times nodes
 
@@ -239,23 +240,31 @@ def first_unpackable(
                     nodes.give_up(group, nodes.put(group))
         return nodes
 
+    def beside(new: Sequence[Gang]) -> _Nodes | None:
+        """What comes as it may, all of the new ones whole; those that found no place are tried first next time."""
+        order = ordered(new)
+        for _ in range(_MOST_ORDERS):
+            nodes = assumed(coming)
+            lost = [gang for gang in order if not nodes.put_gang(_pods([gang], resources), gang.topology)]
+            if not lost:
+                return nodes
+            order = [*lost, *(gang for gang in order if gang not in lost)]
+        return None
+
     if together([*coming, *gangs]) or one_by_one(ordered([*coming, *gangs])):
         return []
-    kept = list(coming)
+    kept: list[Gang] = []
     refused: list[str] = []
     nodes = assumed(coming)
     for gang in gangs:
-        pods = _pods([gang], resources)
-        if nodes.put_gang(pods, gang.topology):
+        if nodes.put_gang(_pods([gang], resources), gang.topology):
             kept.append(gang)
         elif len(refused) < _MOST_TRIES:
-            every = [*kept, gang]
-            other = together(every) or one_by_one(ordered(every))
+            every = [*coming, *kept, gang]
+            other = together(every) or one_by_one(ordered(every)) or beside([*kept, gang])
             if other is None:
-                other = assumed(kept)
-                if not other.put_gang(pods, gang.topology):
-                    refused.append(gang.unit)
-                    continue
+                refused.append(gang.unit)
+                continue
             kept.append(gang)
             nodes = other
         else:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fleet.model.unit import Phase
-from fleet.placement.room import MemberRoom, committed, largest_first
-from fleet.placement.space import Shape, Space
+from fleet.placement.layout import Coming, lay_out
+from fleet.placement.room import MemberRoom, committed
+from fleet.placement.space import Space
 from fleet.snapshot import Snapshot
 
 
@@ -25,15 +26,11 @@ def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
             if (unit.member == name and unit.phase is not Phase.WAITING) or placed.get(unit.id) == name
         ]
         space = Space((unit.components for unit in units), (unit.topology for unit in units))
-        room = MemberRoom.of(snapshot.members[name], space)
-        coming: list[tuple[str, str, Shape]] = []
+        coming: list[Coming] = []
         for unit in units:
             new = unit.id in placed
             shape = space.shape(unit.components, unit.topology) if new else committed(unit, space)
-            if shape:
-                coming.append((unit.id, name, shape))
-        for key, _, shape in largest_first(coming, space):
-            fit = room.hold(shape, space.devices)
-            if key in bound and fit is not None:
-                found[key] = fit.domain
+            coming.append((unit.id, name, shape))
+        layout = lay_out({name: MemberRoom.of(snapshot.members[name], space)}, coming, space)
+        found.update((key, domain) for key, domain in layout.domains.items() if key in bound)
     return found

@@ -13,10 +13,10 @@ whole. Nodes that an autoscaler could add are *potential*: they are used only wh
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
-from itertools import chain, groupby, islice, repeat
+from itertools import chain, islice, repeat
 from operator import itemgetter
 
 from fleet.model.matching import domain_of, pool_takes
@@ -27,7 +27,7 @@ from fleet.placement.space import UNBOUNDED, Need, Part, Shape, Space, Vector, s
 
 __all__ = [
     "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed",
-    "largest_first", "room_for", "rooms", "slots",
+    "largest_first", "room_for", "slots",
 ]  # fmt: skip
 
 
@@ -227,16 +227,6 @@ class MemberRoom:
                 self.assume(part, devices)
         return fit
 
-    def hold_all(self, shape: Shape, devices: int, times: int) -> None:
-        """`hold` so many times. Equal pods, each onto the fullest node that takes it, lie the same all at once."""
-        if times > 1 and len(shape) == 1 and not shape[0].topology:
-            fit = self.fit((replace(shape[0], replicas=shape[0].replicas * times),), devices)
-            if fit is not None:
-                self.take(fit)
-                return
-        for _ in range(times):
-            self.hold(shape, devices)
-
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
@@ -367,23 +357,6 @@ def committed(unit: Unit, space: Space) -> Shape:
         for part in unit.components
     )
     return space.shape(hidden, unit.topology)
-
-
-def rooms(
-    free: Mapping[str, MemberRoom], coming: Iterable[tuple[str, str, Shape]], space: Space
-) -> dict[str, MemberRoom]:
-    """`free` rooms less what is assumed for `coming`, which has (unit, member, shape) of pods that are committed but
-    not seen: largest gangs first, then by unit, so that the same set always leaves the same room, however it came
-    about. `free` stays as it is."""
-    found = {name: room.copy() for name, room in free.items()}
-    devices = space.devices
-    ordered: dict[str, list[Shape]] = {}
-    for _, member, shape in largest_first((item for item in coming if item[1] in found and item[2]), space):
-        ordered.setdefault(member, []).append(shape)
-    for member, shapes in ordered.items():
-        for shape, alike in groupby(shapes):
-            found[member].hold_all(shape, devices, sum(1 for _ in alike))
-    return found
 
 
 def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> list[tuple[str, str, Shape]]:

@@ -11,8 +11,9 @@ from fleet.model.unit import Component
 from fleet.placement.candidate import Group
 from fleet.placement.eligibility import Policies
 from fleet.placement.ground import Ground
+from fleet.placement.layout import lay_out
 from fleet.placement.linked import age_bucket, build, weight
-from fleet.placement.room import MemberRoom, Space, rooms
+from fleet.placement.room import MemberRoom, Space
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Config
 from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, tree, unit
@@ -89,7 +90,7 @@ def test_assumed_room_does_not_depend_on_the_order_of_units() -> None:
     shapes = [space.shapes[space.number(unit("a").gpus(n).value.components)] for n in (3, 5)]
     free = {"x": MemberRoom.of(member("x").nodes(2).value, space)}
     coming = [("a", "x", shapes[0]), ("b", "x", shapes[1]), ("c", "x", shapes[0])]
-    one, two = rooms(free, coming, space), rooms(free, list(reversed(coming)), space)
+    one, two = (lay_out(free, order, space).rooms for order in (coming, coming[::-1]))
     assert one["x"].pools[0].counts == two["x"].pools[0].counts
     assert sum(free["x"].pools[0].counts.values()) == 2
 
@@ -108,8 +109,9 @@ def test_gangs_alike_lie_the_same_laid_out_at_once_or_one_by_one(
     x = member("x")
     for free, cpus, label, count in nodes:
         x = x.nodes(count, free_gpu=free, free_cpu=4 * cpus, labels={"model": label})
-    (once, each), shape = (MemberRoom.of(x.value, space) for _ in range(2)), space.shape(made.components)
-    once.hold_all(shape, space.devices, times)
+    free_room, shape = MemberRoom.of(x.value, space), space.shape(made.components)
+    once = lay_out({"x": free_room}, [(f"u{i}", "x", shape) for i in range(times)], space).rooms["x"]
+    each = free_room.copy()
     for _ in range(times):
         each.hold(shape, space.devices)
     assert [pool.counts for pool in once.pools] == [pool.counts for pool in each.pools]
@@ -119,5 +121,5 @@ def test_what_comes_and_fits_nowhere_takes_all_that_it_could_have_used() -> None
     space = Space([unit("a").gpus(8).value.components])
     shape = space.shapes[space.number(unit("a").gpus(8, pods=3).value.components)]
     free = {"x": MemberRoom.of(member("x").nodes(3, free_gpu=4).value, space)}
-    left = rooms(free, [("a", "x", shape)], space)["x"].pools[0].counts
+    left = lay_out(free, [("a", "x", shape)], space).rooms["x"].pools[0].counts
     assert {vector[space.index[GPU]] for vector in left} == {0}

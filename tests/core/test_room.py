@@ -140,6 +140,19 @@ def test_the_checkers_packer_agrees_with_trying_everything(
     assert (not first_unpackable(member, [], [gang_])) == exhaustive(member, components, topology)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(1, 8), min_size=1, max_size=5),
+    st.lists(st.tuples(st.integers(1, 3), st.integers(1, 8)), min_size=2, max_size=5),
+)
+def test_gangs_that_the_checker_accepts_together_do_fit_together(free: list[int], gangs: list[tuple[int, int]]) -> None:
+    wanted = [Gang(str(i), ((pods, amounts(gpu=gpus, pods=1), NodeClaim()),)) for i, (pods, gpus) in enumerate(gangs)]
+    refused = set(first_unpackable(Member("x", pools=(pool(*free),)), [], wanted))
+    pods = [((gpus,), (True,) * len(free)) for i, (count, gpus) in enumerate(gangs) if str(i) not in refused
+            for _ in range(count)]  # fmt: skip
+    assert packs(tuple((gpus,) for gpus in free), tuple(sorted(pods, reverse=True)))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.integers(0, 8), min_size=1, max_size=6),
