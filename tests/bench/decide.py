@@ -1,7 +1,15 @@
-"""How long one cold decision takes, by number of pending gangs: `python -m tests.bench.decide [N …]`.
+"""How long one decision takes, by number of pending gangs: `python -m tests.bench.decide [N …]`.
 
 Worlds are made from a seed: 30 leaves in three levels, 3 priorities, gangs in the proportions of a training cluster
-(mostly one GPU, up to 4 × 8), members whose nodes are half free and fragmented. Prints a table; `--json` prints JSON.
+(mostly one GPU, up to 4 × 8), members whose nodes are half free and fragmented. `--members`, `--nodes` and `--leaves`
+make other fleets. Prints a table; `--json` prints JSON. Seconds, the slowest of `--runs` worlds:
+
+  index_s    sorting all units of a new snapshot into lots, which is done once
+  greedy_s   a decision without solver, index included
+  final_s    a decision with solver, index included
+  update_s   1 % of units and nodes are others, applied to a snapshot that has its index
+  cold_s     that update and a decision without solver: everything starts that can
+  changed_s  the same once what starts is placed: only what follows from the change starts
 """
 
 from __future__ import annotations
@@ -12,31 +20,40 @@ import random
 import resource
 import sys
 import time
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
 
+from fleet.backlog import Backlog
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
-from fleet.model.unit import Component, Unit
+from fleet.model.unit import Component, Phase, Unit
+from fleet.placement.grouping import Grouping
+from fleet.placement.layout import lay_out
 from fleet.placement.process import ProcessSolver
+from fleet.placement.room import MemberRoom
+from fleet.placement.room import committed as committed_shape
+from fleet.plan import Plan
 from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.snapshot import Snapshot
+from fleet.snapshot import Changes, Snapshot
 
+_T = TypeVar("_T")
 GPU = "nvidia.com/gpu"
 NOW = 1_000_000.0
 SHAPES = ((1, 1),) * 8 + ((1, 2), (1, 4), (1, 8), (2, 8), (4, 8), (2, 4))  # (pods, GPUs of one)
 
 
-def world(pending: int, members: int, nodes: int, seed: int) -> Snapshot:
+def world(pending: int, members: int, nodes: int, seed: int, leaves_in_all: int = 30) -> Snapshot:
     """`nodes` nodes over all members, about half free."""
     rng = random.Random(seed)
     paths = {"root": ["root/g0", "root/g1", "root/g2"]}
-    for group in paths["root"]:
-        paths[group] = [f"{group}/leaf{i}" for i in range(10)]
+    for number, group in enumerate(paths["root"]):
+        paths[group] = [f"{group}/leaf{i}" for i in range((leaves_in_all + 2 - number) // 3)]
     leaves = [leaf for group in paths["root"] for leaf in paths[group]]
     tree_nodes = {}
     for path in ("root", *paths["root"], *leaves):
-        share = 1.0 if path == "root" else 0.4 if path in paths else 0.1
+        share = 1.0 if path == "root" else 0.4 if path in paths else 3 / leaves_in_all
         tree_nodes[path] = QuotaNode(
             path, path.rpartition("/")[2], path.rpartition("/")[0] or None,
             max={GPU: int(nodes * 8 * share)}, children=tuple(paths.get(path, ())),
@@ -63,23 +80,87 @@ def world(pending: int, members: int, nodes: int, seed: int) -> Snapshot:
     return Snapshot(QuotaTree("root", tree_nodes), units, found)
 
 
-def measure(pending: int, solver: ProcessSolver, runs: int) -> dict[str, Any]:
-    members, nodes = (3, 900) if pending <= 1_000 else (32, 9_704)
-    greedy, final, plan = [], [], None
+def changes(snapshot: Snapshot, seed: int) -> Changes:
+    """One unit in a hundred is gone and another is there for it; one node in a hundred has other pods."""
+    rng = random.Random(seed)
+    waiting = [key for key, unit in snapshot.units.items() if unit.phase is Phase.WAITING]
+    running = [key for key, unit in snapshot.units.items() if unit.phase is Phase.PLACED]
+    gone = [*rng.sample(waiting, len(waiting) // 100), *rng.sample(running, len(running) // 100)]
+    new = (
+        replace(snapshot.units[key], id=f"{key}+", name=f"ns/{key}+", phase=Phase.WAITING, member=None, visible=())
+        for key in gone
+    )
+    moved: list[Member] = []
+    for member in snapshot.members.values():
+        (pool,) = member.pools
+        free = dict(pool.free)
+        for vector in rng.choices(list(free), k=max(1, sum(free.values()) // 100)):
+            if free.get(vector):
+                free[vector] -= 1
+                other = rng.choice(pool.free)[0]
+                free[other] = free.get(other, 0) + 1
+        left = tuple((vector, count) for vector, count in free.items() if count)
+        moved.append(replace(member, pools=(replace(pool, free=left),)))
+    return Changes(put_units=tuple(new), removed_units=tuple(gone), put_members=tuple(moved))
+
+
+def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
+    """The snapshot once all that the plan starts runs and is seen."""
+    after = snapshot.apply(
+        Changes(put_units=tuple(
+            replace(snapshot.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW)
+            for p in plan.placements
+        ))
+    )  # fmt: skip
+    space = Grouping(after, NOW).space
+    unseen = after.backlog.unseen.values()
+    coming = [(unit.id, unit.member or "", committed_shape(unit, space)) for unit in unseen]
+    free = {name: MemberRoom.of(after.members[name], space) for name in after.members}
+    found = lay_out(free, coming, space).rooms
+    members = []
+    for name, room in found.items():
+        free = [
+            (Amounts.of(dict(zip(space.resources, vector, strict=True))), nodes)
+            for pool in room.pools
+            for vector, nodes in pool.counts.items()
+        ]
+        members.append(replace(after.members[name], pools=(replace(after.members[name].pools[0], free=tuple(free)),)))
+    seen = tuple(replace(unit, visible=tuple((c.name, c.replicas) for c in unit.components)) for unit in unseen)
+    return after.apply(Changes(put_units=seen, put_members=tuple(members)))
+
+
+def measure(
+    pending: int, solver: ProcessSolver, runs: int, members: int = 0, nodes: int = 0, leaves: int = 30
+) -> dict[str, Any]:
+    if not members:
+        members, nodes = (3, 900) if pending <= 1_000 else (32, 9_704)
+    took: dict[str, list[float]] = {}
+
+    def timed(name: str, what: Callable[[], _T]) -> _T:
+        began = time.perf_counter()
+        found = what()
+        took.setdefault(name, []).append(time.perf_counter() - began)
+        return found
+
+    plan = None
     for seed in range(runs):
-        snapshot = world(pending, members, nodes, seed)
-        began = time.perf_counter()
-        decide(snapshot, now=NOW, seed=seed, solver=None)
-        greedy.append(time.perf_counter() - began)
-        began = time.perf_counter()
-        plan = decide(snapshot, now=NOW, seed=seed, solver=solver)
-        final.append(time.perf_counter() - began)
+        snapshot = world(pending, members, nodes, seed, leaves)
+        timed("greedy_s", lambda: decide(snapshot, now=NOW, seed=seed, solver=None))  # noqa: B023
+        timed("index_s", lambda: Backlog.of(snapshot.tree, snapshot.units))  # noqa: B023
+        step = changes(snapshot, seed)
+        timed("update_s", lambda: snapshot.apply(step))  # noqa: B023
+        timed("cold_s", lambda: decide(snapshot.apply(step), now=NOW, seed=seed, solver=None))  # noqa: B023
+        plan = timed("final_s", lambda: decide(replace(snapshot), now=NOW, seed=seed, solver=solver))  # noqa: B023
+        running = committed(snapshot, plan)
+        decide(running, now=NOW, seed=seed, solver=None)
+        later = changes(running, seed)
+        timed("changed_s", lambda: decide(running.apply(later), now=NOW, seed=seed, solver=None))  # noqa: B023
     assert plan is not None
     stages = [(s.name, s.value, s.bound, s.status, round(s.seconds, 2)) for s in plan.certificate.stages]
     return {
-        "pending": pending, "members": members, "nodes": nodes, "started": len(plan.placements),
-        "greedy_s": round(max(greedy), 3), "final_s": round(max(final), 3), "shipped": plan.certificate.shipped,
-        "why": plan.certificate.why, "stages": stages,
+        "pending": pending, "members": members, "nodes": nodes, "leaves": leaves, "started": len(plan.placements),
+        **{name: round(max(seconds), 3) for name, seconds in took.items()},
+        "shipped": plan.certificate.shipped, "why": plan.certificate.why, "stages": stages,
         "max_rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }  # fmt: skip
 
@@ -88,13 +169,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pending", nargs="*", type=int, default=[1_000, 10_000, 100_000])
     parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--members", type=int, default=0, help="3 or 32 unless given, with --nodes")
+    parser.add_argument("--nodes", type=int, default=0, help="in all members together")
+    parser.add_argument("--leaves", type=int, default=30)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     solver = ProcessSolver()
     for _ in range(30):  # until the child is up: its start is not what is measured here
         if measure(200, solver, 1)["why"] != "the solver is still starting":
             break
-    rows = [measure(pending, solver, arguments.runs) for pending in arguments.pending]
+    fleet = (arguments.members, arguments.nodes, arguments.leaves)
+    rows = [measure(pending, solver, arguments.runs, *fleet) for pending in arguments.pending]
     solver.close()
     if arguments.json:
         json.dump(rows, sys.stdout)
