@@ -59,7 +59,7 @@ def record(binding: dict[str, Any], unit: dict[str, Any] | None, now: float) -> 
     unit_status = (unit or {}).get("status") or {}
     created = datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
     state = state_of(member, status, unit_status)
-    waits = state in ("Queued", "Waiting", "BackOff")
+    waits = state in ("Queued", "Waiting", "Reserved", "BackOff")
     unreachable = _message(status, "MemberReachable")  # what is shown of the job is then what was last seen
     return {
         "namespace": metadata["namespace"],
