@@ -115,8 +115,8 @@ def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
     space = Grouping(after, NOW).space
     unseen = after.backlog.unseen.values()
     coming = [(unit.id, unit.member or "", committed_shape(unit, space)) for unit in unseen]
-    free = {name: MemberRoom.of(after.members[name], space) for name in after.members}
-    found = lay_out(free, coming, space).rooms
+    whole = {name: MemberRoom.of(after.members[name], space) for name in after.members}
+    found = lay_out(whole, coming, space).rooms
     members = []
     for name, room in found.items():
         free = [
