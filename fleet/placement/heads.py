@@ -14,11 +14,13 @@ it. Numbers of heads and of members looked at are bounded; who is not reached wa
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from fleet.model.amounts import Amounts
+from fleet.backlog import Key, gang_key
+from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.unit import Nomination, Phase, Unit
 from fleet.placement.candidate import Candidate, order
 from fleet.placement.hold import FOREVER, Ends, Hold, all_seen
@@ -61,6 +63,33 @@ class _Seating:
 
 
 @dataclass(slots=True)
+class _Charged:
+    """What runs of one account: `known` by when it ends, of the rest what was there when the head became one, and all
+    of it."""
+
+    known: list[tuple[float, Amounts]]
+    present: Amounts
+    rest: Amounts
+    _sums: list[Amounts] | None = None
+
+    def ended_by(self, at: float) -> Amounts:
+        """What is known to have ended by an epoch second."""
+        if self._sums is None:
+            self._sums = [NOTHING]
+            for _, amounts in self.known:
+                self._sums.append(self._sums[-1].plus(amounts))
+        return self._sums[bisect_right(self.known, at, key=lambda item: item[0])]
+
+
+def _sum(requests: Iterable[Amounts]) -> Amounts:
+    total: dict[str, int] = {}
+    for request in requests:
+        for name, amount in request.items_:
+            total[name] = total.get(name, 0) + amount
+    return Amounts.of(total)
+
+
+@dataclass(slots=True)
 class _Queued:
     """One head while a decision lasts."""
 
@@ -70,7 +99,7 @@ class _Queued:
     member: str | None
     looked: bool = False
     last: tuple[int, float] | None = None
-    relevant: list[_Work] | None = None  # what runs where quota limits it
+    accounts: list[str] | None = None  # that count where quota limits it
     limited: bool = False
     known_ends: dict[str, float] = field(default_factory=dict)
     bare: dict[tuple[str, int, float, float], Seat] = field(default_factory=dict)
@@ -94,6 +123,8 @@ class Heads:
         self._queue: list[_Queued] = []
         self._work: dict[str, list[_Work]] = {}
         self._by_account: dict[str, list[_Work]] = {}
+        self._sums: dict[tuple[str, float, str], _Charged] = {}
+        self._leaving: dict[str, float] = {}  # what this plan evicts, and when that ends
         self._nodes: dict[str, Nodes] = {}
         self._empty: dict[str, MemberRoom | None] = {}
         self._new = _MOST_NEW
@@ -145,8 +176,11 @@ class Heads:
 
     def leaving(self, units: Iterable[str]) -> None:
         """This plan evicts them: they end now."""
+        gone = dict.fromkeys(units, self._now)
+        self._leaving.update(gone)
+        self._sums.clear()
         for queued in self._queue:
-            queued.known_ends.update(dict.fromkeys(units, self._now))
+            queued.known_ends.update(gone)
             queued.bare.clear()
 
     def _able(self, candidate: Candidate, after: float) -> bool:
@@ -170,11 +204,11 @@ class Heads:
     def _list_work(self) -> None:
         tiers = self._tiers() if self._snapshot.config.reclaim else {}
         backlog = self._snapshot.backlog
-        requests: dict[tuple[int, bool], Amounts] = {}
+        requests: dict[tuple[Key, bool], Amounts] = {}
         for key in sorted(backlog.holding):
             unit = backlog.holding[key]
             account = account_of(self._tree, unit) if self._tree is not None else None
-            alike = (id(unit.components), unit.preemptible)
+            alike = (gang_key(unit.components), unit.preemptible)
             if alike not in requests:
                 requests[alike] = request_of(unit)
             tier = tiers.get(key, Tier.SHARE if unit.leaf is None else Tier.BORROWED)
@@ -317,9 +351,10 @@ class Heads:
         end = self._end(queued, work)
         if end < FOREVER or kind == _KNOWN:
             return end <= at
-        if kind != _PRESENT:
-            return True
-        unit = work.unit
+        return kind != _PRESENT or self._is_present(queued, work.unit)
+
+    def _is_present(self, queued: _Queued, unit: Unit) -> bool:
+        """Whether it was there when the head became one."""
         if unit.phase is Phase.WAITING:
             return False
         return unit.placed_at < queued.since if unit.placed_at is not None else all_seen(unit)
@@ -352,36 +387,54 @@ class Heads:
                 return None
         return seat if seat.takes(mine) else None
 
-    def _limited(self, queued: _Queued) -> list[_Work] | None:
-        """What runs and is charged where quota limits the head; None where nothing does."""
+    def _limited(self, queued: _Queued) -> list[str] | None:
+        """The accounts of what runs that count where quota limits the head; None where nothing does."""
         account, usage = queued.candidate.account, self._usage
         if account is None or usage is None:
             return None
-        if queued.relevant is None:
+        if queued.accounts is None:
             asked = [name for name, amount in queued.candidate.request.items_ if amount > 0]
             limited = {
                 node for node in usage.path(account) if any(usage.room(node, name) is not None for name in asked)
             }
             queued.limited = bool(limited)
-            queued.relevant = [
-                work
-                for other, running in self._by_account.items()
-                if limited.intersection(usage.path(other))
-                for work in running
-            ]
-        return queued.relevant if queued.limited else None
+            queued.accounts = [other for other in self._by_account if limited.intersection(usage.path(other))]
+        return queued.accounts if queued.limited else None
+
+    def _charged(self, queued: _Queued, account: str) -> _Charged:
+        """What runs of an account, added up by when it ends. Heads that may not evict agree on when that is."""
+        key = (account, queued.since, queued.candidate.unit.id if queued.ends.evicts else "")
+        found = self._sums.get(key)
+        if found is None:
+            known: list[tuple[float, Amounts]] = []
+            rest: list[Amounts] = []
+            present: list[Amounts] = []
+            for work in self._by_account[account]:
+                end = self._leaving.get(work.unit.id)
+                end = queued.ends.of(work.unit, work.tier) if end is None else end
+                if end < FOREVER:
+                    known.append((end, work.request))
+                    continue
+                rest.append(work.request)
+                if self._is_present(queued, work.unit):
+                    present.append(work.request)
+            known.sort(key=lambda item: item[0])
+            found = self._sums[key] = _Charged(known, _sum(present), _sum(rest))
+        return found
 
     def _usage_at(
         self, queued: _Queued, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
     ) -> Usage | None:
         """What is used then, the head not included; None where quota does not limit it."""
-        running = self._limited(queued)
-        if running is None or self._usage is None:
+        accounts = self._limited(queued)
+        if accounts is None or self._usage is None:
             return None
         usage = self._usage.copy()
-        for work in running:
-            if work.account is not None and self._gone(queued, work, kind, at):
-                usage.charge(work.account, work.request, -1)
+        for name in accounts:
+            charged = self._charged(queued, name)
+            usage.charge(name, charged.ended_by(at), -1)
+            if kind != _KNOWN:
+                usage.charge(name, charged.present if kind == _PRESENT else charged.rest, -1)
         for work in new:
             if work.account is not None and not self._gone(queued, work, kind, at):
                 usage.charge(work.account, work.request)
@@ -398,7 +451,10 @@ class Heads:
         if usage is None or account is None or usage.refusal(account, request) is None:
             return self._now
         ends: dict[float, list[tuple[str, Amounts]]] = {}
-        for work in (*(self._limited(queued) or ()), *new):
+        for name in self._limited(queued) or ():
+            for end, amounts in self._charged(queued, name).known:
+                ends.setdefault(end, []).append((name, amounts))
+        for work in new:
             if work.account is not None:
                 ends.setdefault(self._end(queued, work), []).append((work.account, work.request))
         for hold in ahead:

@@ -36,6 +36,11 @@ class Ends:
         self._head = head
         self._now = now
 
+    @property
+    def evicts(self) -> bool:
+        """Whether the head counts on taking back; if not, work ends for it when it ends for all others."""
+        return self._reclaims and self._tree is not None
+
     def of(self, unit: Unit, tier: Tier) -> float:
         """`unit` runs, leaves, or would start now."""
         now = self._now
