@@ -108,7 +108,7 @@ def _may_not_leave(
     if not snapshot.config.reclaim or young or silent or not unit.preemptible or unit.leaf is None:
         return Violation(Rule.EVICTS_PROTECTED, unit.id, f"{unit.name} may not be evicted")
     preemptor = snapshot.units.get(eviction.preemptor)
-    if preemptor is None or preemptor.leaf is None or preemptor.leaf == unit.leaf or snapshot.tree is None:
+    if preemptor is None or preemptor.leaf is None or snapshot.tree is None:
         return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} does not give way to {eviction.preemptor}")
     node = snapshot.tree.nodes.get(preemptor.leaf)
     policy = node.attributes.get("preempt-policy", "") if node is not None else "Never"
@@ -116,7 +116,11 @@ def _may_not_leave(
     above = {
         "Never": True, "AnyPriority": False, "PreemptLowerPriority": unit.priority >= preemptor.priority,
     }.get(policy, unit.priority > preemptor.priority)  # fmt: skip
-    if above or theirs <= tiers.get(preemptor.id, Tier.BORROWED):
+    if preemptor.leaf == unit.leaf:
+        above = above or policy != "PreemptLowerPriority"
+    elif theirs <= tiers.get(preemptor.id, Tier.BORROWED):
+        above = True
+    if above:
         return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} ranks above {preemptor.name}")
     return None
 

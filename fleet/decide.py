@@ -22,14 +22,16 @@ from fleet.placement.hold import Hold
 from fleet.placement.layout import lay_out
 from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, age_bucket, band_of, build, decode, sound, weight
 from fleet.placement.problem import Solver
-from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
+from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Reclaim, policy_of
 from fleet.placement.room import MemberRoom, Shape, committed
+from fleet.placement.victims import Asking
 from fleet.placement.why import Explainer
 from fleet.plan import Certificate, Head, Placement, Plan, Stage
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 
+VICTIMS_PART = 0.5  # of the time of a solve, for finding victims
 _MOST_ROUNDS = 8
 
 
@@ -149,7 +151,7 @@ class _Decision:
                 found |= {i for i in behind if standing(placed[i][0]) > standing(first)}
         return sorted(found)
 
-    def reclaimed(self, outcome: _Outcome, now: float) -> tuple[_Outcome, Found]:
+    def reclaimed(self, outcome: _Outcome, now: float, asking: Asking) -> tuple[_Outcome, Found]:
         """What must leave for those who have a right to room that they did not get, and the outcome beside it: what
         borrows is placed again in what is left."""
         found = NOTHING_FOUND
@@ -163,7 +165,8 @@ class _Decision:
             return outcome, found
         coming = [*self.coming, *self._new(firm)]
         tiers = self.entitled.running
-        found = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now).run(chain([first], preemptors))
+        search = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now, asking)
+        found = search.run(chain([first], preemptors))
         if not found.claims:
             return outcome, found
         for candidate, _ in found.kept:
@@ -175,9 +178,11 @@ class _Decision:
 
     def _preemptors(self, started: Container[str]) -> Iterator[Candidate]:
         """Who may take back, first come first, as far as anybody asks; of those alike a bounded number."""
+        tree = self.snapshot.tree
+        own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
         def run(group: Group) -> Iterator[Candidate]:
-            end = min(group.rank[1], MOST_TRIES)
+            end = min(len(group.units) if group.leaf in own else group.rank[1], MOST_TRIES)
             return (group.candidate(i) for i in range(end) if group.ids[i] not in started)
 
         able = (
@@ -185,7 +190,7 @@ class _Decision:
             for group in self.groups
             if group.leaf is not None
             and not group.block
-            and group.rank[1]
+            and (group.rank[1] or group.leaf in own)
             and group.eligibility.choices
             and not self.nevers.of(group.shape, group.eligibility)
         )
@@ -262,7 +267,9 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
     decision = _Decision(snapshot, now)
     greedy = decision.settle(decision.ground(), [])
     improved, certificate = _improved(decision, greedy, seed, solver, now)
-    outcome, found = decision.reclaimed(improved, now)
+    asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
+    outcome, found = decision.reclaimed(improved, now, asking)
+    certificate = replace(certificate, victims=found.searches)
     plan = _plan(decision, outcome, certificate, found)
     violations = check(snapshot, plan, now=now)
     if violations and found.claims:  # what evicts is never mended: it is left to the next decision

@@ -2,9 +2,10 @@
 
 A guaranteed gang may evict work within its share or above, one within its share only what is borrowed; never of a
 higher priority (the leaf's attribute `preempt-policy` may say otherwise), of its own leaf, outside quota, protected by
-its age, or not preemptible. Nothing that may evict can be evicted by what it evicts, so nobody goes round in circles.
-Gangs leave whole, as few and as cheap ones as can be (search.py). The number of tries and of questions to the solver
-in a plan is bounded; what is not reached waits for the next one.
+its age, or not preemptible. Where the policy is PreemptLowerPriority, a gang may also evict work of lower priority in
+its own leaf, whatever they count on. Nothing that may evict can be evicted by what it evicts, so nobody goes round in
+circles. Gangs leave whole, as few and as cheap ones as can be (search.py). The number of tries and of questions to the
+solver in a plan is bounded; what is not reached waits for the next one.
 """
 
 from __future__ import annotations
@@ -24,22 +25,30 @@ from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import Usage, account_of, request_of
 from fleet.snapshot import Snapshot
 
-POLICY = "preempt-policy"  # of a leaf: PreemptLowerPriority, AnyPriority, Never; else equal or lower priority
+POLICY = "preempt-policy"  # attribute of a leaf: LOWER, AnyPriority, Never; else equal or lower priority
+LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 MOST_TRIES = 1_000
 _MOST_DEVICES = 1024
 
 
 def may_evict(tree: QuotaTree, unit: Unit, tier: Tier, victim: Unit, victims: Tier) -> bool:
     """Whether the rank of one lets it evict the other; age is not asked here."""
-    if unit.leaf is None or victim.leaf is None or unit.leaf == victim.leaf or not victim.preemptible:
+    if unit.leaf is None or victim.leaf is None or not victim.preemptible:
         return False
-    node = tree.nodes.get(unit.leaf)
-    policy = node.attributes.get(POLICY, "") if node is not None else "Never"
+    policy = policy_of(tree, unit.leaf)
+    if policy == LOWER and victim.priority >= unit.priority:
+        return False
+    if unit.leaf == victim.leaf:
+        return policy == LOWER
     if policy == "Never" or tier >= victims:
         return False
-    if policy == "PreemptLowerPriority":
-        return victim.priority < unit.priority
-    return policy == "AnyPriority" or victim.priority <= unit.priority
+    return policy in (LOWER, "AnyPriority") or victim.priority <= unit.priority
+
+
+def policy_of(tree: QuotaTree, leaf: str) -> str:
+    """Whom jobs of the leaf may evict, as its attribute says; of a leaf that is gone, nobody."""
+    node = tree.nodes.get(leaf)
+    return node.attributes.get(POLICY, "") if node is not None else "Never"
 
 
 def lost_work(unit: Unit, now: float) -> int:

@@ -76,6 +76,21 @@ def test_the_leaf_says_which_priorities_it_takes_from(policy: str, priority: int
     assert evicted(waits("owner", "a"), runs("r", "c").priority(priority), nodes, promised) == ["r"] * leaves
 
 
+LOWER = {"attributes": {"preempt-policy": "PreemptLowerPriority"}}
+
+
+def test_where_the_policy_says_so_higher_priority_takes_the_room_of_lower_in_its_own_leaf() -> None:
+    works = [runs("calm", "a"), runs("calmer", "a").priority(-1), runs("other", "c").priority(-5)]
+    nodes = member("x").nodes(3, free_gpu=0)
+    urgent = waits("urgent", "a").priority(1)
+    for promised in (0, 8, 16):
+        lower = tree(a={"min": {GPU: promised}, **LOWER}, c={"min": {GPU: 8}})
+        assert evicted(urgent, *works, nodes, lower) == ["calmer"]
+    assert evicted(waits("as-calm", "a").priority(-1), *works, nodes, tree(a=LOWER, c={"min": {GPU: 8}})) == []
+    assert evicted(urgent, *works, nodes, tree(a={}, c={"min": {GPU: 8}})) == []
+    assert evicted(urgent, *works, nodes, tree(a={"attributes": {"preempt-policy": "AnyPriority"}}, c={})) == []
+
+
 def test_work_within_its_share_takes_back_only_what_is_borrowed() -> None:
     even = tree(a={}, c={})
     old, new = runs("old", "c", since=NOW - 9000), runs("new", "c", since=NOW - 900)
