@@ -207,5 +207,5 @@ def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[s
         raise BadSnapshot([("kind", f"is {document['kind']!r}, not {kind}")])
     unknown = sorted(set(document) - {"version", "kind", *fields})
     if unknown:
-        raise BadSnapshot([(unknown[0], "is no field that this version knows")])
+        raise BadSnapshot([(unknown[0] or "\"\"", "is no field that this version knows")])
     return document

@@ -10,6 +10,8 @@ from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.quota.tree import QuotaTree
 
+MOST_NODES = 1_000_000  # of one member; a cluster has some thousands
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -104,7 +106,11 @@ class Snapshot:
             member = self.members[name]
             if member.name != name:
                 found.append((f"members[{name}].name", f"is {member.name!r}"))
-            for index, pool in enumerate(member.pools):
-                if any(nodes < 0 for _, nodes in pool.free):
-                    found.append((f"members[{name}].pools[{index}].free", "a number of nodes is below zero"))
+            for where, pools in (("pools", member.pools), ("potential", member.potential)):
+                for index, pool in enumerate(pools):
+                    if any(nodes < 0 for _, nodes in pool.free):
+                        found.append((f"members[{name}].{where}[{index}].free", "a number of nodes is below zero"))
+            total = sum(max(0, nodes) for pool in (*member.pools, *member.potential) for _, nodes in pool.free)
+            if total > MOST_NODES:
+                found.append((f"members[{name}]", f"has {total} nodes, more than {MOST_NODES}"))
         return tuple(found)
