@@ -44,6 +44,8 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
             yield broken
         else:
             victims[eviction.unit] = eviction
+    if not live and not sound:
+        return
     quota = _Quota(snapshot, victims)
     yield from _room(snapshot, placed, live, sound, victims, quota)
     yield from _quota(snapshot, placed, live, sound, quota)
@@ -53,7 +55,7 @@ def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
     """Claims of the snapshot that still hold, by unit."""
     return {
         key: unit.claim.member
-        for key, unit in snapshot.units.items()
+        for key, unit in snapshot.backlog.odd.items()  # who has a claim is one by itself
         if unit.claim is not None
         and unit.claim.until > now
         and not _stops(snapshot, unit)
