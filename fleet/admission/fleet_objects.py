@@ -78,7 +78,13 @@ _people_may_change = only_mutable("active", "priority", "priorityClassName", "ma
 
 
 def _unit(review: Review) -> Sequence[Cause]:
-    """The queue follows from the job, so that there is one place to change it."""
+    """The queue follows from the job, so that there is one place to change it. Of the status others write the answers
+    to admission checks."""
+    if review.subresource == "status" and review.new is not None:
+        new, old = review.new.get("status") or {}, (review.old or {}).get("status") or {}
+        changed = sorted(name for name in {*new, *old} if name != "admissionChecks" and new.get(name) != old.get(name))
+        said = "Fleet keeps this field; others may change status.admissionChecks"
+        return [forbidden(f"status.{name}", said) for name in changed]
     why = f"Fleet keeps this field; to move the job to another queue, label the job {QUOTA_NAME_LABELS[0]}=LEAF"
     moved = forbidden("spec.queue", why)
     return [moved if cause.field == moved.field else cause for cause in _people_may_change(review)]

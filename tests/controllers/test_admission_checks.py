@@ -9,7 +9,7 @@ import pytest
 
 from fleet.admission import rules
 from fleet.controllers.hub import ControllerConfig
-from fleet.engine.patch import JSON
+from fleet.engine.patch import JSON, MERGE
 from fleet.engine.status import StatusError
 from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle
@@ -225,6 +225,23 @@ async def test_a_reserved_job_that_borrows_makes_room_for_an_owner_and_nothing_o
         await world.running("owner")
         world.members.finish("owner")
         await eventually(lambda: world.phase("one") == "Reserved")
+
+
+async def test_who_answers_for_a_check_changes_nothing_else_of_the_status() -> None:
+    async with hub(member("cfa")) as world:
+        world.objects.rules.update(rules())
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        kind = world.registry.need("scheduling.x-k8s.io", "queueunits")
+        for name, value in (("phase", "Dequeued"), ("nomination", {"member": "cfb"}), ("requeueState", {"count": 0})):
+            with pytest.raises(StatusError) as refusal:
+                await world.objects.patch(kind, "default", UNIT, {"status": {name: value}}, MERGE, ALICE, "status")
+            assert [cause.field for cause in refusal.value.causes] == [f"status.{name}"]
+        done = [{"name": "budget", "state": "Ready"}]  # a merge patch gives the list as a whole
+        await world.objects.patch(kind, "default", UNIT, {"status": {"admissionChecks": done}}, MERGE, ALICE, "status")
+        await world.running("one")
 
 
 async def test_a_state_that_is_none_is_refused_with_its_field() -> None:
