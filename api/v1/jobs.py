@@ -18,13 +18,14 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, answer, hub_request, need, unhurried, user_of, wrong
+from api.v1.explanations import Explanations
 from api.v1.line import Lines, queue_paths
 from api.v1.manifest import read_manifest
-from api.v1.models import JobDetail, JobList, Model, State
+from api.v1.models import Explanation, JobDetail, JobList, Model, State
 from api.v1.standing import Stands, detail, member_of, row, state_of, waits
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
-from fleet.engine.status import not_found
+from fleet.engine.status import StatusError, not_found
 from fleet.ports import Body, Key, Stored
 from fleet.store.writing import Options
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
@@ -80,9 +81,9 @@ _MANIFEST = {
 }
 
 
-def router(hub: Hub, lines: Lines) -> APIRouter:
+def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
     routes = APIRouter(tags=["jobs"])
-    jobs = Jobs(hub, lines)
+    jobs = Jobs(hub, lines, explanations)
 
     @routes.get("/jobs", response_model=JobList, summary="List jobs")
     async def list_jobs(request: Request, query: Annotated[JobFilter, Query()]) -> Response:
@@ -94,6 +95,13 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
     async def get_job(request: Request, namespace: Namespace, kind: KindName, name: Name) -> Response:
         """Needs `get` on it."""
         return await jobs.get(request, namespace, kind, name)
+
+    @routes.get("/jobs/{namespace}/{kind}/{name}/explanation", response_model=Explanation, summary="Why a job waits")
+    async def explain_job(request: Request, namespace: Namespace, kind: KindName, name: Name) -> Response:
+        """Its reason, its position, when it will start, and the smallest changes that would start it now, worked out
+        from the newest snapshot of the fleet. It takes some seconds at most; the answer is kept for ten. 404 for a job
+        that does not wait; 429 when too many ask at once. Needs `get` on the job."""
+        return await jobs.explain(request, namespace, kind, name)
 
     @routes.post("/jobs", response_model=JobDetail, status_code=201, summary="Submit a job", openapi_extra=_MANIFEST)
     async def submit_job(request: Request, query: Annotated[Submitting, Query()]) -> Response:
@@ -115,9 +123,10 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
 class Jobs:
     """The routes, apart from their declarations."""
 
-    def __init__(self, hub: Hub, lines: Lines) -> None:
+    def __init__(self, hub: Hub, lines: Lines, explanations: Explanations) -> None:
         self._hub = hub
         self._lines = lines
+        self._explanations = explanations
 
     async def list(self, request: Request, query: JobFilter) -> Response:
         registry, store = self._hub.registry, self._hub.store
@@ -188,6 +197,19 @@ class Jobs:
         if stored is None:
             raise not_found(kind.group, kind.resource, name)
         return answer(await self._detail(kind, stored.body, stored.uid))
+
+    async def explain(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
+        kind = job_kind(self._hub.registry, kind_name, "kind")
+        need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
+        stored = await self._hub.store.get(Key(kind.group, kind.resource, namespace, name))
+        if stored is None:
+            raise not_found(kind.group, kind.resource, name)
+        await self._hub.store.revision()
+        job = self._stands(kind, stored.body, stored.uid, {})
+        if job.binding is None:
+            raise StatusError(404, "NotFound", f"no policy has taken {kind.kind} {namespace}/{name}")
+        now = self._hub.objects.clock.now()
+        return answer(await self._explanations.of(str(job.binding["metadata"]["uid"]), now))
 
     async def submit(self, request: Request, query: Submitting) -> Response:
         inner = hub_request(request)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fleet.cli import explanation
 from fleet.cli.failure import Failure
 from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
@@ -18,7 +19,7 @@ def explain(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say why a job waits, with the numbers, or where it runs."""
+    """Say why a job waits, when it will start and what would start it now; or where it runs."""
     from fleet.cli import jobs
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one
@@ -39,6 +40,10 @@ def explain(
     binding = found[0]
     unit = hub.find(f"{jobs.UNITS}/namespaces/{namespace}/queueunits/{binding['metadata']['name']}-rb-qu")
     record = details(binding, unit, jobs.record(binding, unit, time.time()))
+    waits = record["state"] in ("Queued", "Waiting", "BackOff")
+    resource = binding["spec"]["resource"]
+    path = f"/fleet/v1/jobs/{namespace}/{resource['kind']}/{resource['name']}/explanation"
+    record["explanation"] = hub.find(path) if waits else None
     if output is Output.table:
         print("\n".join(_lines(record)))
     else:
@@ -75,6 +80,8 @@ def _lines(record: dict[str, Any]) -> list[str]:
         lines.append(f"Reason:     {record['reason']}" + (f"  ({record['code']})" if record["code"] else ""))
     for key, value in (record["numbers"] or {}).items():
         lines.append(f"  {key}: {value}")
+    if record["explanation"] is not None:
+        lines += explanation.lines(record["explanation"])
     for title in ("queue", "priority", "policy", "attempt", "age"):
         if record[title] is not None:
             lines.append(f"{title.capitalize() + ':':<11} {record[title]}")
