@@ -60,7 +60,7 @@ _COMPONENTS = 4
 _NODES_MOST = 4096
 _AMOUNT_MOST = 1 << 62
 
-_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED)
+_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)
 _ASKED: Mapping[Code, tuple[Kind, ...]] = {
     Code.HELD: (Kind.RELEASE,),
     Code.SUSPENDED: (Kind.RELEASE,),
@@ -68,13 +68,17 @@ _ASKED: Mapping[Code, tuple[Kind, ...]] = {
     Code.QUOTA_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
     Code.MAX_JOBS: (Kind.QUOTA, Kind.PRIORITY),
     Code.MIN_EXHAUSTED: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY, Kind.NODES),
+    Code.USER_LIMIT: (Kind.QUOTA, Kind.REPLICAS, Kind.PRIORITY),
     Code.TOO_LARGE: (Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
     Code.NO_MEMBER_ALLOWED: (Kind.MEMBER,),
     Code.MEMBER_NOT_READY: (Kind.MEMBER,),
     Code.NO_MEMBER_FITS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
     Code.LOST_TO_OTHERS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.COLLECTS: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
+    Code.BEHIND_HEAD: (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES),
     Code.BEHIND_IN_QUEUE: (Kind.PRIORITY, Kind.QUOTA, Kind.REPLICAS, Kind.MEMBER, Kind.NODES),
     Code.BAD_UNIT: (), Code.NO_LEAF: (), Code.NO_MEMBERS: (), Code.ROOM_CLAIMED: (),
+    Code.ADMISSION_CHECKS: (),
 }  # fmt: skip
 _EVERY = (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES)
 

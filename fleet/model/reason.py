@@ -32,6 +32,8 @@ class Code(StrEnum):
     BAD_UNIT = "BadUnit"
     LOST_TO_OTHERS = "RoomGoesToOthers"
     ROOM_CLAIMED = "RoomIsBeingFreed"
+    COLLECTS = "RoomIsCollected"
+    BEHIND_HEAD = "BehindHead"
     ADMISSION_CHECKS = "AdmissionChecks"
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
@@ -122,6 +124,18 @@ TABLE: Mapping[Code, Entry] = {
         Severity.INFO,
         "Reserved resources success, waiting admission checks to be ready",
         ("member", "checks", "until"),
+    ),
+    Code.COLLECTS: Entry(
+        Severity.INFO,
+        "has waited long, so room in member {member} is collected for it: {have} of its {pods} pods have room;"
+        " it starts {when}",
+        ("member", "have", "pods", "when"),
+    ),
+    Code.BEHIND_HEAD: Entry(
+        Severity.INFO,
+        "waits behind {head}, for which {what} collected; it starts when there is enough for both, or when its maximum"
+        " execution time ends before {at}",
+        ("head", "what", "at"),
     ),
     Code.MEMBER_UNREACHABLE: Entry(
         Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)

@@ -18,6 +18,7 @@ from fleet.placement.candidate import Candidate, Group, order
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Pass
 from fleet.placement.ground import Ground
+from fleet.placement.hold import Hold
 from fleet.placement.room import MemberRoom, Part, Shape, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
@@ -25,6 +26,7 @@ from fleet.quota.usage import FIRM, Refusal
 
 _MOST_REPLICAS = 1_000_000
 _MOST_AMOUNT = 1 << 62
+_OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.BEHIND_HEAD)
 
 
 def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
@@ -106,6 +108,7 @@ class Explainer:
         self._never: dict[tuple[int, int], Reason | None] = {}
         self._room: dict[tuple[int, int], Reason] = {}
         self._tiered: dict[tuple[int, Tier], tuple[Reason, Reason]] = {}
+        self._behind: dict[tuple[str | None, int, int, int], Reason | None] = {}
 
     def all(self, groups: Iterable[Group], started: Set[str], done: Pass) -> dict[str, Reason]:
         """One reason for each unit of `groups` that is not among `started`; `done` names the heads of stopped queues.
@@ -121,10 +124,47 @@ class Explainer:
                 if not started.isdisjoint(ids):
                     ids = [key for key in ids if key not in started]
                 if ids:
-                    reasons.update(dict.fromkeys(ids, self._in_tier(self.one(group), group.leaf, tier)))
+                    reason = self._behind_head(group.candidate(start)) or self.one(group)
+                    reasons.update(dict.fromkeys(ids, self._in_tier(reason, group.leaf, tier)))
         for leaf, queue in stopped.items():
             self._in_line(leaf, queue, started, reasons)
+        for hold in self._ground.holds:
+            known = reasons.get(hold.head.unit.id)
+            if known is not None and known.code in _OF_ROOM:
+                reasons[hold.head.unit.id] = self._in_tier(self._collects(hold), hold.head.unit.leaf, hold.head.tier)
         return reasons
+
+    def _behind_head(self, candidate: Candidate) -> Reason | None:
+        """Which head it waits behind, if it would start but for that."""
+        ground = self._ground
+        bound = ground.bound(candidate)
+        if not bound or not candidate.eligibility.choices or not ground.admits(candidate):
+            return None
+        key = (candidate.account, candidate.shape, candidate.eligibility.number, bound)
+        if key not in self._behind:
+            best = ground.best(candidate.shape, candidate.eligibility)
+            ahead = [hold for number, hold in enumerate(ground.holds) if bound & 1 << number]
+            by_quota = [hold for hold in ahead if not hold.spares_quota(candidate)]
+            by_room = [hold for hold in ahead if best is not None and not hold.spares_room(candidate.shape)]
+            here = [hold for hold in by_room if best is not None and hold.member == best[0]]
+            reason = None
+            if best is not None and (by_quota or by_room):
+                hold = (by_quota or here or by_room)[0]
+                what = "quota is" if by_quota else f"room in member {hold.member} is"
+                at = instant(hold.nomination.at)
+                reason = Reason(Code.BEHIND_HEAD, {"head": hold.head.unit.name, "what": what, "at": at})
+            self._behind[key] = reason
+        return self._behind[key]
+
+    def _collects(self, hold: Hold) -> Reason:
+        shape = self._space.shapes[hold.head.shape]
+        pods = sum(part.replicas for part in shape)
+        missing = sum(self._ground.rooms[hold.member].missing(shape, self._devices))
+        at = instant(hold.nomination.at)
+        when = f"about {at}" if hold.nomination.certain else f"not before {at}, when what was there before has ended"
+        return Reason(
+            Code.COLLECTS, {"member": hold.member, "have": pods - missing, "pods": pods, "when": when, "at": at}
+        )
 
     def _in_line(self, leaf: str, groups: Sequence[Group], started: Set[str], reasons: dict[str, Reason]) -> None:
         """Reasons in a queue that starts nobody before its head: all but the head wait for it."""

@@ -1,0 +1,160 @@
+"""The bound on the wait of a head that the documentation states, against small jobs that never stop coming.
+
+    head_after + (heads ahead + 1) x (the longest that anything runs + one cycle) + two cycles
+
+The fleet has nodes, the member's scheduler puts pods wherever it likes, and the inventory may show them late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.model.unit import Phase
+from fleet.placement.cpsat import CpSat
+from fleet.quota.tree import QuotaTree
+from fleet.snapshot import Config
+from tests.core.builders import GPU, tree, unit
+from tests.core.streams import CYCLE_S, Small, Stream, anywhere, pack, spread
+
+SCHEDULERS = {"spreads": spread, "packs": pack, "throws dice": anywhere}
+EVEN = tree(a={}, b={}, c={})
+PROMISED = tree(a={"min": {GPU: 32}}, b={}, c={})
+FLEET = {"x": 4, "y": 3}  # nodes of eight GPUs
+
+
+def bound(longest_s: float, ahead: int = 0, head_after_s: float = 600.0) -> float:
+    return head_after_s + (ahead + 1) * (longest_s + CYCLE_S) + 2 * CYCLE_S
+
+
+def waits(
+    stream: Stream, gpus: int, pods: int, *, leaf: str | None = "root/a", most_s: float, name: str = "gang"
+) -> float:
+    """How long a gang waits that comes to a fleet full of small jobs."""
+    made = unit(name).gpus(gpus, pods=pods).queue(leaf).value
+    stream.submit(made, runs_s=1800.0)
+    came = stream.now
+    while name not in stream.started and stream.now - came <= most_s:
+        stream.cycle()
+    return stream.started.get(name, float("inf")) - came
+
+
+def full(small: Sequence[Small], quota: QuotaTree | None = EVEN, config: Config | None = None, **how: Any) -> Stream:
+    stream = Stream(FLEET, quota, config or Config(), small, **how)
+    for _ in range(8):
+        stream.cycle()
+    return stream
+
+
+SIZES = [(8, 4), (8, 3), (8, 1), (4, 8), (3, 8), (5, 4), (1, 32), (2, 9)]
+
+
+@pytest.mark.parametrize(("gpus", "pods"), SIZES)
+@pytest.mark.parametrize("quota", [EVEN, PROMISED], ids=["within its share", "guaranteed"])
+def test_a_gang_of_any_size_starts_within_the_bound(quota: QuotaTree, gpus: int, pods: int) -> None:
+    stream = full([Small("root/b")], quota)
+    assert waits(stream, gpus, pods, most_s=bound(1200)) <= bound(1200)
+
+
+def test_without_heads_it_never_starts() -> None:
+    stream = full([Small("root/b")], config=Config(head_after_s=0))
+    assert waits(stream, 8, 4, most_s=6 * bound(1200)) == float("inf")
+
+
+STREAMS = {
+    "that do not say how long they run": [Small("root/b", says=False)],
+    "of every size": [Small("root/b", (1, 2, 4, 3, 5))],
+    "of two leaves": [Small("root/b", (1, 2)), Small("root/c", (1,), (60.0, 300.0))],
+    "of higher priority": [Small("root/b", priority=9)],
+    "outside quota": [Small(None)],
+    "that end soon": [Small("root/b", runs_s=(60.0, 120.0))],
+    "of two leaves, one of which says how long": [Small("root/b"), Small("root/c", says=False)],
+}
+
+
+@pytest.mark.parametrize("jobs", STREAMS)
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_against_a_stream_of_small_jobs(jobs: str, scheduler: str) -> None:
+    longest = max(kind.runs_s[1] for kind in STREAMS[jobs])
+    stream = full(STREAMS[jobs], scheduler=SCHEDULERS[scheduler], seen_late=True)
+    limit = bound(longest, len(STREAMS[jobs]))  # the largest of the small ones may be heads of their leaves before it
+    assert waits(stream, 8, 4, most_s=limit) <= limit
+
+
+def test_against_small_jobs_of_its_own_leaf_that_use_up_its_share_its_guarantee_and_its_max() -> None:
+    for quota in (EVEN, tree(a={"min": {GPU: 40}}, b={}), tree(a={"max": {GPU: 32}}, b={})):
+        stream = Stream(FLEET, quota, Config(), [Small("root/a"), Small("root/b")])
+        limit = bound(1200, ahead=2)
+        assert waits(stream, 8, 4, most_s=limit) <= limit
+
+
+def test_where_the_inventory_does_not_say_who_shares_a_node() -> None:
+    stream = full([Small("root/b")], seats=False)
+    assert waits(stream, 8, 4, most_s=bound(1200)) <= bound(1200)
+
+
+def test_where_room_may_be_taken_back() -> None:
+    stream = full([Small("root/b", says=False, runs_s=(6000.0, 9000.0))], PROMISED, Config(reclaim=True))
+    assert waits(stream, 8, 4, most_s=bound(300)) <= bound(300)
+
+
+def test_with_the_solver_too() -> None:
+    stream = full([Small("root/b", (1, 2, 4))], solver=CpSat())
+    assert waits(stream, 8, 4, most_s=bound(1200, 1)) <= bound(1200, 1)
+
+
+def test_heads_of_several_leaves_start_one_after_the_other() -> None:
+    stream = full([Small(None)])
+    came = stream.now
+    for number, leaf in enumerate(("root/a", "root/b", "root/c")):
+        made = unit(f"gang-{leaf}").gpus(8, pods=4).queue(leaf).value
+        stream.submit(replace(made, walltime_s=1800.0), runs_s=1800.0 - number)
+    for ahead in range(3):
+        while len([key for key in stream.started if key.startswith("gang")]) <= ahead:
+            stream.cycle()
+            assert stream.now - came <= bound(1800, ahead)
+
+
+def test_small_jobs_go_on_beside_a_head_where_they_do_not_delay_it() -> None:
+    """Short ones use the room until shortly before it starts, and the other member is used by all."""
+    short = Small("root/c", (1,), (60.0, 120.0))
+    stream = full([Small("root/b"), short])
+    stream.submit(unit("gang").gpus(8, pods=4).queue("root/a").value, runs_s=1800.0)
+    idle: list[int] = []
+    late_start: list[str] = []
+    while "gang" not in stream.started:
+        stream.cycle()
+        head = stream.units["gang"].head
+        if head is not None:
+            idle.append(sum(8 * nodes - stream.busy(name) for name, nodes in FLEET.items()))
+            late_start += [p.unit for p in stream.plan.placements if p.member == head.member]
+    assert len([name for name in late_start if name.startswith("small-root/c")]) > 20
+    assert max(idle[:-3]) == 0, "nothing stands idle until the end is near"
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_the_bound_holds_whatever_comes(data: st.DataObject) -> None:
+    members = data.draw(st.dictionaries(st.sampled_from("xyz"), st.integers(1, 4), min_size=1))
+    gpus = data.draw(st.integers(1, 8))
+    pods = data.draw(st.integers(1, 8 // gpus * max(members.values())))
+    runs = data.draw(st.sampled_from(((60.0, 120.0), (300.0, 900.0), (60.0, 1800.0))))
+    sizes = data.draw(st.sampled_from(((1,), (1, 2), (1, 2, 4, 8), (1, 3, 5))))
+    small = [Small("root/b", sizes, runs, data.draw(st.booleans()), 15, data.draw(st.sampled_from((0, 5))))]
+    quota = data.draw(st.sampled_from((EVEN, tree(a={"max": {GPU: gpus * pods}}, b={}), None)))
+    how: dict[str, Any] = {
+        "scheduler": data.draw(st.sampled_from((spread, pack, anywhere))),
+        "seen_late": data.draw(st.booleans()), "seats": data.draw(st.booleans()), "seed": data.draw(st.integers(0, 99)),
+    }  # fmt: skip
+    leaf = "root/a" if quota is not None else None
+    stream = Stream(members, quota, Config(), small if leaf else [replace(small[0], leaf=None)], **how)
+    for _ in range(data.draw(st.integers(1, 12))):
+        stream.cycle()
+    ahead = sum(u.phase is Phase.WAITING for u in stream.units.values()) if leaf is None else 1
+    limit = bound(runs[1], ahead)
+    assert waits(stream, gpus, pods, leaf=leaf, most_s=limit) <= limit
