@@ -292,10 +292,13 @@ class _Draft:
         if pool.potential:
             self._potential += pods
             return
-        for place, size in enumerate((8, 4, 2)):
-            self._broken[place] += nodes * sum(
-                vector[resource] // size - after[resource] // size for resource in range(self._devices)
-            )
+        broken = self._broken
+        for resource in range(self._devices):
+            had, has = vector[resource], after[resource]
+            if had != has:
+                broken[0] += nodes * (had // 8 - has // 8)
+                broken[1] += nodes * (had // 4 - has // 4)
+                broken[2] += nodes * (had // 2 - has // 2)
 
     def fullest_first(self, claim: int | None = None, floor: Vector = ()) -> Iterable[tuple[Vector, int]]:
         """The distinct free vectors, `floor` or larger, each with the index of its pool; potential nodes last."""
@@ -317,8 +320,14 @@ class _Draft:
         left = replicas
         moves: list[tuple[int, Vector, Vector, int, int]] = []
         for vector, index in self.fullest_first(part.claim, floor):
-            each = slots(vector, need)
-            if not each:
+            each = left  # how many this node takes, as in `slots`: this is the innermost loop of all
+            for resource, amount in need:
+                fit = vector[resource] // amount
+                if fit < each:
+                    each = fit
+                    if fit <= 0:
+                        break
+            if each <= 0:
                 continue
             full, rest = divmod(left, each)
             nodes = self.pools[index].counts[vector]
