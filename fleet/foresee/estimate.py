@@ -38,6 +38,7 @@ SAMPLES_LEAST = 5
 HORIZON_S = 30 * 86_400.0
 _EVENTS = 20_000  # of one run
 _GROWTH = 0.05
+_GAP_S = 1800.0  # between decisions: what gathers in a longer time would let large gangs in that never see it
 _CYCLE_S = 5.0
 _FIRST_S = 3600.0  # the runs look so far first, then four times as far, …
 _BEHIND_MOST = 500  # waiting units after this one that are looked at
@@ -193,7 +194,14 @@ def _run(
     arrivals = history.arrivals(Random(rng.random()))
     gangs = {past.unit.components: past.unit for past in history.pasts}
     run = Forward(
-        snapshot, now=now, decider=core(seed), runs_s=runs_s, cycle_s=_CYCLE_S, growth=_GROWTH, gangs=gangs.values()
+        snapshot,
+        now=now,
+        decider=core(seed),
+        runs_s=runs_s,
+        cycle_s=_CYCLE_S,
+        growth=_GROWTH,
+        gap_s=_GAP_S,
+        gangs=gangs.values(),
     )
     following, number, look, left = next(arrivals, None), 0, _FIRST_S, _EVENTS
     while left > 0:

@@ -94,10 +94,11 @@ class Forward:
         cycle_s: float = 1.0,
         tick_s: float = 60.0,
         growth: float = 0.0,
+        gap_s: float = float("inf"),
         gangs: Collection[Unit] = (),
     ) -> None:
-        """`growth`: decisions stand apart by this share of the time that has passed in the run, too. `gangs`: units
-        shaped like those that `submit` will bring, where the snapshot has none like them."""
+        """`growth`: decisions stand apart by this share of the time that has passed in the run, too, but no more than
+        `gap_s`. `gangs`: units shaped like those that `submit` will bring, where the snapshot has none like them."""
         self.now = now
         self.units: dict[str, Unit] = dict(snapshot.units)
         known = [*self.units.values(), *gangs]
@@ -113,7 +114,7 @@ class Forward:
         self._decider = decider
         self._runs_s = runs_s
         self._grace_s, self._cycle_s, self._tick_s = grace_s, cycle_s, tick_s
-        self._began, self._growth = now, growth
+        self._began, self._growth, self._gap_s = now, growth, gap_s
         self._heap: list[tuple[float, int, What | None, Unit | str, int]] = []
         self._number = 0
         self._turn: dict[str, int] = {}  # of a unit: what was foreseen in an earlier turn does not come true
@@ -188,7 +189,7 @@ class Forward:
             return None
         if self._decided_at is None:
             return self.now
-        grown = self._growth * (self._decided_at - self._began)
+        grown = min(self._gap_s, self._growth * (self._decided_at - self._began))
         if self._fresh:
             return max(self.now, self._decided_at + max(self._cycle_s, grown))
         config = self._snapshot.config

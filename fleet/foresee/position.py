@@ -17,7 +17,7 @@ from fleet.plan import Plan
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
-_NOT_IN_LINE = (Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF)
+_NOT_IN_LINE = (Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF, Code.NOT_ITS_TURN)
 _TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
 
 

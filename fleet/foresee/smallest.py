@@ -232,8 +232,8 @@ class _Search:
 
     def member(self) -> Change | None:
         """The member that takes the fewest words to change, of those that have room at all."""
-        space = Space([self.unit.components])
-        shape = space.shape(self.unit.components)
+        space = Space([self.unit.components], [self.unit.topology])
+        shape = space.shape(self.unit.components, self.unit.topology)
         options: list[tuple[int, int, str, tuple[Lift, ...]]] = []
         for name in sorted(self.snapshot.members):
             at = self.snapshot.members[name]
@@ -356,8 +356,8 @@ class _Search:
 
     def _pools(self) -> list[tuple[int, MoreNodes]]:
         """One more node of each kind of pool that helps at all, with how many the gang needs at the very least."""
-        space = Space([self.unit.components])
-        shape = space.shape(self.unit.components)
+        space = Space([self.unit.components], [self.unit.topology])
+        shape = space.shape(self.unit.components, self.unit.topology)
         found: list[tuple[int, int, str, MoreNodes]] = []
         for name in sorted(self.snapshot.members):
             at = self.snapshot.members[name]

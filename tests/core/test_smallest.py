@@ -93,8 +93,13 @@ def test_who_may_run_no_more_jobs_needs_one_job_more() -> None:
 
 def test_a_cap_of_a_user_is_raised_for_that_user_alone() -> None:
     capped = tree(a={"attributes": {USER_MAX: '{"nvidia.com/gpu": 8, "cpu": "500m"}'}})
-    world = snapshot(capped, unit("u").gpus(4).queue("root/a").having(user="alice"))
-    change = MoreQuota((Raise("root/a", Limit.USER, GPU, 4, 12, "alice"),))
+    world = snapshot(
+        member("m").nodes(4),
+        capped,
+        unit("runs").gpus(8).queue("root/a").having(user="alice").runs_in("m"),
+        unit("u").gpus(4).queue("root/a").having(user="alice"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
     assert text(change) == "raise max of user alice at root/a by 4 nvidia.com/gpu, to 12"
     after, _ = applied(world, "u", change, NOW)
     assert after.tree is not None
