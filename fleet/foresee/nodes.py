@@ -19,7 +19,7 @@ from copy import copy
 from dataclasses import replace
 
 from fleet.model.amounts import Amounts
-from fleet.model.matching import pool_takes
+from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member
 from fleet.model.unit import Component, NodeClaim, Phase, Seat, Unit
 
@@ -248,8 +248,8 @@ class Nodes:
             return (None,)
         domains: dict[str, list[int]] = {}
         for number, pool in enumerate(self._base.pools):
-            value = dict(pool.labels).get(unit.topology)
-            if value is not None:
+            value = domain_of(pool, unit.topology)
+            if value:
                 domains.setdefault(value, []).append(number)
         room = {
             value: tuple(

@@ -262,7 +262,8 @@ class Explainer:
         amounts = [(names[index], amount) for index, amount in part.need if names[index] != "pods"]
         units = {"cpu": "CPU"}
         sizes = ", ".join(f"{human(amount, name)} {units.get(name, name)}" for name, amount in amounts)
-        return f"slot{'s' if count != 1 else ''} of {sizes or 'one pod'}"
+        within = f" within one {self._space.topologies[part.topology - 1]}" if part.topology else ""
+        return f"slot{'s' if count != 1 else ''} of {sizes or 'one pod'}{within}"
 
 
 def quota_reason(refusal: Refusal) -> Reason:

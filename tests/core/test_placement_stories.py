@@ -281,6 +281,12 @@ def test_where_gangs_go(parts: tuple[Any, ...], expected: dict[str, str | Code],
     assert not check(world, plan, now=NOW)
 
 
+def test_a_gang_that_no_rack_takes_is_told_which_label_binds_it() -> None:
+    world = snapshot(unit("a").gpus(8, pods=3).within(RACK), racks("x", 8, 8))
+    text = decide(world, now=NOW, seed=1, solver=None).reasons["a"].text
+    assert f"closest is x: short by 1 slot of 8 nvidia.com/gpu within one {RACK}" in text
+
+
 @pytest.mark.parametrize(("parts", "expected"), [story[1:] for story in STORIES], ids=[story[0] for story in STORIES])
 def test_nothing_moves_when_the_same_is_decided_again(parts: tuple[Any, ...], expected: dict[str, str | Code]) -> None:
     world = snapshot(*parts)
