@@ -15,6 +15,7 @@ from fleet.controllers import bindings as b
 from fleet.controllers.claims import claim_of
 from fleet.controllers.components import from_body
 from fleet.controllers.conditions import condition, is_true
+from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
 from fleet.controllers.turns import Waits
@@ -282,7 +283,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         avoid=frozenset(failure.member for failure in failures if failure.member),
         preferences=_preferences(placement, clusters),
         backoff_until=b.backoff_until(failures),
-        attempts=b.attempt(binding),
+        attempts=max(b.attempt(binding), b.backoffs(failures)),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
         held=bool(gave_up),
         held_why=gave_up,
@@ -340,7 +341,7 @@ def now_unit(
                 waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since, backoff_until=None,
                 generation=generation,
             )  # fmt: skip
-        return replace(waiting, claim=claim_of(queue_unit), generation=generation)
+        return replace(waiting, claim=claim_of(queue_unit), head=head_of(queue_unit), generation=generation)
     if not b.charged(binding, pods):
         return None
     leaving = bool(tasks) or b.deleting(binding)
