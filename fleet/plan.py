@@ -77,12 +77,14 @@ class Said:
 @dataclass(frozen=True, slots=True)
 class VictimSearch:
     """How those who leave for one unit were found: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
-    `stages` are those of the solver's last answer: fewest within their share, fewest, least work lost, best member."""
+    `stages` are those of the solver's last answer: fewest within their share, fewest, least work lost, best member;
+    what they prove holds for so many `members`, those that promised most."""
 
     unit: str
     shipped: str
     why: str = ""
     stages: tuple[Stage, ...] = ()
+    members: int = 0
     said: tuple[Said, ...] = field(default=(), compare=False)
     """All that the solver said about it: a replay takes it from here (I8)."""
 

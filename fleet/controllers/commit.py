@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from fleet.controllers import bindings as b
-from fleet.controllers import claims, reserving
+from fleet.controllers import claims, heads, reserving
 from fleet.controllers.conditions import set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
@@ -24,6 +25,7 @@ from fleet.engine.status import StatusError, conflict
 from fleet.engine.times import rfc3339
 from fleet.model.reason import Reason
 from fleet.placement.domains import domains
+from fleet.placement.heads import nominated
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.ports import Body, Committed, Key, Stored, Write
 from fleet.wellknown import (
@@ -45,7 +47,7 @@ log = structlog.get_logger(__name__)
 SCHEDULER = "default-scheduler"  # the component that users see on scheduling events
 PREEMPTED = "Preempted"  # reason of an eviction that makes room
 _EVERYTHING: frozenset[str] = frozenset({"*"})
-_WITHIN = {"Guaranteed": "its guarantee", "Share": "its fair share"}
+_WHY = {"Guaranteed": "which is within its guarantee", "Share": "which is within its fair share"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,18 @@ class PlanCommitter:
         found = [unit for unit in stale if unit is not None][: self._hub.config.chunk_units_max]
         if found:
             await self._hub.edit_all([(unit.key, unit.uid, claims.release) for unit in found])
+
+    async def nominate(self, picture: Picture, plan: Plan) -> None:
+        """Write down who the heads are now, of those who wait on. What is lost to another's write is decided, and
+        written, again."""
+        started = {placement.unit for placement in plan.placements}
+        edits: list[tuple[Key, str, Callable[[Body], bool]]] = []
+        for unit in nominated(picture.snapshot.units, plan):
+            stored = picture.sources[unit.id].unit
+            if stored is not None and unit.id not in started:
+                edits.append((stored.key, stored.uid, partial(heads.nominate, nomination=unit.head)))
+        if edits:
+            await self._hub.edit_all(edits[: self._hub.config.chunk_units_max])
 
     async def _commit(self, picture: Picture, acts: Sequence[_Act]) -> frozenset[str]:
         """The units of the acts that were committed."""
@@ -186,8 +200,8 @@ class PlanCommitter:
         """A unit that claims room, and those who leave for it."""
         sources = picture.sources[room.unit]
         tier = str(reasons[room.unit].numbers.get("tier", ""))
-        within = _WITHIN.get(tier, "what it may count on")
-        message = f"makes room for {b.job_name(sources.binding.body)}, which is within {within}"
+        why = _WHY.get(tier, "which has a higher priority")
+        message = f"makes room for {b.job_name(sources.binding.body)}, {why}"
 
         def writes() -> list[Write]:
             made = self._claim_writes(sources, room)
@@ -356,7 +370,7 @@ def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -
     """The unit, out of its queue."""
     claims.release(unit)
     status = unit.setdefault("status", {})
-    for name in ("reason", "requeueState", reserving.NOMINATION):
+    for name in ("reason", "requeueState", heads.HEAD, reserving.NOMINATION):
         status.pop(name, None)
     status.update(
         phase="Dequeued",

@@ -4,33 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from fleet.model.reason import Code, Reason
+from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase
+from fleet.placement.reclaim import LOWER, policy_of
 from fleet.snapshot import Snapshot
 
 STEP_S = 1.0  # gangs whose protection ends within this are looked at together
 
 
 def next_change(snapshot: Snapshot, reasons: Mapping[str, Reason], now: float) -> float | None:
-    """The first epoch second after `now` at which a back-off or a claim ends, or, while somebody waits who has a right
-    to room, at which some gang may be evicted. `reasons`: of the plan for the snapshot."""
+    """The first epoch second after `now` at which a back-off or a claim ends, somebody has waited long enough to become
+    the head of its leaf, or, while somebody waits who has a right to room, at which some gang may be evicted.
+    `reasons`: of the plan for the snapshot."""
     return min((at for at in _instants(snapshot, reasons) if at > now), default=None)
 
 
 def _instants(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[float]:
     config = snapshot.config
-    hungry = config.reclaim and any(_hungry(reason) for reason in reasons.values())
+    tree = snapshot.tree
+    urgent = tree is not None and any(policy_of(tree, path) == LOWER for path in tree.nodes)
+    hungry = config.reclaim and any(_hungry(reason, urgent) for reason in reasons.values())
+    headed = {unit.leaf for unit in snapshot.units.values() if unit.head is not None}
     for unit in snapshot.units.values():
         if unit.phase is Phase.WAITING:
             if unit.backoff_until is not None:
                 yield unit.backoff_until
             if unit.claim is not None:
                 yield unit.claim.until
+            if config.head_after_s > 0 and unit.leaf not in headed and unit.id in reasons and _firm(reasons[unit.id]):
+                late = unit.enqueued_at + config.head_after_s
+                yield late - late % STEP_S + STEP_S
         elif hungry and unit.phase is Phase.PLACED and unit.placed_at is not None and unit.preemptible:
             over = unit.placed_at + config.protection_s
             yield over - over % STEP_S + STEP_S
 
 
-def _hungry(reason: Reason) -> bool:
-    """Whether it waits for what it may count on, and nothing leaves for it yet."""
-    return reason.numbers.get("tier") in ("Guaranteed", "Share") and reason.code is not Code.ROOM_CLAIMED
+def _firm(reason: Reason) -> bool:
+    """Whether it may become its leaf's head by waiting: not what borrows, nor what waits for something else."""
+    return reason.severity is Severity.INFO and reason.numbers.get("tier", "Share") != "Borrowed"
+
+
+def _hungry(reason: Reason, urgent: bool) -> bool:
+    """Whether it waits for what it may take back, and nothing leaves for it yet. `urgent`: there are leaves in which
+    priority alone gives a right to it."""
+    tier = reason.numbers.get("tier")
+    return reason.code is not Code.ROOM_CLAIMED and (tier in ("Guaranteed", "Share") or (urgent and tier is not None))

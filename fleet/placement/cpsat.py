@@ -207,14 +207,22 @@ class _Victims:
         order = [(var, number) for number, var in enumerate(self._site)]
         hint = [int(index in problem.hint) for index in range(len(problem.victims))]
         everyone = [(var, 1) for var in self._leaves]
+        least = 1 if problem.hint else 0  # who gives a hint knows that somebody must leave
+        self._model.add(sum(self._leaves) >= least)
+        known = {"within": 0, "evictions": least} if problem.hint else {}
         for name, terms in (("within", within), ("evictions", everyone), ("lost", lost), ("member", order)):
             if not any(weight for _, weight in terms):
                 continue
-            found = self._stage(name, terms, hint)
-            if found is None:
-                break
-            answer, hint = found, list(found.admitted)
-            self._model.add(sum(weight * var for var, weight in terms) <= self._stages[-1].value)
+            value = sum(hint[var.index] * weight for var, weight in terms) if name in known else -1
+            if name in known and value == known[name]:  # what is known already is as good as can be
+                self._stages.append(Solved(name, value, value, "OPTIMAL"))
+            else:
+                found = self._stage(name, terms, hint)
+                if found is None:
+                    break
+                answer, hint = found, list(found.admitted)
+                value = self._stages[-1].value
+            self._model.add(sum(weight * var for var, weight in terms) <= value)
             if answer.admitted and not any(answer.admitted):
                 break
         return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)

@@ -206,7 +206,8 @@ class Search:
             answer, word = asking.ask(problem)
             said.append(word)
             if answer.empty or not sound(problem, answer):
-                why = answer.why or "the solver found no answer in its time"
+                proven = answer.stages and all(stage.status == "OPTIMAL" for stage in answer.stages)
+                why = answer.why or ("greedy is as good" if proven else "the solver found no answer in its time")
                 break
             site = answer.placed[0]
             victims = [known[index] for index in word.leaves]
@@ -215,7 +216,8 @@ class Search:
                 why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else asking.silent
                 continue
             needed = self._needed(problem.sites[site], victims)
-            found = _choice(self._sites[site][0], problem.sites[site], needed) if needed is not None else greedy
+            number = next(number for number, member in self._sites if member == problem.sites[site])
+            found = _choice(number, problem.sites[site], needed) if needed is not None else greedy
             if found.cost < greedy.cost:
                 best, why = found, answer.why
             else:
@@ -225,7 +227,8 @@ class Search:
             return best, None
         shipped = "greedy" if best is greedy else "cp-sat"
         stages = said[-1].stages if said else ()
-        return best, VictimSearch(self._candidate.unit.id, shipped, why, stages, tuple(said))
+        members = len(problem.sites) if problem is not None else 0
+        return best, VictimSearch(self._candidate.unit.id, shipped, why, stages, members, tuple(said))
 
     def _elsewhere_at_most(self, sites: Container[str]) -> list[Work]:
         """Those of other members that could be of use to quota: of those that free the same, the cheapest, as many as
@@ -245,8 +248,20 @@ class Search:
         return found
 
     def _question(self, greedy: Choice) -> tuple[list[Work], VictimProblem | None]:
-        """Those who could leave to some effect, and the question which of them must."""
-        sites = [member for _, member in self._sites]
+        """Those who could leave to some effect, and the question which of them must: in all members looked at, or the
+        half of them, the best one among them, that is not too large to ask about, and so on."""
+        sites = sorted(self._sites, key=lambda site: (site[1] != greedy.member, site))
+        while sites:
+            known, problem = self._question_about(sorted(sites), greedy)
+            if problem is not None:
+                return known, problem
+            sites = sites[: len(sites) // 2]
+        return [], None
+
+    def _question_about(
+        self, numbered: Sequence[tuple[int, str]], greedy: Choice
+    ) -> tuple[list[Work], VictimProblem | None]:
+        sites = [member for _, member in numbered]
         known = [work for member in sites for work in self._by_member.get(member, ())]
         known += self._elsewhere_at_most(set(sites))
         terms: list[list[tuple[int, int]]] = [[] for _ in self._lacking]

@@ -20,8 +20,8 @@ from fleet.placement.scene import Scene
 from fleet.placement.space import Need, Shape
 from fleet.plan import Said, Stage
 
-MOST_VICTIMS = 1_000
-MOST_CELLS = 20_000  # demands × places
+MOST_VICTIMS = 500
+MOST_CELLS = 5_000  # demands × places
 MOST_QUESTIONS = 24  # to the solver, in one plan
 LEAST_S = 0.02  # that a question needs
 ALONE_MAX = 16  # nodes alike that are told apart where different pods meet on them
