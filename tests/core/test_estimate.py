@@ -1,0 +1,222 @@
+"""When a waiting unit will start: durations and arrivals out of the past, ranges, and what cannot be said."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from fleet.decide import decide
+from fleet.foresee.estimate import (
+    BeyondHorizon,
+    Estimate,
+    NeverStarts,
+    NotEstimated,
+    Scored,
+    estimate,
+    quantile,
+    stretched,
+)
+from fleet.foresee.explanation import document, explain
+from fleet.foresee.history import DAY_S, Durations, History, Past, devices
+from fleet.foresee.position import Position, position
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member, Pool
+from fleet.model.reason import Code
+from fleet.simulate.replay.trace import Job, gang
+from fleet.simulate.replay.world import Arrivals, units
+from fleet.snapshot import Snapshot
+from tests.bench.estimates import replay
+from tests.core.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
+
+HOUR = 3600.0
+NOTHING = History((), NOW)
+
+
+def ran(name: str, seconds: float, *, ago: float = DAY_S, gpus: int = 8, leaf: str | None = None) -> Past:
+    """Submitted and started `ago` seconds before now."""
+    like = unit(name).gpus(gpus).queue(leaf).value
+    return Past(like, NOW - ago, NOW - ago, NOW - ago + seconds)
+
+
+def full(*waiting: UnitBuilder, walltime_s: float = HOUR) -> Snapshot:
+    """One node, taken by a unit that has run for ten minutes."""
+    running = unit("runs").gpus(8).runs_in("m").having(placed_at=NOW - 600, walltime_s=walltime_s)
+    return snapshot(member("m").nodes(1, free_gpu=0), running, *waiting)
+
+
+def test_a_unit_that_starts_at_once_starts_now() -> None:
+    world = snapshot(member("m").nodes(1), unit("u"))
+    assert estimate(world, "u", NOTHING, now=NOW) == Estimate(NOW, NOW, NOW, 1)
+
+
+def test_who_waits_for_one_job_starts_when_that_may_end() -> None:
+    said = estimate(full(unit("u").gpus(8)), "u", NOTHING, now=NOW)
+    assert isinstance(said, Estimate) and said.samples == 20
+    assert NOW < said.p10 < said.p50 < (said.p90 or math.inf) <= NOW + 3000 + 60
+
+
+def test_who_stands_behind_others_starts_later() -> None:
+    ahead = unit("ahead").gpus(8).since(120).having(walltime_s=HOUR)
+    world = full(ahead, unit("u").gpus(8))
+    first, second = estimate(world, "ahead", NOTHING, now=NOW), estimate(world, "u", NOTHING, now=NOW)
+    assert isinstance(first, Estimate) and isinstance(second, Estimate)
+    assert first.p50 < second.p50 and first.p10 < second.p10
+
+
+def test_without_walltimes_the_history_of_the_leaf_decides() -> None:
+    world = snapshot(
+        member("m").nodes(1, free_gpu=0),
+        tree(a={}),
+        unit("runs").gpus(8).queue("root/a").runs_in("m").having(placed_at=NOW - 60),
+        unit("u").gpus(8).queue("root/a"),
+    )
+
+    def median(lasted: float) -> float:
+        pasts = [ran(f"past{n}", lasted * (1 + n / 40), leaf="root/a", ago=DAY_S + n * 60) for n in range(40)]
+        said = estimate(world, "u", History(pasts, NOW), now=NOW, samples=8)
+        assert isinstance(said, Estimate)
+        return said.p50 - NOW
+
+    assert median(600) < 1500 < 3000 < median(6000)
+
+
+def test_the_same_question_has_the_same_answer() -> None:
+    world = full(unit("u").gpus(8))
+    assert estimate(world, "u", NOTHING, now=NOW, seed=3) == estimate(world, "u", NOTHING, now=NOW, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("world", "code"),
+    [
+        (snapshot(member("m").nodes(1), unit("u").gpus(8, pods=2)), Code.TOO_LARGE),
+        (snapshot(member("m").nodes(1), unit("u").having(held=True)), Code.HELD),
+        (snapshot(member("m").nodes(1), tree(a={"max": {GPU: 4}}), unit("u").gpus(8).queue("root/a")), None),
+        (snapshot(member("m").nodes(1).not_ready(), unit("u")), Code.MEMBER_NOT_READY),
+    ],
+)
+def test_who_cannot_start_as_things_are_never_does(world: Snapshot, code: Code | None) -> None:
+    said = estimate(world, "u", NOTHING, now=NOW)
+    assert isinstance(said, NeverStarts) and said.reason.code is (code or Code.QUOTA_EXHAUSTED)
+
+
+def test_work_that_ends_after_the_horizon_is_beyond_it() -> None:
+    said = estimate(full(unit("u").gpus(8), walltime_s=10 * DAY_S), "u", NOTHING, now=NOW, horizon_s=HOUR, samples=6)
+    assert said == BeyondHorizon(NOW + HOUR, 6)
+
+
+def test_an_estimate_that_takes_too_long_is_none() -> None:
+    said = estimate(full(unit("u").gpus(8)), "u", NOTHING, now=NOW, enough=lambda: True)
+    assert isinstance(said, NotEstimated) and "too long" in said.why
+
+
+def test_a_draw_passes_on_from_what_has_not_ended_to_what_lasted_longer() -> None:
+    like = Durations([(10.0, True), (20.0, False), (30.0, True)])
+    drawn = [like.draw(Random(n), 0.0) for n in range(600)]
+    assert {10.0, 30.0} == set(drawn)
+    assert 150 < drawn.count(10.0) < 250  # a third; two thirds lasted longer than what was seen of the second
+    assert {like.draw(Random(n), 10.0) for n in range(20)} == {30.0}
+    assert like.draw(Random(1), 30.0) is None
+
+
+def test_a_duration_is_always_longer_than_what_has_passed() -> None:
+    history = History([ran(f"past{n}", 60.0 * (n + 1)) for n in range(30)], NOW)
+    of = unit("u").gpus(8).value
+    for ago in (0.0, 59.0, 600.0, 5000.0):
+        assert all(history.runs_s(Random(n), of, ago) > ago for n in range(50))
+    walled = unit("w").having(walltime_s=100.0).value
+    assert all(50.0 < history.runs_s(Random(n), walled, 50.0) <= 100.0 for n in range(50))
+    assert all(history.runs_s(Random(n), walled, 200.0) > 200.0 for n in range(50))
+
+
+def test_what_was_not_known_yet_is_not_drawn_from() -> None:
+    later = Past(unit("x").gpus(8).value, NOW - 50, NOW - 40, NOW + 5)
+    history = History([later, Past(unit("y").value, NOW + 1)], NOW)
+    assert [past.unit.id for past in history.pasts] == ["x"] and history.ended == 0
+
+
+def test_arrivals_come_at_the_hours_of_past_days_in_order() -> None:
+    pasts = [ran(f"day{day}", 60.0, ago=day * DAY_S - 6 * HOUR) for day in range(1, 6)]
+    pasts.append(ran("first", 60.0, ago=5 * DAY_S))
+    history = History(pasts, NOW)
+    coming = history.arrivals(Random(1))
+    first = [next(coming) for _ in range(10)]
+    assert [at for at, _ in first] == sorted(at for at, _ in first)
+    assert all(at >= NOW for at, _ in first)
+    assert {round((at - NOW) % DAY_S / HOUR) % 24 for at, _ in first} <= {0, 6}
+    assert list(NOTHING.arrivals(Random(1))) == []
+
+
+def test_a_stretched_range_would_have_held_four_fifths() -> None:
+    said = Estimate(NOW + 1000, NOW + 2000, NOW + 4000, 20)
+    rng = Random(5)
+    scores = [rng.gauss(0.0, 2.0) for _ in range(300)]
+    wider = stretched(said, NOW, scores)
+    assert wider.p90 is not None and wider.p10 < said.p10 < said.p50 == wider.p50 < 4000 + NOW < wider.p90
+    assert stretched(said, NOW, scores[:10]) == said  # too few to learn from
+    narrower = stretched(said, NOW, [score / 8 for score in scores])
+    assert narrower.p90 is not None and said.p10 < narrower.p10 < said.p50 < narrower.p90 < NOW + 4000
+
+
+def test_scores_are_one_at_the_ends_of_a_range() -> None:
+    said = Estimate(NOW + 1000, NOW + 2000, NOW + 4000, 20)
+    for started, score in ((NOW + 4000, 1.0), (NOW + 2000, 0.0), (NOW + 1000, -1.0)):
+        assert Scored(said, NOW, started).score == pytest.approx(score)
+
+
+def test_quantiles_lie_between_the_values_beside_them() -> None:
+    assert quantile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5) == 3.0
+    assert quantile([1.0, 3.0], 0.5) == 2.0
+    assert quantile([7.0], 0.9) == 7.0
+    assert quantile([1.0, math.inf], 0.9) == math.inf
+
+
+def test_devices_are_counted_over_the_gang() -> None:
+    assert devices(unit("u").gpus(8, pods=3).value) == 24
+
+
+def test_a_place_counts_the_leaf_and_what_is_ahead_the_whole_fleet() -> None:
+    world = snapshot(
+        member("m").nodes(1, free_gpu=0),
+        tree(a={}, b={}),
+        unit("urgent").gpus(8).queue("root/b").priority(5),
+        unit("old").gpus(8).queue("root/a").since(900),
+        unit("held").gpus(8).queue("root/a").since(9000).having(held=True),
+        unit("u").gpus(8).queue("root/a"),
+    )
+    plan = decide(world, now=NOW, seed=0, solver=None)
+    assert position(world, plan, "u") == Position(2, 2, 2)
+    assert position(world, plan, "held") is None and position(world, plan, "nobody") is None
+
+
+def test_an_explanation_says_everything_as_json() -> None:
+    world = full(unit("ahead").gpus(8).since(900), unit("u").gpus(8, pods=1))
+    said = document(explain(world, "u", NOTHING, now=NOW))
+    assert (said["job"], said["starts"], said["reason"]["code"]) == ("default/u", False, "NoMemberFits")
+    assert said["position"] == {"place": 2, "of": 2, "ahead": 1}
+    assert said["estimate"]["outcome"] == "Estimate" and said["estimate"]["p10"] <= said["estimate"]["p50"]
+    assert ("MoreNodes", 2.0) in {(change["kind"], change["cost"]) for change in said["changes"]}
+
+
+def test_an_explanation_without_time_has_reason_and_position_only() -> None:
+    said = explain(full(unit("u").gpus(8)), "u", NOTHING, now=NOW, elapsed_s=lambda: 9.0, limit_s=5.0)
+    assert said.position == Position(1, 1, 0) and said.answer.reason is not None
+    assert isinstance(said.outcome, NotEstimated) and not said.answer.changes
+
+
+def test_ranges_hold_on_a_stream_of_jobs_whose_durations_are_drawn_anew() -> None:
+    """A small fleet with jobs of the same leaf: of the starts that are estimated along the way, most lie in range."""
+
+    rng = Random(11)
+    jobs = [Job(f"j{n:03}", "leaf", n * 700.0, rng.lognormvariate(7.5, 1.0), 8, gang(8)) for n in range(90)]
+    node = Amounts.of({GPU: 8, "pods": 10})
+    place = Member("m", pools=(Pool(free=((node, 4),), allocatable=node),))
+    empty = Snapshot.of(members=[place], tree=tree(leaf={}))
+    points, truth = replay(jobs, units(jobs, Arrivals(overestimate=None), 1), empty, 12, rng)
+    held = 0
+    for point in points:
+        said = estimate(point.snapshot, point.unit, truth.history(point.at), now=point.at, samples=6)
+        assert isinstance(said, Estimate)
+        held += said.p10 - 1 <= truth.started[point.unit] <= (said.p90 or math.inf) + 1
+    assert len(points) == 12 and held >= 0.6 * len(points)
