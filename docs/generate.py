@@ -1,4 +1,5 @@
-"""Writes the reference pages that the code knows best, cli.md and reasons.md, and runs the examples of snapshot.md.
+"""Writes the reference pages that the code knows best, cli.md and reasons.md, and runs the examples of snapshot.md and
+how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,16 @@ def reasons_page() -> str:
     return REASONS_HEAD + "".join(rows)
 
 
-def snapshot_page() -> str:
-    return renewed((REFERENCE / "snapshot.md").read_text())
+def _with_examples(page: str) -> Callable[[], str]:
+    return lambda: renewed((REFERENCE / page).read_text())
 
 
-PAGES = {"cli.md": cli_page, "reasons.md": reasons_page, "snapshot.md": snapshot_page}
+PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
+    "reasons.md": reasons_page,
+    "snapshot.md": _with_examples("snapshot.md"),
+    "../how-to/what-if.md": _with_examples("../how-to/what-if.md"),
+}
 
 if __name__ == "__main__":
     for page, make in PAGES.items():

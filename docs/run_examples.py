@@ -1,7 +1,7 @@
 """Runs the commands that a page shows, and puts what they print where the page shows it.
 
-In a fenced block, `$ cat NAME` is followed by the file, and `$ fleet …` by what the command prints. Each page has a
-folder of its own. Seconds that a solver took are not compared: where all else is the same, the page keeps its own.
+In a fenced block without a language, `$ cat NAME` is followed by the file, and `$ fleet …` by what the command prints.
+Each page has a folder of its own. Seconds that a solver took are not compared: where all else is the same, the page keeps its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
 
-FENCE = re.compile(r"^```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECONDS = re.compile(r"\d+\.\d{3} s")
 
 
@@ -27,7 +27,7 @@ def renewed(page: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         try:
-            return FENCE.sub(lambda block: "```\n" + "".join(_block(block[1])) + "```", page)
+            return FENCE.sub(lambda block: block[0] if block[1] else f"```\n{''.join(_block(block[2]))}```", page)
         finally:
             os.chdir(home)
 

@@ -25,7 +25,7 @@ DOCS = ROOT / "docs"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 # `fleet` at the start of a command: after a prompt, in a block, or in a code span.
-COMMAND = re.compile(r"(?:^\$ |^|`)fleet ([a-z]+)((?: [^`\n]*)?)", re.MULTILINE)
+COMMAND = re.compile(r"(?:^\$ |^|`)fleet ([a-z-]+)((?: [^`\n]*)?)", re.MULTILINE)
 AMC = re.compile(r"kubectl amc ([a-z]+)([^`\n]*)")
 NAMED_FILE = re.compile(r"\b(?:docs|examples|fleet|api|tests|deploy|migrations)/[\w./-]*\.(?:py|md|yaml|yml)\b")
 
@@ -106,7 +106,7 @@ def test_every_file_of_the_source_that_is_mentioned_exists(page: Path) -> None:
     assert [name for name in missing if not (ROOT / package / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["cli.md", "reasons.md", "snapshot.md"])
+@pytest.mark.parametrize("page", ["cli.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"])
 def test_the_pages_that_are_made_from_the_code_say_what_it_says(page: str) -> None:
     wanted = generate().PAGES[page]()
     assert (DOCS / "reference" / page).read_text() == wanted, "run .venv/bin/python docs/generate.py"
