@@ -124,6 +124,7 @@ class Heads:
         self._work: dict[str, list[_Work]] = {}
         self._by_account: dict[str, list[_Work]] = {}
         self._sums: dict[tuple[str, float, str], _Charged] = {}
+        self._nothing = Usage(self._tree, promises) if self._tree is not None else None  # as if nothing ran
         self._leaving: dict[str, float] = {}  # what this plan evicts, and when that ends
         self._nodes: dict[str, Nodes] = {}
         self._empty: dict[str, MemberRoom | None] = {}
@@ -189,7 +190,7 @@ class Heads:
         if unit.head is None and (candidate.tier > Tier.SHARE or self._now - unit.enqueued_at < after):
             return False
         account = candidate.account
-        nothing = Usage(self._tree, self._promises) if self._tree is not None else None
+        nothing = self._nothing
         if account is not None and nothing is not None and nothing.refusal(account, candidate.request) is not None:
             return False
         return any(self._would_fit(candidate, choice.member) for choice in candidate.eligibility.choices)
@@ -240,6 +241,8 @@ class Heads:
         at, certain = found.at, found.kind == _KNOWN
         if said is not None and said.member == queued.member and said.certain == certain and said.at > self._now:
             at = min(at, said.at)  # what was let pass was to end before the moment that was told first
+        elif at <= self._now and said is not None and said.member == queued.member and said.certain == certain:
+            at = said.at  # it has been due since then
         nomination = Nomination(queued.member, queued.since, at, certain)
         return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
 

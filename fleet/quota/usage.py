@@ -91,9 +91,10 @@ class Usage:
         self._kept: Mapping[str, Mapping[str, int]] = promises.kept if promises is not None else {}
         self._keeping = {above for path in self._kept for above in tree.ancestors(path)}
         if promises is not None:
+            bound = promises.resources
             for path in tree.nodes:
                 bounds = promises.min.get(path, {})
-                self._limits[path] |= {FIRM + name: bounds.get(name, 0) for name in promises.resources}
+                self._limits[path] |= {FIRM + name: bounds.get(name, 0) for name in bound}
 
     @staticmethod
     def of(tree: QuotaTree, units: Iterable[Unit], promises: Guarantees | None = None) -> Usage:
