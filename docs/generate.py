@@ -20,7 +20,7 @@ from fleet.cli.main import app
 from fleet.model.reason import TABLE
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from run_examples import renewed
+from run_examples import files, renewed  # noqa: F401 (files: for the tests)
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {

@@ -1,7 +1,8 @@
 """Runs the commands that a page shows, and puts what they print where the page shows it.
 
 In a fenced block without a language, `$ cat NAME` is followed by the file, and `$ fleet …` by what the command prints.
-Each page has a folder of its own. Seconds that a solver took are not compared: where all else is the same, the page keeps its own.
+Each page has a folder of its own. Seconds that a solver took are not compared: where all else is the same, the page
+keeps its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,16 @@ def renewed(page: str) -> str:
             return FENCE.sub(lambda block: block[0] if block[1] else f"```\n{''.join(_block(block[2]))}```", page)
         finally:
             os.chdir(home)
+
+
+def files(page: str) -> dict[str, str]:
+    """The files that the page shows, by name."""
+    return {
+        prompt.split()[2]: below
+        for _, block in FENCE.findall(page)
+        for prompt, below in _commands(block)
+        if prompt.startswith("$ cat ")
+    }
 
 
 def _block(text: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import jsonschema
 import pytest
 import typer
 import yaml
@@ -19,6 +21,7 @@ from fleet import wellknown
 from fleet.amc.main import parser
 from fleet.cli.main import app
 from fleet.model.reason import Code
+from fleet.notation.schema import schema
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -110,6 +113,14 @@ def test_every_file_of_the_source_that_is_mentioned_exists(page: Path) -> None:
 def test_the_pages_that_are_made_from_the_code_say_what_it_says(page: str) -> None:
     wanted = generate().PAGES[page]()
     assert (DOCS / "reference" / page).read_text() == wanted, "run .venv/bin/python docs/generate.py"
+
+
+@pytest.mark.parametrize("page", ["reference/snapshot.md", "how-to/what-if.md"])
+def test_every_snapshot_that_is_shown_is_valid_by_the_schema(page: str) -> None:
+    validator = jsonschema.Draft202012Validator(schema("Snapshot"))
+    shown = generate().files((DOCS / page).read_text())
+    cases = {name: json.loads(text) for name, text in shown.items() if name.endswith(".json")}
+    assert cases and [name for name, case in cases.items() if not validator.is_valid(case)] == []
 
 
 def test_every_reason_has_advice() -> None:
