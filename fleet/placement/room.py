@@ -97,10 +97,12 @@ class MemberRoom:
         merged = _Merged(space)
         for potential, pools in ((False, member.pools), (True, member.potential)):
             for pool in pools:
+                counts = merged.counts(pool, potential)
                 for amounts, nodes in pool.free:
                     if nodes > 0:
                         have = dict(amounts.items_)
-                        merged.add(pool, tuple(have.get(name, 0) for name in space.resources), nodes, potential)
+                        vector = tuple([have.get(name, 0) for name in space.resources])
+                        counts[vector] = counts.get(vector, 0) + nodes
         return MemberRoom(member.name, merged.pools())
 
     @staticmethod
@@ -120,7 +122,9 @@ class MemberRoom:
             if count and not pool.allocatable.items_:
                 return None
             if count:
-                merged.add(pool, tuple(most.get(name, 0) for name in space.resources), count, False)
+                counts = merged.counts(pool, False)
+                vector = tuple([most.get(name, 0) for name in space.resources])
+                counts[vector] = counts.get(vector, 0) + count
         return MemberRoom(member.name, merged.pools())
 
     def copy(self) -> MemberRoom:
@@ -256,15 +260,17 @@ class _Merged:
         self._space = space
         self._found: dict[tuple[bool, tuple[bool, ...], tuple[str, ...]], dict[Vector, int]] = {}
 
-    def add(self, pool: Pool, vector: Vector, nodes: int, potential: bool) -> None:
+    def counts(self, pool: Pool, potential: bool) -> dict[Vector, int]:
+        """Where nodes of this pool are counted."""
         takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
         domains = tuple(domain_of(pool, topology) for topology in self._space.topologies)
-        counts = self._found.setdefault((potential, takes, domains), {})
-        counts[vector] = counts.get(vector, 0) + nodes
+        return self._found.setdefault((potential, takes, domains), {})
 
     def pools(self) -> tuple[PoolRoom, ...]:
         return tuple(
-            PoolRoom(key[1], counts, domains=key[2], potential=key[0]) for key, counts in sorted(self._found.items())
+            PoolRoom(key[1], counts, domains=key[2], potential=key[0])
+            for key, counts in sorted(self._found.items())
+            if counts
         )
 
 
@@ -368,12 +374,19 @@ def committed(unit: Unit, space: Space) -> Shape:
     return space.shape(hidden, unit.topology)
 
 
+def _total(shape: Shape, space: Space) -> Vector:
+    sizes = [(part.replicas, space.size(part.need)) for part in shape]
+    return tuple(sum(replicas * size[index] for replicas, size in sizes) for index in range(len(space.resources)))
+
+
 def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> list[tuple[str, str, Shape]]:
-    """The order in which gangs that come are laid out: largest first, then by unit."""
+    """The order in which gangs that come are laid out: those that must lie within one domain, by what they need there
+    in all, then the others, largest pods first, then by unit."""
     items = sorted(coming, key=itemgetter(0))
     sizes: dict[int, tuple[Vector, ...]] = {}  # by identity: many gangs have one shape
     for _, _, shape in items:
         if id(shape) not in sizes:
-            sizes[id(shape)] = tuple(space.size(part.need) for part in shape)
+            pods = tuple(space.size(part.need) for part in shape)
+            sizes[id(shape)] = ((1, *_total(shape, space)), *pods) if shape[0].topology else ((0,), *pods)
     items.sort(key=lambda item: sizes[id(item[2])], reverse=True)
     return items
