@@ -49,8 +49,11 @@ class DecideLoop:
         self._hub = hub
         self._solver = solver
         tuned = hub.config
-        config = Config(reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s)
-        self._builder = SnapshotBuilder(hub.store, hub.members, config)
+        config = Config(
+            reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s,
+            head_after_s=tuned.head_after_s,
+        )  # fmt: skip
+        self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
@@ -83,7 +86,8 @@ class DecideLoop:
         """One cycle; returns when to look again although nothing changed."""
         await self._hub.clock.sleep(max(self._hub.config.gather_s, min(self._took_s, GATHER_MAX_S)))
         began = self._hub.clock.monotonic()
-        picture, now = self._builder.build(), self._hub.clock.now()
+        now = self._hub.clock.now()
+        picture = self._builder.build(now)
         self._latest.offer(picture.snapshot, now)
         waiting = picture.waiting
         if not waiting:
@@ -101,11 +105,13 @@ class DecideLoop:
         else:
             self._reasons.renew(picture)
         pauses = [self._stands_until - now + 0.01] if self._stands_until is not None else []
+        pauses += [picture.again_at - now + 0.01] if picture.again_at is not None else []
         pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
         return min(pauses, default=None)
 
     async def _carry_out(self, picture: Picture, plan: Plan, now: float) -> bool:
         placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
+        await self._committer.nominate(picture, plan)
         wanted = {claim.unit for claim in plan.claims}
         await self._committer.release_expired(picture, wanted, now)
         claimed = await self._committer.take_back(picture, plan) if wanted else frozenset()

@@ -31,6 +31,7 @@ class ControllerConfig:
     reclaim: bool = True  # whether a job within its guarantee or share may evict what others borrowed
     protection_s: float = 300.0  # nobody is evicted for so long after its start
     claim_s: float = 900.0  # freed room is kept for so long for the job that it was freed for
+    head_after_s: float = 600.0  # a job that has waited so long has room collected for it; 0: none ever
     gather_s: float = 0.03  # decide waits this long for more after the first change
     chunk_units_max: int = 200  # of one commit of a plan
     reason_writes_per_s: int = 100  # reasons of waiting units, all together
@@ -43,6 +44,7 @@ class ControllerConfig:
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
     user_failures_max: int = 3  # moves of a job that fails by its own fault; then it stays Failed
     calls_per_member_max: int = 16  # dispatches in flight to one member
+    pods_run_s: float = 600.0  # a queue with wait-for-pods-running waits for the pods of one job at most this long
     admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say
     withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members

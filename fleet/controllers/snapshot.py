@@ -18,7 +18,7 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
-from fleet.controllers.turns import Waits
+from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
 from fleet.members.nodes import ANY_VALUE
@@ -64,6 +64,7 @@ class Picture:
     sources: Mapping[str, Sources]
     tree: Stored | None
     one_by_one: frozenset[str] = frozenset()  # leaves of which one unit starts at a time
+    again_at: float | None = None  # epoch seconds at which it is another although nothing changed
 
     @property
     def waiting(self) -> list[Unit]:
@@ -109,7 +110,10 @@ def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) 
 class SnapshotBuilder:
     """Builds pictures of one store and its members; keeps what is costly between two calls."""
 
-    def __init__(self, store: Store, members: Members, config: Config | None = None) -> None:
+    def __init__(
+        self, store: Store, members: Members, config: Config | None = None, pods_run_s: float = PODS_RUN_S
+    ) -> None:
+        """`pods_run_s`: for so long a queue that starts one job at a time waits for the pods of one."""
         self._store = store
         self._members = members
         self._config = config or Config()
@@ -118,10 +122,10 @@ class SnapshotBuilder:
         self._around: tuple[object, ...] = ()  # what all bases were made with
         self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
         self._named: frozenset[tuple[str, str]] = frozenset()
-        self._waits = Waits()
+        self._waits = Waits(pods_run_s)
 
-    def build(self) -> Picture:
-        """What this process has seen, at once."""
+    def build(self, now: float = 0.0) -> Picture:
+        """What this process has seen, at once. `now`: epoch seconds, for what ends with time."""
         stored_tree = tree_object(self._store)
         tree, tree_mark = self._read_tree(stored_tree)
         clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
@@ -160,9 +164,12 @@ class SnapshotBuilder:
         members = self._read_members()
         units.update(self._seated(kept.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
-        units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of))
+        units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now))
         config = self._config if self._all_read() else self._waiting_config
-        return Picture(Snapshot(tree, units, members, config), sources, stored_tree, self._waits.one_by_one)
+        waits = self._waits
+        return Picture(
+            Snapshot(tree, units, members, config), sources, stored_tree, waits.one_by_one, waits.again_at
+        )  # fmt: skip
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
@@ -354,6 +361,7 @@ def now_unit(
         member=member,
         placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
         visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
+        leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
         checkpoint_at=_checkpoint(binding, [p for p in pods if p.member == member], copies),
         backoff_until=None,
         generation=generation,

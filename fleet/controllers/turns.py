@@ -2,7 +2,8 @@
 
 What Kube Queue's annotations `max-depth` and `wait-for-pods-running` ask for. A unit that is not considered is held for
 this decision and says what it waits for, so that nothing in the core need know. Both keep from starting only; a unit
-that is placed or Reserved stays.
+that is placed or Reserved stays. One whose pods do not run within a time is not waited for any longer: a queue must not
+stand still for an image that cannot be pulled.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from fleet.members.members import PodView
 from fleet.model.unit import Phase, Unit
 from fleet.ports import Body, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
+
+PODS_RUN_S = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,10 @@ def starting(unit: Unit, pods: Iterable[PodView]) -> bool:
 class Waits:
     """Says who is not considered, and keeps the units that say so, so that an equal picture has the same objects."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float) -> None:
+        """`patience_s`: how long a queue waits for the pods of one unit, from when it was placed."""
+        self._patience_s = patience_s
+        self.again_at: float | None = None  # when to look again although nothing changed
         self._read: tuple[int, dict[str, Turns]] = (-1, {})
         self._kept: dict[str, tuple[Unit, str, Unit]] = {}
 
@@ -71,6 +77,7 @@ class Waits:
         units: Mapping[str, Unit],
         queue_unit: Callable[[str], Stored | None],
         pods_of: Callable[[str], Iterable[PodView]],
+        now: float,
     ) -> dict[str, Unit]:
         """The units of `units` that change. `queue_unit` and `pods_of`: of a unit, by its id."""
         mark = max((queue.revision for queue in queues), default=0)
@@ -79,15 +86,19 @@ class Waits:
         turns, kept = self._read[1], {}
         lines: dict[str, list[Unit]] = {}
         ahead: dict[str, Unit] = {}
+        until: dict[str, float] = {}
         for unit in units.values() if turns else ():
             leaf = unit.leaf
             if leaf is None or leaf not in turns:
                 continue
             if unit.phase is not Phase.WAITING:
-                if turns[leaf].one_by_one and leaf not in ahead and starting(unit, pods_of(unit.id)):
-                    ahead[leaf] = unit
+                over = (unit.placed_at or now) + self._patience_s
+                if turns[leaf].one_by_one and over > now and starting(unit, pods_of(unit.id)):
+                    until[leaf] = max(over, until.get(leaf, over))
+                    ahead.setdefault(leaf, unit)
             elif not unit.held and not _backs_off(queue_unit(unit.id)):
                 lines.setdefault(leaf, []).append(unit)
+        self.again_at = min((until[leaf] for leaf in lines if leaf in until), default=None)
         for leaf, line in lines.items():
             why, waiting = _not_considered(leaf, turns[leaf], line, ahead.get(leaf))
             for unit in waiting:

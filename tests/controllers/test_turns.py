@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fleet.controllers.hub import ControllerConfig
 from fleet.controllers.snapshot import threshold_of
 from fleet.controllers.turns import Turns, turns_of
 from fleet.ports import Body
@@ -93,6 +94,20 @@ async def test_a_queue_of_a_depth_considers_its_first_jobs_only() -> None:
         assert (world.unit("small") or {})["status"]["reason"]["code"] == "NotItsTurn"
         await world.edit("QueueUnit", "large-pytorchjob-rb-qu", lambda unit: unit["spec"].update(active=False))
         await world.running("small")  # one that is held takes no place
+
+
+async def test_a_queue_waits_for_pods_that_never_run_for_a_while_only() -> None:
+    config = ControllerConfig(pods_run_s=30.0)
+    async with hub(member("cfa", start_s=10_000.0), config=config) as world:
+        await world.apply(tree(max_jobs=9), policy(queue=True))
+        await tune(world, **{"kube-queue/wait-for-pods-running": "true"})
+        await world.apply(pytorchjob("stuck", workers=0))
+        await eventually(lambda: world.placed("stuck"))
+        await world.apply(pytorchjob("next", workers=0))
+        await eventually(lambda: "waits for the pods of default/stuck" in world.message("next"))
+        await settle(20)
+        assert world.placed("next") == ""
+        await eventually(lambda: world.placed("next"), within_s=15)
 
 
 async def test_a_queue_that_waits_for_pods_starts_one_job_at_a_time() -> None:
