@@ -13,7 +13,7 @@ from fleet.controllers import bindings as b
 from fleet.controllers.components import total
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
-from fleet.controllers.snapshot import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import leaf_for, read_tree, tree_object
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
 from fleet.model.reason import Code, Reason

@@ -12,7 +12,7 @@ import structlog
 
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
-from fleet.controllers.snapshot import tree_object
+from fleet.controllers.trees import tree_object
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaNode

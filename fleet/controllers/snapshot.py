@@ -7,7 +7,6 @@ copies are others.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
+from fleet.controllers.trees import leaf_for, read_tree, tree_object
 from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
@@ -26,7 +26,6 @@ from fleet.model.amounts import NOTHING, BadQuantity
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Key, Store, Stored
-from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
@@ -39,10 +38,6 @@ from fleet.wellknown import (
     PREEMPTIBLE_LABELS,
     QUEUE,
     QUEUE_NAMESPACE,
-    QUOTA,
-    QUOTA_NAME_LABELS,
-    THRESHOLD_ANNOTATIONS,
-    TREE_NAMESPACE,
     WORK,
     unit_name,
 )
@@ -88,23 +83,6 @@ class _Kept:
     unit: Unit | None
     asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
     pools: tuple[Pool, ...] | None = None
-
-
-def tree_object(store: Store) -> Stored | None:
-    """The one ElasticQuotaTree (the oldest, should there ever be two)."""
-    trees = [t for t in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE) if not b.deleting(t.body)]
-    return min(trees, key=lambda t: (t.body["metadata"].get("creationTimestamp", ""), t.key.name), default=None)
-
-
-def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) -> str:
-    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. What the
-    tree does not have comes back as people would name it, and is decided as NoQueue."""
-    for label in QUOTA_NAME_LABELS:
-        wanted = labels.get(label)
-        if wanted:
-            nodes = tree.nodes.items() if tree is not None else ()
-            return next((path for path, node in nodes if wanted in (path, node.name) and not node.children), wanted)
-    return (tree.leaf_of(namespace) if tree is not None else None) or f"namespace {namespace}"
 
 
 class SnapshotBuilder:
@@ -233,32 +211,6 @@ def _unit_key(binding: Key) -> Key:
 
 def _mark(clusters: Sequence[Candidate]) -> object:
     return tuple((c.name, tuple(sorted(c.labels.items())), tuple(sorted(c.fields.items()))) for c in clusters)
-
-
-def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
-    """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
-    trees, so only a restored or hand-made one can be)."""
-    by_path = {b.annotation(queue, ANNOTATION_QUOTA_FULLNAME): queue for queue in queues}
-    policies = {path: str((queue.get("spec") or {}).get("queuePolicy") or "") for path, queue in by_path.items()}
-    thresholds = {path: threshold_of(queue) for path, queue in by_path.items()}
-    try:
-        return (
-            parse_tree(
-                stored.body["spec"],
-                {path: policy for path, policy in policies.items() if path and policy},
-                {path: least for path, least in thresholds.items() if path and least is not None},
-            )
-            if stored
-            else None
-        )
-    except BadTree:
-        return None
-
-
-def threshold_of(queue: Body) -> int | None:
-    """From which priority on a unit blocks its Intelligent queue, where the Queue says so in a way that parses."""
-    said = next((text for name in THRESHOLD_ANNOTATIONS if (text := b.annotation(queue, name))), "")
-    return int(said) if re.fullmatch(r"-?[0-9]{1,10}", said) else None
 
 
 def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.admission import rules
-from fleet.controllers.snapshot import leaf_for
+from fleet.controllers.trees import leaf_for
 from fleet.engine.status import StatusError
 from fleet.ports import Body
 from fleet.quota.parse import parse_tree

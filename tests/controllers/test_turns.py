@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.controllers.hub import ControllerConfig
-from fleet.controllers.snapshot import threshold_of
+from fleet.controllers.trees import threshold_of
 from fleet.controllers.turns import Turns, turns_of
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME

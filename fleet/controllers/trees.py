@@ -1,0 +1,61 @@
+"""The quota tree as the hub holds it: which object it is, what its Queues add, and which leaf a job belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from fleet.controllers import bindings as b
+from fleet.ports import Body, Store, Stored
+from fleet.quota.parse import BadTree, parse_tree
+from fleet.quota.tree import QuotaTree
+from fleet.wellknown import (
+    ANNOTATION_QUOTA_FULLNAME,
+    QUOTA,
+    QUOTA_NAME_LABELS,
+    THRESHOLD_ANNOTATIONS,
+    TREE_NAMESPACE,
+)
+
+
+def tree_object(store: Store) -> Stored | None:
+    """The one ElasticQuotaTree (the oldest, should there ever be two)."""
+    trees = [t for t in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE) if not b.deleting(t.body)]
+    return min(trees, key=lambda t: (t.body["metadata"].get("creationTimestamp", ""), t.key.name), default=None)
+
+
+def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) -> str:
+    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. What the
+    tree does not have comes back as people would name it, and is decided as NoQueue."""
+    for label in QUOTA_NAME_LABELS:
+        wanted = labels.get(label)
+        if wanted:
+            nodes = tree.nodes.items() if tree is not None else ()
+            return next((path for path, node in nodes if wanted in (path, node.name) and not node.children), wanted)
+    return (tree.leaf_of(namespace) if tree is not None else None) or f"namespace {namespace}"
+
+
+def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
+    """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
+    trees, so only a restored or hand-made one can be)."""
+    by_path = {b.annotation(queue, ANNOTATION_QUOTA_FULLNAME): queue for queue in queues}
+    policies = {path: str((queue.get("spec") or {}).get("queuePolicy") or "") for path, queue in by_path.items()}
+    thresholds = {path: threshold_of(queue) for path, queue in by_path.items()}
+    try:
+        return (
+            parse_tree(
+                stored.body["spec"],
+                {path: policy for path, policy in policies.items() if path and policy},
+                {path: least for path, least in thresholds.items() if path and least is not None},
+            )
+            if stored
+            else None
+        )
+    except BadTree:
+        return None
+
+
+def threshold_of(queue: Body) -> int | None:
+    """From which priority on a unit blocks its Intelligent queue, where the Queue says so in a way that parses."""
+    said = next((text for name in THRESHOLD_ANNOTATIONS if (text := b.annotation(queue, name))), "")
+    return int(said) if re.fullmatch(r"-?[0-9]{1,10}", said) else None
