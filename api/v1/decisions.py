@@ -22,6 +22,7 @@ from api.v1.context import JSON, Hub, answer, need, wrong
 from api.v1.models import DecisionDetail, DecisionList, Model
 from fleet.engine.status import StatusError, not_found
 from fleet.engine.times import rfc3339
+from fleet.plan import Stage
 
 KIND = "decision"  # of the store's history
 PATH = "/fleet/v1/decisions"
@@ -113,6 +114,7 @@ def detail(row: Row) -> dict[str, Any]:
             "name": stage["name"],
             "value": stage["value"],
             "bound": stage["bound"],
+            "gap": Stage("", stage["value"], stage["bound"], "").gap,
             "status": stage["status"],
             "ms": round(stage.get("seconds", 0.0) * 1000, 3),
         }

@@ -246,6 +246,7 @@ class Stage(Model):
     name: str
     value: int
     bound: int
+    gap: float = Field(description="How far the value may be below the best, as a part of the bound: 0 is proven best.")
     status: str
     ms: float
 
