@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.cli.options import ClaimOption, DatabaseOption, DataDirOption, ProtectionOption, ReclaimOption
+from fleet.cli.options import ClaimOption, DatabaseOption, DataDirOption, HeadOption, ProtectionOption, ReclaimOption
 
 
 def controllers(
@@ -11,6 +11,7 @@ def controllers(
     reclaim: ReclaimOption = True,
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
+    head_after_seconds: HeadOption = 600.0,
 ) -> None:
     """Run one controllers process (one leads, others stand by)."""
     import asyncio
@@ -22,7 +23,9 @@ def controllers(
 
     data = locate(data_dir)
     data.need()
-    config = ControllerConfig(reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds)
+    config = ControllerConfig(
+        reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds
+    )
 
     async def main(stop: asyncio.Event) -> None:
         await compose.run_controllers(data, database_url or None, stop, say_ready, config)

@@ -38,6 +38,10 @@ ReclaimOption = Annotated[
 ProtectionOption = Annotated[
     float, typer.Option("--protection-seconds", min=0, help="No job is evicted for others so soon after its start.")
 ]
+HeadOption = Annotated[
+    float,
+    typer.Option("--head-after-seconds", min=0, help="Who waits longer has room collected for it; 0: nobody ever has."),
+]
 ClaimOption = Annotated[
     float, typer.Option("--claim-seconds", min=1, help="How long freed room is kept for the job that it was freed for.")
 ]

@@ -26,6 +26,7 @@ from fleet.cli.options import (
     DatabaseOption,
     DataDirOption,
     GpusOption,
+    HeadOption,
     NodesOption,
     ProtectionOption,
     ReclaimOption,
@@ -68,6 +69,7 @@ def up(
     reclaim: ReclaimOption = True,
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
+    head_after_seconds: HeadOption = 600.0,
 ) -> None:
     """Run a whole hub on this machine until Ctrl-C.
 
@@ -76,7 +78,8 @@ def up(
     follow_parent()  # the demo must not leave a hub behind when it is killed
     host, port = parse_listen(listen)
     seconds = ("--protection-seconds", str(protection_seconds), "--claim-seconds", str(claim_seconds))
-    tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds)
+    heads = ("--head-after-seconds", str(head_after_seconds))
+    tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
     plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning)
     create_root(plan.data)
     lock = Lock(plan.data)

@@ -7,6 +7,7 @@ set of holds, as bits. Whoever places passes it on; 0, for most, costs nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from fleet.placement.candidate import Candidate
@@ -53,6 +54,21 @@ class Ground:
                 1 << number for number, hold in enumerate(self.holds) if hold.binds(candidate)
             )
         return found & ~self._own.get(unit.id, 0) & self._standing
+
+    def beside_heads(self, candidate: Candidate) -> Candidate | None:
+        """The candidate as one that may go where no head that binds it collects; None where quota or policy leaves it
+        nothing."""
+        bound = self.bound(candidate)
+        binding = [hold for number, hold in enumerate(self.holds) if bound & 1 << number]
+        if not all(hold.spares_quota(candidate) for hold in binding):
+            return None
+        taken = {hold.member for hold in binding}
+        eligibility = candidate.eligibility
+        choices = tuple(choice for choice in eligibility.choices if choice.member not in taken)
+        if len(choices) == len(eligibility.choices):
+            return candidate
+        narrow = replace(eligibility, number=eligibility.number | (bound + 1) << 32, choices=choices)
+        return replace(candidate, eligibility=narrow) if choices else None
 
     def fit(self, shape: int, member: str, bound: int = 0, *, potential: bool = False) -> Fit | None:
         """A packing of the gang into the member, beside the heads that bind it; None where there is none."""

@@ -6,24 +6,31 @@ import pytest
 
 from fleet.controllers.waking import next_change
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Claim
+from fleet.model.unit import Claim, Nomination
 from fleet.snapshot import Config
 from tests.core.builders import NOW, UnitBuilder, snapshot, unit
 
-RECLAIM = Config(reclaim=True, protection_s=60)
+RECLAIM = Config(reclaim=True, protection_s=60, head_after_s=0)
+NO_HEADS = Config(head_after_s=0)
+HEADS = Config(head_after_s=90)
+HEAD = unit("h").having(head=Nomination("x", NOW - 5, NOW))
 HUNGRY = Reason(Code.NO_MEMBER_FITS, {"tier": "Guaranteed"})
 RUNS = unit("r").queue("root/a").runs_in("x").having(placed_at=NOW - 10)
 
 STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
     "nothing is due": ([unit("w")], RECLAIM, HUNGRY, None),
     "a back-off ends": ([unit("w").having(backoff_until=NOW + 5)], RECLAIM, HUNGRY, 5),
-    "a claim ends": ([unit("w").having(claim=Claim("x", NOW + 7)), RUNS], Config(), HUNGRY, 7),
+    "a claim ends": ([unit("w").having(claim=Claim("x", NOW + 7)), RUNS], NO_HEADS, HUNGRY, 7),
     "what is over already": ([unit("w").having(backoff_until=NOW - 5, claim=Claim("x", NOW))], RECLAIM, HUNGRY, None),
     "a gang's protection ends": ([unit("w"), RUNS], RECLAIM, HUNGRY, 51),
-    "nobody may evict": ([unit("w"), RUNS], Config(), HUNGRY, None),
+    "nobody may evict": ([unit("w"), RUNS], NO_HEADS, HUNGRY, None),
     "nobody wants to evict": ([unit("w"), RUNS], RECLAIM, Reason(Code.HELD), None),
     "who borrows evicts nobody": ([unit("w"), RUNS], RECLAIM, Reason(Code.MAX_JOBS, {"tier": "Borrowed"}), None),
     "its room is claimed": ([unit("w"), RUNS], RECLAIM, Reason(Code.ROOM_CLAIMED, {"tier": "Share"}), None),
+    "it has waited long enough to become a head": ([unit("w")], HEADS, HUNGRY, 31),
+    "what borrows becomes no head": ([unit("w")], HEADS, Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}), None),
+    "what never starts becomes no head": ([unit("w")], HEADS, Reason(Code.TOO_LARGE), None),
+    "its leaf has a head already": ([unit("w"), HEAD], HEADS, HUNGRY, None),
     "it may not be evicted": ([unit("w"), RUNS.having(preemptible=False)], RECLAIM, HUNGRY, None),
 }
 

@@ -1,0 +1,43 @@
+"""For whom room is collected, as its QueueUnit's status says: the decider's memory between two plans.
+
+A seat is collected over many cycles, so where, since when and until when must outlive each of them, and the leader. It
+is written only when it changes in whole seconds. A job outside quota has no QueueUnit: its seat is chosen anew in each
+cycle, mostly the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.engine.times import rfc3339, seconds
+from fleet.model.unit import Nomination
+from fleet.ports import Body
+
+HEAD = "head"  # in status: {member, since, startsAt, certain}
+
+
+def head_of(unit: Body | None) -> Nomination | None:
+    """What the unit was nominated for; None for nothing, and for what does not parse."""
+    said: Any = ((unit or {}).get("status") or {}).get(HEAD)
+    if not isinstance(said, Mapping) or not said.get("member"):
+        return None
+    since, at = seconds(said.get("since") or ""), seconds(said.get("startsAt") or "")
+    if since is None or at is None:
+        return None
+    return Nomination(str(said["member"]), since, at, said.get("certain") is True)
+
+
+def nominate(unit: Body, nomination: Nomination | None) -> bool:
+    """Write it into the unit, or take it out; False when it says so already."""
+    status = unit.setdefault("status", {})
+    if nomination is None:
+        return status.pop(HEAD, None) is not None
+    said = {
+        "member": nomination.member, "since": rfc3339(nomination.since), "startsAt": rfc3339(nomination.at),
+        "certain": nomination.certain,
+    }  # fmt: skip
+    if status.get(HEAD) == said:
+        return False
+    status[HEAD] = said
+    return True

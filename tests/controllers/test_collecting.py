@@ -1,0 +1,51 @@
+"""Heads over a hub: who has waited long has room collected for it, a new leader knows, and small jobs wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.controllers.hub import ControllerConfig
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.test_reclaiming import job, leaves
+from tests.controllers.world import World, hub, member, policy
+
+SOON = ControllerConfig(reclaim=False, head_after_s=30.0)
+
+
+def head(world: World, name: str) -> dict[str, Any]:
+    return dict(((world.unit(name) or {}).get("status") or {}).get("head") or {})
+
+
+async def test_a_gang_that_waited_long_gets_its_room_though_small_jobs_keep_coming_and_leaders_change() -> None:
+    async with hub(member("cfa"), config=SOON) as world:
+        half = [job(f"half-{number}", "a", workers=0) for number in range(2)]
+        await world.apply(leaves(16, a=0, b=0, c=0), policy(queue=True), *half)
+        for number in range(2):
+            await world.running(f"half-{number}")
+        await world.apply(job("large", "b"))
+        await settle(20)
+        assert head(world, "large") == {}
+        found = await eventually(lambda: head(world, "large"), within_s=30)
+        assert (found["member"], found["certain"]) == ("cfa", False)
+        await eventually(lambda: "room in member cfa is collected" in world.message("large"))
+        await world.kill()
+        world.start()
+        await world.apply(*(job(f"small-{number}", "c", gpus=1, workers=0) for number in range(4)))
+        await world.delete("PyTorchJob", "half-0")
+        await settle(60)
+        assert not any(world.placed(f"small-{number}") for number in range(4))
+        assert "waits behind default/large" in world.message("small-0")
+        assert head(world, "large") == found
+        await world.delete("PyTorchJob", "half-1")
+        assert await world.running("large") == "cfa"
+        assert head(world, "large") == {}
+
+
+async def test_nothing_is_collected_where_that_is_switched_off() -> None:
+    config = ControllerConfig(reclaim=False, head_after_s=0.0)
+    async with hub(member("cfa"), config=config) as world:
+        await world.apply(leaves(16, a=0, b=0), policy(queue=True), job("first", "a"))
+        await world.running("first")
+        await world.apply(job("large", "b"))
+        await settle(2000)
+        assert head(world, "large") == {}
