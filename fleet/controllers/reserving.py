@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.controllers import bindings as b
-from fleet.controllers import claims
+from fleet.controllers import claims, heads
 from fleet.controllers.conditions import set_condition
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.matching import labels_match
@@ -88,6 +88,7 @@ def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float
     """The unit, Reserved, in place: who answered before answers again."""
     reason = reason_of(nomination, names)
     claims.release(unit)
+    heads.nominate(unit, None)
     status = unit.setdefault("status", {})
     status.pop("requeueState", None)
     status.pop(CHECKS, None)
