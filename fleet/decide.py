@@ -122,15 +122,21 @@ class _Decision:
         return found
 
     def _taken_back(self, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
-        """As `_laid_out`, once what has no place in that layout is taken out of `placed` and `usage`, last come first:
-        placed one after another a set of gangs may fit, and laid out by its sizes it may not."""
+        """As `_laid_out`, once what has no place in that layout is out of `placed` and `usage`, and in `out`: placed one
+        after another a set of gangs may fit, and laid out by its sizes it may not. Of the lowest priority there the
+        gangs without a place go, or, if those are of a higher one, the last."""
         layout = lay_out(self.free, [*self.coming, *self._new(placed)], self.space)
         while short := [name for name, units in layout.lost.items() if not self.lost.issuperset(units)]:
-            last = {member: index for index, (_, member) in enumerate(placed) if member in short}
-            if not last:
+            back: list[int] = []
+            for name in short:
+                here = [index for index, (_, member) in enumerate(placed) if member == name]
+                worst = max((band_of(placed[index][0]) for index in here), default=None)
+                low = [index for index in here if band_of(placed[index][0]) == worst]
+                back += [index for index in low if placed[index][0].unit.id in layout.lost[name]] or low[-1:]
+            if not back:
                 break
-            out |= {placed[index][0].unit.id: member for member, index in last.items()}
-            gone = [placed[index] for index in self._with_followers(placed, last.values())]
+            out |= {placed[index][0].unit.id: placed[index][1] for index in back}
+            gone = [placed[index] for index in self._with_followers(placed, back)]
             for pair in gone:
                 placed.remove(pair)
                 if usage is not None and pair[0].account is not None:

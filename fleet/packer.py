@@ -228,8 +228,14 @@ def first_unpackable(
         return nodes if all(nodes.put_gang(_pods([gang], resources), gang.topology) for gang in every) else None
 
     def ordered(every: Sequence[Gang]) -> list[Gang]:
-        sizes = {gang.unit: [pods.size for pods in _largest_first(_pods([gang], resources))] for gang in every}
-        return sorted(sorted(every, key=lambda gang: gang.unit), key=lambda gang: sizes[gang.unit], reverse=True)
+        sizes = {gang.unit: _largest_first(_pods([gang], resources)) for gang in every}
+
+        def size(gang: Gang) -> tuple[list[tuple[int, ...]], list[int]]:
+            pods = sizes[gang.unit]
+            total = [sum(group.count * group.size[index] for group in pods) for index in range(len(resources))]
+            return [group.size for group in pods], total if gang.topology else []
+
+        return sorted(sorted(every, key=lambda gang: gang.unit), key=size, reverse=True)
 
     def assumed(every: Sequence[Gang]) -> _Nodes:
         nodes = _Nodes(member, resources)

@@ -380,13 +380,13 @@ def _total(shape: Shape, space: Space) -> Vector:
 
 
 def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> list[tuple[str, str, Shape]]:
-    """The order in which gangs that come are laid out: those that must lie within one domain, by what they need there
-    in all, then the others, largest pods first, then by unit."""
+    """The order in which gangs that come are laid out: largest pods first, among equal ones those that must lie within
+    one domain, by what they need there in all, then by unit."""
     items = sorted(coming, key=itemgetter(0))
     sizes: dict[int, tuple[Vector, ...]] = {}  # by identity: many gangs have one shape
     for _, _, shape in items:
         if id(shape) not in sizes:
             pods = tuple(space.size(part.need) for part in shape)
-            sizes[id(shape)] = ((1, *_total(shape, space)), *pods) if shape[0].topology else ((0,), *pods)
+            sizes[id(shape)] = (*pods, _total(shape, space) if shape[0].topology else ())
     items.sort(key=lambda item: sizes[id(item[2])], reverse=True)
     return items
