@@ -36,6 +36,7 @@ from fleet.snapshot import Snapshot
 MOST_HEADS = 16
 _MOST_NEW = 4  # heads that look for a member in one plan
 _MOST_MEMBERS = 8  # that one of them looks at closely
+_LAG_S = 300.0  # for so long nodes may show pods of work that has ended
 _KNOWN, _PRESENT, _ALL, _WHOLE = range(4)  # what is waited for: known ends; also what was there; all; nothing left
 Pairs = Sequence[tuple[Candidate, str]]
 
@@ -264,6 +265,10 @@ class Heads:
                 queued.member, found = other
                 queued.since = self._now
         queued.looked = True
+        alone = all(hold.member != member for hold in ahead)
+        if found is None and said and member and alone and self._would_fit(queued.candidate, member):
+            due = min(said.at, self._now) if said.certain else self._now
+            return self._closed(queued, _KNOWN, due, new, ahead) if self._now - due <= _LAG_S else None
         if found is not None and found.kind == _ALL:
             queued.since = self._now
         return found
@@ -273,8 +278,8 @@ class Heads:
         return any(w.hidden and w.member == member for w in (*self._work.get(member, ()), *new))
 
     def _closed(self, queued: _Queued, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]) -> _Seating:
-        """What is coming might cost the head its seat. Until nodes show whether it does, nothing more comes in: work
-        that is let in for a later start would make it later."""
+        """What is coming might cost the head its seat, or what has ended still shows on nodes. Until they show how it
+        is, nothing more comes in: work that is let in for a later start would make it later."""
         usage = self._usage_at(queued, kind, at, new, ahead)
         if usage is not None and queued.candidate.account is not None:
             usage.charge(queued.candidate.account, queued.candidate.request)

@@ -19,7 +19,7 @@ def head(world: World, name: str) -> dict[str, Any]:
 async def test_a_gang_that_waited_long_gets_its_room_though_small_jobs_keep_coming_and_leaders_change() -> None:
     async with hub(member("cfa"), config=SOON) as world:
         half = [job(f"half-{number}", "a", workers=0) for number in range(2)]
-        await world.apply(leaves(16, a=0, b=0, c=0), policy(queue=True), *half)
+        await world.apply(leaves(32, a=0, b=0, c=0), policy(queue=True), *half)
         for number in range(2):
             await world.running(f"half-{number}")
         await world.apply(job("large", "b"))
