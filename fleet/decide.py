@@ -122,9 +122,9 @@ class _Decision:
         return found
 
     def _taken_back(self, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
-        """As `_laid_out`, once what has no place in that layout is out of `placed` and `usage`, and in `out`: placed one
-        after another a set of gangs may fit, and laid out by its sizes it may not. Of the lowest priority there the
-        gangs without a place go, or, if those are of a higher one, the last."""
+        """As `_laid_out`, once what has no place in that layout is out of `placed` and `usage`, and in `out`: one after
+        another a set of gangs may fit, and laid out by its sizes it may not. Of the lowest priority there the gangs
+        without a place go, or, if those are of a higher one, the last."""
         layout = lay_out(self.free, [*self.coming, *self._new(placed)], self.space)
         while short := [name for name, units in layout.lost.items() if not self.lost.issuperset(units)]:
             back: list[int] = []
