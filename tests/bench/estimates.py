@@ -1,47 +1,42 @@
 """`python -m tests.bench.estimates TRACE`: how often estimated ranges hold the real start, on a replayed trace.
 
-The trace (philly_gang_4vc: submit_s, vc, num_gpu, duration_s) runs through the real decider on members of 8-GPU nodes.
-At random decisions a random waiting job is picked, and asked for: with what had happened by then, and nothing else. Its
-real start in the replay is then compared with the estimate, and with two naive ones: that it waits as long as its
-leaf's jobs did that waited longer than it has until now (their mean; range: their middle four fifths), and that the devices ahead of it in its
-leaf are worked off at the pace of the leaf (devices ahead × mean duration / devices that run; range: a third to three
-times that). Errors are of the logarithm of the wait that is left, so that 1 h against 2 h counts as much as 1 against 2
-days; the pinball loss is the mean over the three quantiles, in the same logarithm.
+The trace runs through the real decider, without walltimes: on the nodes of a file, else on nodes of 8 GPUs. At random
+decisions a random waiting job is picked, and its start is estimated from what had happened by then, and nothing else.
+Its real start in the replay is then compared with the estimate, and with two naive ones: that it waits as long as its
+leaf's jobs did that waited longer than it has until now (their mean; range: their middle four fifths), and that the
+devices ahead of it in its leaf are worked off at the pace of the leaf (devices ahead x mean duration / devices that
+run; range: a third to three times that).
+
+Errors are of the logarithm of the wait that is left, so that 1 h against 2 h counts as much as 1 against 2 days; the
+pinball loss is the mean over the three quantiles, in the same logarithm. Random decisions fall into busy times, and
+random waiting jobs are those that wait long: the figures are of the jobs that somebody would ask for.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import lzma
 import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 from fleet.foresee.estimate import Estimate, Outcome, Scored, estimate, quantile, stretched
-from fleet.foresee.forward import Forward, core
+from fleet.foresee.forward import Forward, What, core
 from fleet.foresee.history import History, Past, devices
 from fleet.model.amounts import Amounts
-from fleet.model.member import Member, Pool
-from fleet.model.unit import Component, Phase, Unit
-from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.snapshot import Snapshot
+from fleet.model.unit import Phase, Unit
+from fleet.simulate.replay.trace import GPU, Job, read
+from fleet.simulate.replay.world import ZERO, Arrivals, Node, Quota, read_nodes, split, tree, units
+from fleet.snapshot import Config, Snapshot
 
-GPU = "nvidia.com/gpu"
 FLOOR_S = 30.0
+SCORES_LEAST = 20
 Range = tuple[float, float, float]  # p10, p50, p90 of the wait that is left, in seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    unit: Unit
-    duration_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,70 +48,48 @@ class Point:
     unit: str
 
 
-def read(path: Path, skip: int, most: int) -> list[Job]:
-    text = path.read_bytes()
-    lines = (lzma.decompress(text) if path.suffix == ".xz" else text).decode().splitlines()
-    rows = list(csv.DictReader(lines))[skip : skip + most]
-    jobs = []
-    for number, row in enumerate(rows):
-        gpus = int(row["num_gpu"])
-        pods, each = (gpus // 8, 8) if gpus >= 8 else (1, gpus)
-        component = Component("worker", pods, Amounts.of({GPU: each, "pods": 1}))
-        name = f"{row['vc']}/j{number:06}"
-        unit = Unit(name, name, (component,), leaf=f"root/{row['vc']}", enqueued_at=float(row["submit_s"]))
-        jobs.append(Job(unit, max(1.0, float(row["duration_s"]))))
-    return jobs
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What really happened in the replay: every unit, its first start, and its end."""
+
+    units: Sequence[Unit]
+    started: dict[str, float]
+    ended: dict[str, float]
+
+    def history(self, now: float) -> History:
+        """What was known by then."""
+        pasts = []
+        for unit in self.units:
+            start, end = self.started.get(unit.id, math.inf), self.ended.get(unit.id, math.inf)
+            known = Past(unit, unit.enqueued_at, start if start <= now else None, end if end <= now else None)
+            pasts.append(known)
+        return History(pasts, now)
 
 
-def fleet_of(jobs: Iterable[Job], members: int, nodes: int) -> Snapshot:
-    """Members of 8-GPU nodes, and a tree that promises every leaf the same."""
-    leaves = sorted({job.unit.leaf or "" for job in jobs})
-    each = members * nodes * 8 // len(leaves)
-    tree = {"root": QuotaNode("root", "root", None, children=tuple(leaves))}
-    tree |= {leaf: QuotaNode(leaf, leaf.rpartition("/")[2], "root", min={GPU: each}) for leaf in leaves}
-    node = Amounts.of({GPU: 8, "pods": 110})
-    made = [Member(f"m{number}", pools=(Pool(free=((node, nodes),), allocatable=node),)) for number in range(members)]
-    return Snapshot.of(members=made, tree=QuotaTree("root", tree))
-
-
-def replay(jobs: Sequence[Job], empty: Snapshot, points: int, rng: Random) -> tuple[list[Point], Forward]:
+def replay(
+    jobs: Sequence[Job], arriving: Sequence[Unit], empty: Snapshot, points: int, rng: Random
+) -> tuple[list[Point], Truth]:
     """The run of the whole trace, and points of it: each decision after the first tenth is as likely as another."""
-    lasts = {job.unit.id: job.duration_s for job in jobs}
+    lasts = {job.id: job.duration_s for job in jobs}
     run = Forward(
-        empty, now=0.0, decider=core(0), runs_s=lambda unit, _: lasts[unit.id], cycle_s=30.0, tick_s=600.0,
-        gangs=[job.unit for job in jobs],
+        empty, now=ZERO, decider=core(0), runs_s=lambda unit, _: lasts[unit.id], cycle_s=30.0, tick_s=300.0,
+        gangs=arriving,
     )  # fmt: skip
-    for job in jobs:
-        run.submit(job.unit.enqueued_at, job.unit)
+    for unit in arriving:
+        run.submit(unit.enqueued_at, unit)
     kept: list[Point] = []
     seen = 0
-    first = jobs[len(jobs) // 10].unit.enqueued_at  # before it nobody knows much
-    for _ in run.steps(most_events=100 * len(jobs), until=math.inf):
-        if run.waiting and first < run.now < jobs[-1].unit.enqueued_at:
+    first = arriving[len(jobs) // 10].enqueued_at  # before it nobody knows much
+    last = arriving[-1].enqueued_at
+    for _ in run.steps(most_events=400 * len(jobs), until=math.inf):
+        waiting = [key for key in run.waiting if key not in run.started]
+        if waiting and first < run.now < last:
             seen += 1  # a reservoir
             at = len(kept) if len(kept) < points else rng.randrange(seen)
             if at < points:
-                point = Point(run.snapshot(), run.now, rng.choice(sorted(run.waiting)))
-                kept[at : at + 1] = [point]
-    return sorted(kept, key=lambda point: point.at), run
-
-
-def history_at(jobs: Sequence[Job], started: dict[str, float], now: float) -> History:
-    pasts = []
-    for job in jobs:
-        start = started.get(job.unit.id)
-        pasts.append(Past(job.unit, job.unit.enqueued_at, start, None if start is None else start + job.duration_s))
-    return History(
-        (
-            Past(
-                past.unit, past.submitted,
-                past.started if past.started is not None and past.started <= now else None,
-                past.ended if past.ended is not None and past.ended <= now else None,
-            )
-            for past in pasts
-        ),
-        now,
-    )  # fmt: skip
+                kept[at : at + 1] = [Point(run.snapshot(), run.now, rng.choice(sorted(waiting)))]
+    ended = {event.unit: event.at for event in run.log if event.what is What.ENDED}
+    return sorted(kept, key=lambda point: point.at), Truth(arriving, run.started, ended)
 
 
 def as_the_leaf_has_waited(point: Point, history: History) -> Range:
@@ -178,36 +151,37 @@ def summary(said: Sequence[tuple[float, Range]]) -> dict[str, float]:
 
 
 def measure(
-    jobs: Sequence[Job], empty: Snapshot, points: int, samples: int, seed: int, shown: Callable[[str], None]
-) -> dict[str, object]:
-    chosen, run = replay(jobs, empty, points, Random(seed))
-    waits = [run.started[job.unit.id] - job.unit.enqueued_at for job in jobs if job.unit.id in run.started]
+    jobs: Sequence[Job], arriving: Sequence[Unit], empty: Snapshot, points: int, samples: int, seed: int,
+    shown: Callable[[str], None],
+) -> dict[str, object]:  # fmt: skip
+    """All figures; `shown` is told how far it is."""
+    chosen, truth = replay(jobs, arriving, empty, points, Random(seed))
+    waits = [truth.started[unit.id] - unit.enqueued_at for unit in arriving if unit.id in truth.started]
     shown(f"replayed {len(waits)} jobs, mean wait {statistics.fmean(waits) / 3600:.2f} h; {len(chosen)} points")
     rows: dict[str, list[tuple[float, Range]]] = {name: [] for name in ("raw", "stretched", "waited", "worked off")}
-    scored: list[tuple[float, Scored]] = []
+    scored: list[Scored] = []
     others: dict[str, int] = {}
     took: list[float] = []
     for number, point in enumerate(chosen, 1):
-        history = history_at(jobs, run.started, point.at)
-        real = run.started[point.unit] - point.at
+        history, start = truth.history(point.at), truth.started[point.unit]
         begun = time.perf_counter()
         said = estimate(point.snapshot, point.unit, history, now=point.at, seed=seed, samples=samples)
         took.append(time.perf_counter() - begun)
-        raw = as_estimated(said, point.at)
+        raw, real = as_estimated(said, point.at), start - point.at
         if raw is None or not isinstance(said, Estimate):
             others[type(said).__name__] = others.get(type(said).__name__, 0) + 1
             continue
-        known = [score.score for when, score in scored if when <= point.at]
-        better = as_estimated(stretched(said, point.at, known), point.at)
-        scored.append((run.started[point.unit], Scored(said, point.at, run.started[point.unit])))
-        scored.sort(key=lambda entry: entry[0])
+        scores = [score.score for score in scored if score.started <= point.at]
+        better = as_estimated(stretched(said, point.at, scores), point.at)
+        scored.append(Scored(said, point.at, start))
+        scored.sort(key=lambda score: score.started)
         rows["raw"].append((real, raw))
-        if better is not None and len(known) >= 20:
+        if better is not None and len(scores) >= SCORES_LEAST:
             rows["stretched"].append((real, better))
         rows["waited"].append((real, as_the_leaf_has_waited(point, history)))
         rows["worked off"].append((real, as_the_leaf_works_off(point, history)))
         if number % 20 == 0:
-            shown(f"{number}: raw {summary(rows['raw'])}")
+            shown(f"{number}: " + json.dumps({name: summary(said) for name, said in rows.items()}))
     return {
         "jobs": len(jobs), "samples": samples, "seed": seed,
         "mean_wait_h": round(statistics.fmean(waits) / 3600, 3),
@@ -223,15 +197,23 @@ def main() -> None:
     parser.add_argument("--skip", type=int, default=0, help="jobs at the beginning of the trace to leave out")
     parser.add_argument("--jobs", type=int, default=3000)
     parser.add_argument("--members", type=int, default=8)
-    parser.add_argument("--nodes", type=int, default=12, help="of 8 GPUs, in each member")
+    parser.add_argument("--nodes", default="96", help="a file, or how many nodes of 8 GPUs")
+    parser.add_argument("--load", type=float, default=1.0, help="jobs come so many times as fast")
+    parser.add_argument("--reclaim", action="store_true", help="the decider may evict")
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    jobs = read(given.trace, given.skip, given.jobs)
+    jobs = read(given.trace)[given.skip : given.skip + given.jobs]
+    jobs = [replace(job, submit_s=job.submit_s - jobs[0].submit_s) for job in jobs]
+    alike = Node("gpu", Amounts.of({GPU: 8}))
+    nodes = [alike] * int(given.nodes) if given.nodes.isdigit() else read_nodes(Path(given.nodes))
+    members = {member.name: member for member in split(nodes, given.members, given.seed)}
+    empty = Snapshot(tree(jobs, nodes, Quota()), {}, members, Config(reclaim=given.reclaim))
+    arriving = units(jobs, Arrivals(given.load, overestimate=None), given.seed)
     found = measure(
-        jobs, fleet_of(jobs, given.members, given.nodes), given.points, given.samples, given.seed,
+        jobs, arriving, empty, given.points, given.samples, given.seed,
         lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     print(json.dumps(found, indent=2))

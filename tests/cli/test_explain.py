@@ -1,0 +1,145 @@
+"""`fleet decide --explain`, of a file, and `fleet explain` on a hub that runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fleet.cli.explanation import lines
+from fleet.cli.failure import Failure
+from fleet.cli.main import app
+from fleet.codec import decode_snapshot, encode_record
+from fleet.decide import BadSnapshot, decide
+from tests.cli.hub import Up, fleet, until
+from tests.cli.test_whatif import job, policy
+from tests.cli.test_whatif import written as manifests
+
+GPU = "nvidia.com/gpu"
+CASE = {
+    "version": 1, "now": 10_000,
+    "tree": {"root/vision": {"max": {GPU: 32}}},
+    "units": [
+        {"id": "1", "name": "team/first", "leaf": "root/vision", "gang": "3x8", "member": "east", "placed_at": 2800,
+         "walltime_s": 14400},
+        {"id": "2", "name": "team/second", "leaf": "root/vision", "gang": "2x8", "enqueued_at": 6000},
+        {"id": "3", "name": "team/third", "leaf": "root/vision", "gang": "2x8", "enqueued_at": 9000},
+        {"id": "4", "name": "other/third", "gang": "9x8", "enqueued_at": 9000},
+    ],
+    "members": [{"name": "east", "nodes": [{"count": 5, GPU: 8}]}],
+}  # fmt: skip
+
+
+def written(path: Path, document: Any) -> str:
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> str:
+    return written(tmp_path / "case.json", CASE)
+
+
+def explained(*words: str) -> str:
+    done = CliRunner().invoke(app, ["decide", *words])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_job_that_waits_shows_its_reason_its_place_its_start_and_what_would_start_it(case: str) -> None:
+    shown = explained(case, "--explain", "team/second").splitlines()
+    assert shown[0] == "team/second: waits"
+    assert shown[1].startswith("Reason:     quota root/vision is exhausted") and shown[1].endswith("(QuotaExhausted)")
+    assert shown[2] == "Position:   1 of 2 in root/vision; no job of the fleet is ahead of it"
+    assert shown[3].startswith("Starts:     probably in ") and " in 4 of 5 cases in " in shown[3]
+    assert "  raise max of root/vision by 8 nvidia.com/gpu, to 40" in shown
+    assert "  1 instead of 2 replicas of worker" in shown
+    assert "Would not start it: a higher priority" in shown
+
+
+def test_programs_get_the_same_as_json(case: str) -> None:
+    said = json.loads(explained(case, "--explain", "2", "-o", "json"))
+    assert (said["job"], said["position"], said["estimate"]["outcome"]) == (
+        "team/second", {"place": 1, "of": 2, "ahead": 0}, "Estimate",
+    )  # fmt: skip
+    assert {change["kind"] for change in said["changes"]} == {"FewerReplicas", "MoreQuota"}
+
+
+def test_a_job_that_never_starts_as_things_are_has_no_time(case: str) -> None:
+    shown = explained(case, "--explain", "other/third")
+    assert "Starts:     it does not start as things are" in shown
+    assert "2 instead of 9 replicas" in shown and "7 more nodes of 8 nvidia.com/gpu in member east" in shown
+
+
+def test_a_record_is_explained_as_things_were(tmp_path: Path) -> None:
+    snapshot = decode_snapshot(CASE)
+    record = encode_record(snapshot, decide(snapshot, now=10_000, seed=0, solver=None), now=10_000, seed=0)
+    shown = explained(written(tmp_path / "record.json", record), "--explain", "second")
+    assert shown.startswith("team/second: waits")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nobody", 'the snapshot has no job "nobody"'),
+        ("third", '"third" names several jobs: other/third, team/third'),
+        ("first", "team/first does not wait: it is Placed in east"),
+    ],
+)
+def test_what_cannot_be_explained_is_said_in_one_line(case: str, name: str, said: str) -> None:
+    with pytest.raises(Failure, match="^" + said.replace("(", r"\(") + "$"):
+        explained(case, "--explain", name)
+
+
+def test_a_hub_explains_a_job_that_waits(tmp_path: Path) -> None:
+    up = Up(tmp_path / "hub", "--members", "1", "--nodes", "1", "--gpus", "8")
+    where = ("--data-dir", str(up.folder))
+    try:
+        unqueued = policy()
+        del unqueued["spec"]["suspension"]
+        done = fleet("submit", manifests(tmp_path / "jobs.yaml", unqueued, job("one")), *where)
+        assert done.returncode == 0, done.stderr
+        path = "/apis/work.karmada.io/v1alpha2/namespaces/default/resourcebindings/one-pytorchjob"
+        until("the job is placed", lambda: bool((up.hub.find(path) or {"spec": {}})["spec"].get("clusters")))
+        assert fleet("submit", manifests(tmp_path / "two.yaml", job("two")), *where).returncode == 0
+        until("the decider has seen it", lambda: "default/two" in str(up.hub.find("/fleet/v1/snapshot")))
+        shown = fleet("explain", "two", *where)
+        assert shown.returncode == 0, shown.stderr
+        assert "Position:   1 of 1 in those outside quota" in shown.stdout and "Starts:     " in shown.stdout
+        running = json.loads(fleet("explain", "one", *where, "-o", "json").stdout)
+        assert running["explanation"] is None
+    finally:
+        assert up.stop() == 0, up.errors.read_text()
+
+
+def test_a_bad_file_names_the_field(tmp_path: Path) -> None:
+    with pytest.raises((Failure, BadSnapshot), match="units"):
+        explained(written(tmp_path / "bad.json", {"version": 1, "units": [{"gang": "1x1"}]}), "--explain", "x")
+
+
+def test_a_job_that_starts_says_so_and_no_more() -> None:
+    said = {"starts": True, "reason": None}
+    assert lines(said) == ["It starts with the next decision."]
+
+
+def test_what_was_not_found_in_time_is_told_apart_from_what_does_not_help() -> None:
+    said = {
+        "starts": False, "reason": {}, "then": {"text": "no member fits"}, "position": None, "changes": [],
+        "queue": None, "at": "2026-01-01T00:00:00Z",
+        "estimate": {"p10": "2026-01-01T00:01:00Z", "p50": "2026-01-01T01:00:00Z", "p90": None},
+        "without": [
+            {"kind": "MoreNodes", "why": "not found within the decisions or the time that the search may take"},
+            {"kind": "Release", "why": "no single change of this kind starts it"},
+        ],
+    }  # fmt: skip
+    assert lines(said) == [
+        "Starts:     probably in 60m (2026-01-01T01:00:00Z); in 4 of 5 cases in 60s to later than can be told",
+        "Let go, it waits: no member fits",
+        "Would not start it: letting it go",
+        "Not found in time: more nodes",
+    ]
