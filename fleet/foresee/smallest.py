@@ -34,15 +34,13 @@ from fleet.foresee.change import (
     Wait,
     applied,
     cost,
-    empty_node,
     less,
     lifts_for,
     limit_at,
     more_quota,
     step,
 )
-from fleet.model.amounts import Amounts
-from fleet.model.member import Member
+from fleet.foresee.more_nodes import least, pools_that_help
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Component, Phase
 from fleet.placement.room import MemberRoom, Space
@@ -333,7 +331,7 @@ class _Search:
     def nodes(self) -> Change | None:
         """Of the pools that may take it, the one that needs the fewest nodes more."""
         best: MoreNodes | None = None
-        for least_of_all, change in self._pools():
+        for least_of_all, change in pools_that_help(self.snapshot, self.unit, _POOLS):
             if best is not None:
                 change = replace(change, nodes=best.nodes - 1)
                 if change.nodes < least_of_all or not self.works(change):
@@ -354,36 +352,6 @@ class _Search:
         pods = sum(unit.pods for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING)
         return min(_NODES_MOST, pods)
 
-    def _pools(self) -> list[tuple[int, MoreNodes]]:
-        """One more node of each kind of pool that helps at all, with how many the gang needs at the very least."""
-        space = Space([self.unit.components], [self.unit.topology])
-        shape = space.shape(self.unit.components, self.unit.topology)
-        found: list[tuple[int, int, str, MoreNodes]] = []
-        for name in sorted(self.snapshot.members):
-            at = self.snapshot.members[name]
-            if lifts_for(self.unit, at) != ():
-                continue
-            seen: set[object] = set()
-            for number, pool in enumerate(at.pools):
-                each = empty_node(pool)
-                alike = (each, pool.labels, pool.taints)
-                if not each.items_ or alike in seen:
-                    continue
-                seen.add(alike)
-                change = MoreNodes(name, number, 1, each)
-
-                def fits(nodes: int, at: Member = at, number: int = number, each: Amounts = each) -> bool:
-                    pools = (*at.pools, replace(at.pools[number], free=((each, nodes),)))
-                    room = MemberRoom.of(replace(at, pools=pools), space)
-                    return room.fit(shape, space.devices) is not None
-
-                if fits(1):
-                    found.append((1, at.price, name, change))
-                elif fits(max(1, self.unit.pods)):
-                    found.append((least(1, self.unit.pods, fits, []), at.price, name, change))
-        found.sort(key=lambda entry: (entry[0], entry[1], entry[2], entry[3].pool))
-        return [(nodes, change) for nodes, _, _, change in found[:_POOLS]]
-
 
 def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:
     return FewerReplicas(number, part.name, part.replicas - pods, part.replicas)
@@ -395,24 +363,6 @@ def _with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) ->
     at = change.raises.index(given)
     smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()
     return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))
-
-
-def least(no: int, yes: int, works: Callable[[int], bool], hints: Iterable[int]) -> int:
-    """A number in (no, yes] that works while the one below it does not, given that `no` does not and `yes` does.
-    `hints` are looked at first."""
-    pending = list(hints)
-    while yes - no > 1:
-        probe = (no + yes) // 2
-        while pending:
-            hint = pending.pop(0)
-            if no < hint < yes:
-                probe = hint
-                break
-        if works(probe):
-            yes = probe
-        else:
-            no = probe
-    return yes
 
 
 def _whole(amount: int, resource: str) -> int:
