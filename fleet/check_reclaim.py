@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fleet.model.amounts import Amounts
-from fleet.model.leaving import vacated
+from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Unit
@@ -46,8 +46,8 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
             victims[eviction.unit] = eviction
     if not live and not sound:
         return
-    quota = _Quota(snapshot, victims)
-    yield from _room(snapshot, placed, live, sound, victims, quota)
+    quota = _Quota(snapshot, victims, now)
+    yield from _room(snapshot, placed, live, sound, known, victims, quota, now)
     yield from _quota(snapshot, placed, live, sound, quota)
 
 
@@ -188,29 +188,36 @@ def _room(
     placed: Mapping[str, str],
     live: Mapping[str, str],
     new: Mapping[str, str],
+    claimed: Mapping[str, str],
     victims: Mapping[str, Eviction],
     quota: _Quota,
+    now: float,
 ) -> Iterable[Violation]:
-    """What is claimed fits once all that leaves is gone, not before, and beside all that starts."""
+    """What is claimed fits once all that leaves is gone, not before, and beside all that starts; of two claims that no
+    longer fit beside each other (`claimed` has all that hold) one may start."""
     if not live and not new:
         return
     names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
     for member in sorted({*live.values(), *new.values()}):
         going = [
             unit for unit in snapshot.units.values()
-            if unit.member == member and (unit.phase is Phase.EVICTING or unit.id in victims)
+            if unit.member == member and (leaves(unit, now, snapshot.config.claim_s) or unit.id in victims)
         ]  # fmt: skip
         after = vacated(snapshot.members[member], going)
         leaving = {unit.id for unit in going}
         coming = _coming(snapshot, member, leaving)
         kept = [_gang(snapshot.units[key]) for key, where in sorted(live.items()) if where == member]
         wanted = [_gang(snapshot.units[key]) for key, where in sorted(new.items()) if where == member]
-        lost = set(first_unpackable(after, coming, [*kept, *wanted], names))
+        first = [_gang(snapshot.units[key]) for key, where in placed.items() if where == member == claimed.get(key)]
+        lost = set(first_unpackable(after, [*coming, *first], [*kept, *wanted], names))
         for gang in wanted:
             if gang.unit in lost:
                 yield Violation(Rule.CLAIM_TOO_SMALL, gang.unit, f"{gang.unit} claims room that {member} will not have")
-        holds = [*coming, *(gang for gang in (*kept, *wanted) if gang.unit not in lost)]
-        starting = [_gang(snapshot.units[key]) for key, where in placed.items() if where == member]
+        holds = [*coming, *first, *(gang for gang in (*kept, *wanted) if gang.unit not in lost)]
+        mine = {gang.unit for gang in first}
+        starting = [
+            _gang(snapshot.units[key]) for key, where in placed.items() if where == member and key not in mine
+        ]  # fmt: skip
         for key in first_unpackable(after, holds, starting, names) if starting else ():
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {member} that is claimed")
         today = replace(vacated(snapshot.members[member], [u for u in going if u.id not in victims]), potential=())
@@ -220,7 +227,7 @@ def _room(
                 others = [g for g in (*kept, *wanted) if g.unit != gang.unit]
                 own = {v.unit for v in cause}
                 still = _coming(snapshot, member, leaving - own)
-                everything = [*still, *others, *starting]
+                everything = [*still, *others, *first, *starting]
                 blocked = quota.over(snapshot.units[gang.unit], [snapshot.units[key] for key in own])
                 if not blocked and not first_unpackable(today, [], [*everything, gang], names):
                     text = f"{gang.unit} has room in {member} without evicting anybody"
@@ -238,12 +245,13 @@ def _coming(snapshot: Snapshot, member: str, leaving: set[str]) -> list[Gang]:
 class _Quota:
     """What is used of `max` at each node once all who leave are gone."""
 
-    def __init__(self, snapshot: Snapshot, victims: Mapping[str, Eviction]) -> None:
+    def __init__(self, snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> None:
         self._tree = snapshot.tree
         self._used: dict[str, dict[str, int]] = {}
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
         for unit in snapshot.units.values():
-            if unit.phase is Phase.PLACED and unit.id not in victims:
+            gone = unit.id in victims or leaves(unit, now, snapshot.config.claim_s)
+            if unit.phase is not Phase.WAITING and not gone:
                 alike = (unit.components, unit.preemptible)
                 if alike not in requests:
                     requests[alike] = request_of(unit)

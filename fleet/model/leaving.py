@@ -8,7 +8,13 @@ from dataclasses import replace
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.matching import pool_takes
 from fleet.model.member import Member
-from fleet.model.unit import Seat, Unit
+from fleet.model.unit import Phase, Seat, Unit
+
+
+def leaves(unit: Unit, now: float, patience_s: float) -> bool:
+    """Whether the room of an evicting unit may be counted on: not once it has been leaving for longer than that, its
+    node is dead for all one knows."""
+    return unit.phase is Phase.EVICTING and (unit.leaving_at is None or now - unit.leaving_at < patience_s)
 
 
 def vacated(member: Member, leaving: Iterable[Unit]) -> Member:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fleet.model.leaving import leaves
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidate import Candidate
 from fleet.placement.room import Shape, Space
@@ -98,7 +99,8 @@ class Reclaim:
         self._running: dict[str, Work] = {}
         for key, unit in sorted(snapshot.backlog.holding.items()):
             if unit.phase is Phase.EVICTING:
-                self._scene.leave(unit, account_of(self._tree, unit), request_of(unit))
+                if leaves(unit, now, snapshot.config.claim_s):
+                    self._scene.leave(unit, account_of(self._tree, unit), request_of(unit))
             elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
                 tier = tiers.get(key, Tier.BORROWED)
                 account = account_of(self._tree, unit)

@@ -149,6 +149,13 @@ def test_what_leaves_already_is_waited_for_before_anybody_else_must_go() -> None
     assert [claim.unit for claim in plan.claims] == ["owner"]
 
 
+def test_what_has_been_leaving_for_longer_than_a_claim_lasts_is_not_waited_for() -> None:
+    stuck = unit("stuck").gpus(8).queue("root/c").evicting_from("x")
+    for since, gone in ((NOW - 899, []), (NOW - 901, ["r"])):
+        going = stuck.having(leaving_at=since)
+        assert evicted(waits("owner", "a"), going, runs("r", "c"), FULL, PROMISED) == gone
+
+
 CLAIMED = waits("owner", "a").having(claim=Claim("x", NOW + 60))
 
 

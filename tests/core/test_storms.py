@@ -127,6 +127,41 @@ def test_storms_settle_and_every_leaf_gets_what_it_was_promised(seed: int, solve
     assert fleet.evictions
 
 
+SIZES = ((1, 1), (2, 1), (4, 1), (8, 1), (3, 1), (4, 2), (8, 2), (8, 3))
+
+
+@pytest.mark.parametrize(("seed", "solver"), [*((seed, None) for seed in range(10, 14)), (14, CpSat())])
+def test_storms_settle_over_departments_whose_leaves_have_policies_of_their_own(
+    seed: int, solver: Solver | None
+) -> None:
+    """Every leaf in turn is hungry; p lets urgent work take the room of its lower one, s takes from any priority."""
+    rng = random.Random(seed)
+    policies = {"a__p": "PreemptLowerPriority", "b__s": "AnyPriority"}
+    leaves = ("a__p", "a__q", "b__r", "b__s")
+    given = {
+        leaf: {"min": {GPU: 8}, "attributes": {"preempt-policy": policies[leaf]} if leaf in policies else {}}
+        for leaf in leaves
+    }
+    quota = tree(a={"min": {GPU: 24}}, b={"min": {GPU: 16}, "max": {GPU: 40}}, **given)
+    config = Config(reclaim=True, protection_s=2 * CYCLE_S, claim_s=10 * CYCLE_S)
+    fleet = Fleet({"x": 3, "y": 3}, quota, config, solver)
+    for storm in range(8):
+        leaf = leaves[storm % len(leaves)].replace("__", "/")
+        for number in range(rng.randint(5, 10)):
+            gpus, pods = rng.choice(SIZES)
+            fleet.submit(f"{storm}-{number}", leaf, gpus, pods, rng.choice((0, 0, 5, -5)))
+        quiet, evictions = 0, fleet.evictions
+        for _ in range(80):
+            quiet = 0 if fleet.cycle() else quiet + 1
+            if quiet > 12:  # longer than claims last
+                break
+        assert quiet > 12, f"storm {storm} does not settle"
+        assert fleet.evictions - evictions <= 3 * len(fleet.units)
+        for name in rng.sample(sorted(fleet.units), len(fleet.units) // 4):
+            fleet.finish(name)
+    assert fleet.evictions
+
+
 def test_an_owner_gets_its_guarantee_within_protection_time_and_two_cycles() -> None:
     quota = tree(a={"min": {GPU: 32}}, b={})
     fleet = Fleet({"x": 2, "y": 2}, quota, Config(reclaim=True, protection_s=5 * CYCLE_S))
