@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fleet.decide import decide
@@ -10,6 +12,7 @@ from fleet.model.reason import Code
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import Refusal, Usage, account_of, request_of
 from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, UserCaps, user_caps
+from fleet.snapshot import Config
 from tests.core.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
 
@@ -127,3 +130,18 @@ def test_the_reason_names_the_user_the_node_and_what_is_missing() -> None:
     )
     assert "at all: nvidia.com/gpu requested 9, max 8" in reasons["b"].text
     assert set(reasons) == {"a", "b"}
+
+
+def test_who_is_at_a_limit_of_ones_own_takes_nothing_back_from_others() -> None:
+    total = {GPU: 16}
+    owned = tree(owner={"min": {GPU: 16}, "attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}, guest={})
+    owned = replace(owned, nodes={**owned.nodes, "root": replace(owned.nodes["root"], min=total, max=total)})
+    running = unit("borrows").gpus(12).queue("root/guest").runs_in("x").having(placed_at=NOW - 9999)
+    asks = unit("asks").gpus(8).queue("root/owner")
+    world = snapshot(owned, running, member("x").nodes(1, gpu=16, free_gpu=4), Config(reclaim=True))
+    for user, evicts in (("alice", 0), ("", 1)):
+        plan = decide(
+            replace(world, units={**world.units, "asks": asks.having(user=user).value}), now=NOW, seed=1, solver=None
+        )
+        assert len(plan.evictions) == evicts, plan
+    assert plan.claims
