@@ -126,6 +126,7 @@ class Heads:
         self._by_account: dict[str, list[_Work]] = {}
         self._sums: dict[tuple[str, float, str], _Charged] = {}
         self._nothing = Usage(self._tree, promises) if self._tree is not None else None  # as if nothing ran
+        self._plans: dict[tuple[str, str], _Work] = {}
         self._leaving: dict[str, float] = {}  # what this plan evicts, and when that ends
         self._nodes: dict[str, Nodes] = {}
         self._empty: dict[str, MemberRoom | None] = {}
@@ -164,9 +165,12 @@ class Heads:
     def holds(self, placed: Pairs, kept: Pairs, rooms: Mapping[str, MemberRoom]) -> tuple[Hold, ...]:
         """What the heads hold beside what this plan has placed so far and the room that is `kept` for others. `rooms`:
         what is free before anything is placed."""
+        if not self._queue:
+            return ()
         new = [self._planned(candidate, member) for candidate, member in (*placed, *kept)]
+        sizes = {id(work.hidden): self._sizes(work.hidden) for work in new}  # many have one shape
         new.sort(key=lambda work: work.unit.id)
-        new.sort(key=lambda work: self._sizes(work.hidden), reverse=True)
+        new.sort(key=lambda work: sizes[id(work.hidden)], reverse=True)
         served = {work.unit.id for work in new}
         found: list[Hold] = []
         for queued in self._queue:
@@ -221,8 +225,13 @@ class Heads:
                 self._by_account.setdefault(account, []).append(work)
 
     def _planned(self, candidate: Candidate, member: str) -> _Work:
-        shape = self._space.shapes[candidate.shape]
-        return _Work(candidate.unit, candidate.tier, shape, candidate.request, candidate.account, member)
+        key = (candidate.unit.id, member)
+        work = self._plans.get(key)
+        if work is None:
+            shape = self._space.shapes[candidate.shape]
+            work = _Work(candidate.unit, candidate.tier, shape, candidate.request, candidate.account, member)
+            self._plans[key] = work
+        return work
 
     def _sizes(self, shape: Shape) -> tuple[tuple[int, ...], ...]:
         return tuple(self._space.size(part.need) for part in shape)
