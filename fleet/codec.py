@@ -181,13 +181,14 @@ class _Recorded:
 
     def __init__(self, certificate: Certificate) -> None:
         self._certificate = certificate
+        self._answers = iter([certificate.answer or ((), ()), *certificate.more])
         self._said = iter([said for search in certificate.victims for said in search.said])
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         if isinstance(problem, VictimProblem):
             return self._victims(problem)
         certificate = self._certificate
-        admitted, placed = certificate.answer or ((), ())
+        admitted, placed = next(self._answers, ((), ()))
         stages = tuple(Solved(s.name, s.value, s.bound, s.status, s.seconds) for s in certificate.stages)
         return Answer(admitted, placed, stages, certificate.why)
 
@@ -207,5 +208,5 @@ def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[s
         raise BadSnapshot([("kind", f"is {document['kind']!r}, not {kind}")])
     unknown = sorted(set(document) - {"version", "kind", *fields})
     if unknown:
-        raise BadSnapshot([(unknown[0] or "\"\"", "is no field that this version knows")])
+        raise BadSnapshot([(unknown[0] or '""', "is no field that this version knows")])
     return document

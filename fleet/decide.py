@@ -13,6 +13,7 @@ from itertools import chain
 
 from fleet.check import Violation, check
 from fleet.model.reason import Code, Reason, instant
+from fleet.placement.answers import Answers
 from fleet.placement.candidate import Candidate, Group, standing
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
@@ -20,13 +21,13 @@ from fleet.placement.grouping import Grouping
 from fleet.placement.heads import Heads
 from fleet.placement.hold import Hold
 from fleet.placement.layout import lay_out
-from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, age_bucket, band_of, build, decode, sound, weight
+from fleet.placement.linked import MOST_VARIABLES, Band, Pairs, age_bucket, band_of, build, weight
 from fleet.placement.problem import Solver
 from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Reclaim, policy_of
 from fleet.placement.room import MemberRoom, Shape, committed
 from fleet.placement.victims import Asking
 from fleet.placement.why import Explainer
-from fleet.plan import Certificate, Head, Placement, Plan, Stage
+from fleet.plan import Certificate, Head, Placement, Plan
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
@@ -164,9 +165,10 @@ class _Decision:
         if not self.snapshot.config.reclaim or self.usage is None:
             return outcome, found
         firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
-        usage = self.after(firm).usage
+        ground = self.after(firm)
+        usage = ground.usage
         taken = {candidate.unit.id for candidate, _ in outcome.placed}
-        preemptors = self._preemptors(taken)
+        preemptors = self._preemptors(taken, ground)
         if usage is None or self.entitled is None or (first := next(preemptors, None)) is None:
             return outcome, found
         coming = [*self.coming, *self._new(firm)]
@@ -182,8 +184,9 @@ class _Decision:
         self.aside.update(candidate.unit.id for candidate, _ in found.kept)
         return self.settle(self.after(firm), firm), found
 
-    def _preemptors(self, started: Container[str]) -> Iterator[Candidate]:
-        """Who may take back, first come first, as far as anybody asks; of those alike a bounded number."""
+    def _preemptors(self, started: Container[str], ground: Ground) -> Iterator[Candidate]:
+        """Who may take back, first come first, as far as anybody asks; of those alike a bounded number. Whoever a head
+        binds leaves its member, and its quota, alone."""
         tree = self.snapshot.tree
         own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
@@ -200,7 +203,8 @@ class _Decision:
             and group.eligibility.choices
             and not self.nevers.of(group.shape, group.eligibility)
         )
-        return merge(*map(run, able), key=standing)
+        beside = map(ground.beside_heads, merge(*map(run, able), key=standing))
+        return (candidate for candidate in beside if candidate is not None)
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""
@@ -236,6 +240,11 @@ class _Decision:
                 worth = weights[kind] = weight(self.space.shapes[kind[0]], kind[1], self.space)
             total[band] = total.get(band, 0) + worth
         return total
+
+    def worth(self, outcome: _Outcome, now: float) -> tuple[int, ...]:
+        """`value` as something that compares: the most important tier and priority first."""
+        value = self.value(outcome, now)
+        return tuple(value.get(band, 0) for band in self.bands)
 
     def ground(self) -> Ground:
         return Ground(self.rooms, self.usage, self.space, self.holds(()))
@@ -307,24 +316,24 @@ def _improved(
         return greedy, Certificate("greedy", why="optimal: no other gang could start")
     if len(problem.classes) + len(problem.lanes) > MOST_VARIABLES:
         return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
-    try:
-        answer = solver.solve(problem, seed=seed, limit_s=decision.snapshot.config.solve_limit_s)
-    except Exception as error:  # a solver may fail in any way it likes; there is an answer without it
-        return greedy, Certificate("greedy", why=f"the solver failed ({type(error).__name__})")
-    stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
-    said = (answer.admitted, answer.placed)
-    if answer.empty:
-        return greedy, Certificate("greedy", stages, answer.why or "the solver found no answer", said)
-    if not sound(problem, answer):
-        return greedy, Certificate("greedy", stages, "the solver's answer does not belong to the problem", said)
-    solved = decision.settle(*decode(linked, answer, decision.groups, decision.ground))
-    ours, theirs = (
-        tuple(decision.value(outcome, now).get(band, 0) for band in decision.bands) for outcome in (greedy, solved)
+    answers = Answers(
+        solver=solver,
+        seed=seed,
+        limit_s=decision.snapshot.config.solve_limit_s,
+        groups=decision.groups,
+        fresh=decision.ground,
+        settle=decision.settle,
+        worth=lambda outcome: decision.worth(outcome, now),
     )
+    solved = answers.best(linked)
+    certificate = answers.certificate
+    if solved is None:
+        return greedy, certificate
+    ours, theirs = answers.worth(greedy), answers.worth(solved)
     if theirs <= ours:
-        why = answer.why or ("greedy is as good" if theirs == ours else "greedy is better")
-        return greedy, Certificate("greedy", stages, why, said)
-    return solved, Certificate("cp-sat", stages, answer.why, said)
+        why = certificate.why or ("greedy is as good" if theirs == ours else "greedy is better")
+        return greedy, replace(certificate, why=why)
+    return solved, replace(certificate, shipped="cp-sat")
 
 
 def _claims(candidate: Candidate, now: float) -> bool:

@@ -84,7 +84,8 @@ class _Run:
         for spread in problem.spreads:
             for number in spread.variables:
                 self._pooled[number] = model.new_int_var(0, spread.cap, f"y{number}")
-            model.add(sum(self._pooled[n] for n in spread.variables) == spread.replicas * self._placed[spread.lane])
+            pods = sum(replicas * self._placed[lane] for lane, replicas in spread.lanes)
+            model.add(sum(self._pooled[n] for n in spread.variables) == pods)
         for row in problem.quota:
             terms, room = scaled(row.terms, row.room, lambda index: problem.classes[index].cap)
             model.add(sum(amount * self._admitted[index] for index, amount in terms) <= room)

@@ -8,8 +8,9 @@ never too little: what does not pack is dropped when the answer is decoded.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -18,7 +19,7 @@ from fleet.model.unit import Unit
 from fleet.placement.candidate import Candidate, Group, order, standing
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.ground import Ground
-from fleet.placement.problem import Answer, GangClass, Lane, Problem, QuotaRow
+from fleet.placement.problem import Answer, GangClass, Problem, QuotaRow
 from fleet.placement.room import Shape, Space
 from fleet.placement.rows import Kind, KindCaps, lanes_of, room_rows
 from fleet.snapshot import Config
@@ -27,6 +28,8 @@ MOST_BANDS = 12
 MOST_VARIABLES = 200_000
 AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
 _MOST_DECODES = 8
+_MOST_PACKINGS = 16  # of one answer, again
+_MOST_PACKED = 20_000  # gangs, in these
 _MOST_DEVICES = 1024
 MOST_LINKS = 256  # of a queue that starts strictly in order
 _Key = tuple[str | None, str | None, int, int, int, int, int, bool]
@@ -59,6 +62,11 @@ class Linked:
     problem: Problem
     behind: tuple[Behind, ...]
     bands: tuple[Band, ...]  # of the problem
+    number: Callable[[Candidate], int | None]  # of the class that counts a unit
+
+    def hint(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """A known answer, as the problem counts it: (admitted, placed)."""
+        return _hint(placed, self.number, self.problem)
 
     @property
     def trivial_bounds(self) -> tuple[int, ...]:
@@ -75,7 +83,7 @@ def band_of(candidate: Candidate) -> Band:
 
 def age_bucket(unit: Unit, now: float) -> int:
     """How many of the thresholds it has waited past; a clock that went backwards makes it young."""
-    return sum(now - unit.enqueued_at >= age for age in AGES_S)
+    return bisect_right(AGES_S, now - unit.enqueued_at)
 
 
 def weight(shape: Shape, age: int, space: Space) -> int:
@@ -213,11 +221,16 @@ def build(
             *(tuple(chain) for chain in chains.values() if len(chain) > 1),
             *((chain[-1], index) for leaf, chain in chains.items() for index in followers.get(leaf, ())),
         ),
-        hint=_hint([(cut.key(candidate), candidate, member) for candidate, member in greedy], numbers, lanes),
         relative_gap=config.relative_gap,
         deterministic_limit=config.deterministic_limit,
     )
-    return Linked(problem, tuple(behind), tuple(cut.bands))
+
+    def number(candidate: Candidate) -> int | None:
+        key = cut.key(candidate)
+        return numbers.get(key) if key is not None else None
+
+    linked = Linked(problem, tuple(behind), tuple(cut.bands), number)
+    return replace(linked, problem=replace(problem, hint=linked.hint(greedy)))
 
 
 def _quota(classes: Sequence[GangClass], behind: Sequence[Behind], ground: Ground) -> tuple[QuotaRow, ...]:
@@ -242,17 +255,16 @@ def _quota(classes: Sequence[GangClass], behind: Sequence[Behind], ground: Groun
 
 
 def _hint(
-    greedy: Iterable[tuple[_Key | None, Candidate, str]], numbers: Mapping[_Key, int], lanes: Sequence[Lane]
+    known: Iterable[tuple[Candidate, str]], number: Callable[[Candidate], int | None], problem: Problem
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    admitted = [0] * len(numbers)
-    placed: dict[tuple[int, int, str], int] = {}
-    for key, candidate, member in greedy:
-        number = numbers.get(key) if key is not None else None
-        if number is not None:
-            admitted[number] += 1
-            lane = (candidate.shape, candidate.eligibility.number, member)
-            placed[lane] = placed.get(lane, 0) + 1
-    return tuple(admitted), tuple(placed.get((lane.shape, lane.eligibility, lane.member), 0) for lane in lanes)
+    admitted = [0] * len(problem.classes)
+    placed: Counter[tuple[int, int, str]] = Counter()
+    for candidate, member in known:
+        index = number(candidate)
+        if index is not None:
+            admitted[index] += 1
+            placed[candidate.shape, candidate.eligibility.number, member] += 1
+    return tuple(admitted), tuple(placed[lane.shape, lane.eligibility, lane.member] for lane in problem.lanes)
 
 
 def sound(problem: Problem, answer: Answer) -> bool:
@@ -269,27 +281,58 @@ Pairs = list[tuple[Candidate, str]]
 
 def decode(
     linked: Linked, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Ground]
-) -> tuple[Ground, Pairs]:
-    """Units and members for the counts of an answer, packed onto a `fresh()` ground, which is returned with them.
-    Within a class the oldest start; largest gangs are packed first; what does not pack, or breaks a limit, is left
+) -> tuple[Ground, Pairs, Pairs]:
+    """Units and members for the counts of an answer, packed onto a `fresh()` ground, which is returned with them; and
+    those that find no place in the member that they were meant for.
+
+    Within a class the oldest start; largest gangs are packed first, then those that found no place in the try before,
+    so that what counts on more is not left out for what counts on less. What never packs, or breaks a limit, is left
     out, and with it whoever stands behind it in a queue with policy Block."""
     pairs = _named(linked, answer, fresh())
+    found = best = _packed(pairs, groups, fresh)
+    hurry: dict[str, int] = {}
+    for turn in range(1, 1 + min(_MOST_PACKINGS, _MOST_PACKED // max(1, len(pairs)))):
+        if not found[2]:
+            return found
+        hurry.update((candidate.unit.id, turn) for candidate, _ in found[2])
+        found = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
+        if _lost(found, linked.bands) < _lost(best, linked.bands):
+            best = found
+    return best
+
+
+def _lost(found: tuple[Ground, Pairs, Pairs], bands: Iterable[Band]) -> tuple[int, ...]:
+    """What finds no place, by band: in pods' devices."""
+    ground, _, dropped = found
+    lost: dict[Band, int] = {}
+    for candidate, _ in dropped:
+        band = band_of(candidate)
+        lost[band] = lost.get(band, 0) + weight(ground.space.shapes[candidate.shape], 0, ground.space)
+    return tuple(lost.get(band, 0) for band in bands)
+
+
+def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) -> tuple[Ground, Pairs, Pairs]:
+    """One try, in the order of `pairs`."""
     skip: set[str] = set()
     for _ in range(_MOST_DECODES):
         ground = fresh()
         packed: Pairs = []
+        dropped: Pairs = []
         for candidate, member in pairs:
             bound = ground.bound(candidate)
-            if candidate.unit.id not in skip and ground.admits(candidate, bound):
-                fit = ground.fit(candidate.shape, member, bound)
-                if fit is not None:
-                    ground.take(candidate, member, fit)
-                    packed.append((candidate, member))
+            if candidate.unit.id in skip or not ground.admits(candidate, bound):
+                continue
+            fit = ground.fit(candidate.shape, member, bound)
+            if fit is None:
+                dropped.append((candidate, member))
+            else:
+                ground.take(candidate, member, fit)
+                packed.append((candidate, member))
         early = _out_of_order(groups, packed)
         if not early:
-            return ground, packed
+            return ground, packed, dropped
         skip |= early
-    return fresh(), []
+    return fresh(), [], pairs
 
 
 def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:

@@ -49,12 +49,11 @@ class QuotaRow:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Replicas of one part of a lane's gangs must lie in these pools of the member: Σ over pools = replicas × placed.
+    """Pods of some lanes' gangs must lie in these pools of the member: Σ over pools = Σ replicas × placed.
 
-    Needed only where a part may use several pools; `variables` are numbers of pool variables."""
+    Needed only where they may use several pools; `variables` are numbers of pool variables."""
 
-    lane: int
-    replicas: int
+    lanes: tuple[tuple[int, int], ...]  # (lane, replicas of one of its gangs)
     variables: tuple[int, ...]
     cap: int
 

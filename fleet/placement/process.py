@@ -78,7 +78,9 @@ class ProcessSolver:
                     self._receive(deadline)
                     self._ready = True
                 self._number += 1
-                self._send((self._number, problem, seed, max(0.05, deadline - time.monotonic() - 0.1)), deadline)
+                self._send(
+                    (self._number, problem, seed, max(0.05, 0.9 * (deadline - time.monotonic()) - 0.1)), deadline
+                )
                 while True:
                     number, last, answer = self._receive(deadline)
                     if number == self._number and isinstance(answer, Answer):

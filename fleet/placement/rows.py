@@ -34,6 +34,7 @@ class KindCaps:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._lane: dict[tuple[int, str], int] = {}
+        self._room: dict[Kind, int] = {}
 
     def lane(self, shape: int, member: str) -> int:
         key = (shape, member)
@@ -42,7 +43,10 @@ class KindCaps:
         return self._lane[key]
 
     def room(self, shape: int, eligibility: Eligibility) -> int:
-        return sum(self.lane(shape, choice.member) for choice in eligibility.choices)
+        key = (shape, eligibility.number)
+        if key not in self._room:
+            self._room[key] = sum(self.lane(shape, choice.member) for choice in eligibility.choices)
+        return self._room[key]
 
     def quota(self, candidate: Candidate) -> int:
         usage, account = self._ground.usage, candidate.account
@@ -95,14 +99,14 @@ def room_rows(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...
                 else:
                     numbers = tuple(range(variables, variables + len(usable)))
                     variables += len(usable)
-                    spreads.append(Spread(index, part.replicas, numbers, part.replicas * lane.cap))
+                    spreads.append(Spread(((index, part.replicas),), numbers, part.replicas * lane.cap))
                     for number, pool in zip(numbers, usable, strict=True):
                         using[pool].spreads.append((number, part, 1, part.replicas * lane.cap))
             if not modelled or not domains[index]:
                 continue
             numbers = tuple(range(variables, variables + len(domains[index])))
             variables += len(numbers)
-            spreads.append(Spread(index, 1, numbers, lane.cap))
+            spreads.append(Spread(((index, 1),), numbers, lane.cap))
             for variable, (name, counts) in zip(numbers, domains[index], strict=True):
                 for part in shapes[lane.shape]:
                     use = racks.setdefault((part.topology, name), _Use(counts))

@@ -1,0 +1,92 @@
+"""What the solver says to the linked model, made into placements; and asking it again where its answer did not pack.
+
+An answer counts gangs by member; whether a member's nodes take them shows when they are packed. Where they do not, the
+same question is put again with these members modelled node by node (bynode.py), from the best answer so far, a bounded
+number of times and within one limit of time. The time that counts is what the solver says it took, since there is no
+clock here: a solver that has none left is asked once more and has nothing to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, Protocol, TypeVar
+
+from fleet.placement.bynode import refined
+from fleet.placement.candidate import Group
+from fleet.placement.ground import Ground
+from fleet.placement.linked import Linked, Pairs, decode, sound
+from fleet.placement.problem import Answer, Solver
+from fleet.plan import Certificate, Stage
+
+_MOST_ANSWERS = 4
+_LEAST_LIMIT_S = 0.05
+
+
+class Placed(Protocol):
+    """What packing an answer comes to."""
+
+    @property
+    def placed(self) -> Pairs: ...
+
+
+Result = TypeVar("Result", bound=Placed)
+
+
+@dataclass(slots=True)
+class Answers(Generic[Result]):
+    """All answers to one question. `settle` makes an outcome of what was packed on a ground; `worth` compares."""
+
+    solver: Solver
+    seed: int
+    limit_s: float
+    groups: Sequence[Group]
+    fresh: Callable[[], Ground]
+    settle: Callable[[Ground, Pairs], Result]
+    worth: Callable[[Result], tuple[int, ...]]
+    certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
+
+    def best(self, linked: Linked) -> Result | None:
+        """The outcome that is worth most, or None when there is no answer; `certificate` tells how it came about."""
+        left_s = self.limit_s
+        best: tuple[tuple[int, ...], Result] | None = None
+        precise: frozenset[str] = frozenset()
+        for _ in range(_MOST_ANSWERS):
+            answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s))
+            if answer is None:
+                break
+            left_s -= sum(stage.seconds for stage in answer.stages)
+            ground, packed, dropped = decode(linked, answer, self.groups, self.fresh)
+            outcome = self.settle(ground, packed)
+            worth = self.worth(outcome)
+            if best is None or worth > best[0]:
+                best = (worth, outcome)
+            more = refined(linked.problem, dropped, precise, self.fresh())
+            if more is None:
+                break
+            problem, precise = more
+            linked = replace(linked, problem=replace(problem, hint=linked.hint(best[1].placed)))
+        return None if best is None else best[1]
+
+    def _ask(self, linked: Linked, limit_s: float) -> Answer | None:
+        """One answer that belongs to the problem, or None."""
+        known, first = self.certificate, self.certificate.answer is None
+        try:
+            answer = self.solver.solve(linked.problem, seed=self.seed, limit_s=limit_s)
+        except Exception as error:  # a solver may fail in any way it likes; there is an answer without it
+            if first:
+                self.certificate = replace(known, why=f"the solver failed ({type(error).__name__})")
+            return None
+        said = (answer.admitted, answer.placed)
+        stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
+        belongs = not answer.empty and sound(linked.problem, answer)
+        if first:
+            why = answer.why
+            if answer.empty:
+                why = why or "the solver found no answer"
+            elif not belongs:
+                why = "the solver's answer does not belong to the problem"
+            self.certificate = replace(known, stages=stages, why=why, answer=said)
+        elif belongs:
+            self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
+        return answer if belongs else None

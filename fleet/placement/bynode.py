@@ -1,0 +1,81 @@
+"""Node by node: what the linked model is told about members where its answer did not pack.
+
+The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes: an answer may then promise a member
+more gangs than its nodes take. Modelling every node from the start would be exact and far too slow for a large fleet.
+So only members where something found no place are modelled node by node, the next time the same question is asked: a
+variable for each kind of pod and node, and a row for each node and resource. Their number is bounded: where there are
+too many nodes the coarse rows stay the only ones, and what is lost is a small part of much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from fleet.placement.candidate import Candidate
+from fleet.placement.ground import Ground
+from fleet.placement.problem import Lane, Problem, RoomRow, Spread
+from fleet.placement.room import MemberRoom
+from fleet.placement.space import Part, Space, slots
+
+MOST_NODE_VARIABLES = 6_000
+
+
+def refined(
+    problem: Problem, dropped: Iterable[tuple[Candidate, str]], precise: frozenset[str], ground: Ground
+) -> tuple[Problem, frozenset[str]] | None:
+    """The problem with the members where something was `dropped` modelled node by node, and which are now: `precise`
+    are already. None when there is nothing more to tell, or too much. `ground`: before anything is placed."""
+    members = {member for _, member in dropped} - precise
+    variables = sum(len(spread.variables) for spread in problem.spreads)
+    first = 1 + max((number for spread in problem.spreads for number in spread.variables), default=-1)
+    rooms, spreads = list(problem.rooms), list(problem.spreads)
+    for member in sorted(members):
+        rows, more = _nodes(member, ground.rooms[member], problem.lanes, ground.space, first)
+        count = sum(len(spread.variables) for spread in more)
+        variables, first = variables + count, first + count
+        if variables > MOST_NODE_VARIABLES:
+            return None
+        rooms += rows
+        spreads += more
+    if not members:
+        return None
+    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads)), precise | members
+
+
+def _nodes(
+    member: str, room: MemberRoom, lanes: Sequence[Lane], space: Space, first: int
+) -> tuple[list[RoomRow], list[Spread]]:
+    """Rows and spreads of one member. Pods alike are one kind, whichever gang they are of."""
+    kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
+    for index, lane in enumerate(lanes):
+        if lane.member == member:
+            for part in space.shapes[lane.shape]:
+                if part.need:
+                    kinds.setdefault((part.need, part.claim), []).append((index, part, lane.cap))
+    vectors = [
+        (pool.takes, vector)
+        for pool in room.pools
+        if not pool.potential
+        for vector in sorted(pool.counts)
+        for _ in range(pool.counts[vector])
+    ]
+    loads: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # node, resource -> (variable, amount, cap)
+    spreads: list[Spread] = []
+    for (need, claim), users in sorted(kinds.items()):
+        most = sum(part.replicas * cap for _, part, cap in users)
+        numbers: list[int] = []
+        for node, (takes, vector) in enumerate(vectors):
+            fit = min(most, slots(vector, need)) if takes[claim] else 0
+            if fit > 0:
+                numbers.append(first)
+                for resource, amount in need:
+                    loads.setdefault((node, resource), []).append((first, amount, fit))
+                first += 1
+        spreads.append(Spread(tuple((index, part.replicas) for index, part, _ in users), tuple(numbers), most))
+    rows = [
+        RoomRow(f"{member} node {node} {space.resources[resource]}", (), tuple((v, a) for v, a, _ in terms), free)
+        for (node, resource), terms in loads.items()
+        if sum(a * fit for _, a, fit in terms) > (free := vectors[node][1][resource])
+    ]
+    return rows, spreads
