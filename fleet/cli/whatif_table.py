@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.jobs import age
-from fleet.foresee.whatif import Comparison, Row, Standing, State, Verdict
+from fleet.foresee.whatif import HORIZON_S, Comparison, Row, Standing, State, Verdict
 from fleet.model.unit import Phase
 from fleet.plan import Plan
 
@@ -31,6 +31,8 @@ def lines(found: Comparison, now: float) -> Iterator[str]:
     yield f"answer: {after}" if before == after else f"answer: {before}, then {after}"
     if found.no_times:
         yield f"no times: {found.no_times}"
+    elif found.until < now + HORIZON_S:
+        yield f"the queues were run forward for {age(found.until - now)}: who starts later is unknown"
     elif _endless(found):
         yield "jobs without a walltime are taken not to end; --runs-for says otherwise"
 

@@ -17,7 +17,7 @@ from random import Random
 from fleet.decide import decide
 from fleet.foresee.edits import Edit, edited
 from fleet.foresee.estimate import quantile
-from fleet.foresee.forward import Forward, RunsS, What, core
+from fleet.foresee.forward import Forward, RunsS, Stop, What, core
 from fleet.foresee.history import History
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
@@ -29,7 +29,7 @@ HORIZON_S = 30 * 86_400.0
 MOST_WAITING = 5_000  # jobs in a queue that is run forward
 _MOST_EVENTS = 20_000
 _CYCLE_S = 5.0
-_GROWTH = 0.05
+_GROWTH, _GROWTH_OF_MANY, _MANY = 0.05, 0.15, 1_000  # share of the time ahead by which decisions of a run stand apart
 _SOONER_S, _SOONER_SHARE = 60.0, 0.05  # a start is sooner or later when it differs by more than both
 
 
@@ -95,12 +95,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`rows`: submitted units first, then by verdict and name. `no_times` says why nobody has a time, if so."""
+    """`rows`: submitted units first, then by verdict and name. `until`: who has no time does not start before it.
+    `no_times` says why nobody has a time, if so."""
 
     rows: tuple[Row, ...]
     before: Plan
     after: Plan
     snapshot: Snapshot  # edited
+    until: float
     no_times: str = ""
 
 
@@ -139,15 +141,16 @@ def what_if(
     enough: Callable[[], bool] = lambda: False,
 ) -> Comparison:
     """`runs`: how long units run, once for each run forward; none: no times. `enough` is asked after every decision of
-    a run; when it says True, there are no times either. Raises BadEdit, and BadSnapshot as `decide` does."""
+    a run; when it says True, starts that were not found by then have no time. Raises BadEdit, and BadSnapshot as
+    `decide` does."""
     after = edited(snapshot, edits)
     plans = (
         decide(snapshot, now=now, seed=seed, solver=solver),
         decide(after, now=now, seed=seed, solver=solver),
     )
-    times, why = _times((snapshot, after), runs, now, seed, horizon_s, enough)
-    befores = _standings(snapshot, plans[0], times[0])
-    afters = _standings(after, plans[1], times[1])
+    times = _times((snapshot, after), runs, now, seed, horizon_s, enough)
+    befores = _standings(snapshot, plans[0], times.before)
+    afters = _standings(after, plans[1], times.after)
     absent = Standing(State.ABSENT)
     rows: list[Row] = []
     for key in {**snapshot.units, **after.units}:
@@ -157,7 +160,17 @@ def what_if(
             rows.append(Row(after.units.get(key) or snapshot.units[key], verdict, was, is_now))
     order = list(Verdict)
     rows.sort(key=lambda row: (row.before.state is not State.ABSENT, order.index(row.verdict), row.unit.name))
-    return Comparison(tuple(rows), *plans, after, why)
+    return Comparison(tuple(rows), *plans, after, times.until, times.why_not)
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """When units start, before and after the edits; known up to `until`."""
+
+    before: Mapping[str, When]
+    after: Mapping[str, When]
+    until: float
+    why_not: str = ""
 
 
 def _times(
@@ -167,24 +180,24 @@ def _times(
     seed: int,
     horizon_s: float,
     enough: Callable[[], bool],
-) -> tuple[tuple[Mapping[str, When], Mapping[str, When]], str]:
-    """When units start in both, or why that is not known."""
-    nothing: tuple[Mapping[str, When], Mapping[str, When]] = ({}, {})
+) -> _Times:
     if not runs:
-        return nothing, "no times were asked for"
+        return _Times({}, {}, now, "no times were asked for")
     waiting = max(sum(unit.phase is Phase.WAITING for unit in world.units.values()) for world in worlds)
     if waiting > MOST_WAITING:
-        return nothing, f"{waiting} jobs wait, more than the {MOST_WAITING} that are run forward"
-    found: list[dict[str, list[float]]] = [{}, {}]
+        return _Times({}, {}, now, f"{waiting} jobs wait, more than the {MOST_WAITING} that are run forward")
+    found: tuple[dict[str, list[float]], dict[str, list[float]]] = ({}, {})
+    until, made = math.inf, 0
     for runs_s in runs:
-        for starts, world in zip(found, worlds, strict=True):
-            one = _starts(world, runs_s, now, seed, horizon_s, enough)
-            if one is None:
-                return nothing, "it would take too long to run the queue forward"
+        pair, cut = _pair(worlds, runs_s, now, seed, horizon_s, enough)
+        if made and cut < now + horizon_s:
+            break  # those that were run to their end say more than this one
+        until, made = min(until, cut), made + 1
+        for starts, one in zip(found, pair, strict=True):
             for key, at in one.items():
                 starts.setdefault(key, []).append(at)
-    before, after = ({key: _when(at, len(runs)) for key, at in starts.items()} for starts in found)
-    return (before, after), ""
+    before, after = ({key: _when(at, made) for key, at in starts.items()} for starts in found)
+    return _Times(before, after, until)
 
 
 def _when(starts: Sequence[float], runs: int) -> When:
@@ -193,25 +206,50 @@ def _when(starts: Sequence[float], runs: int) -> When:
     return When(p10, p50, p90)
 
 
-def _starts(
-    world: Snapshot, runs_s: RunsS, now: float, seed: int, horizon_s: float, enough: Callable[[], bool]
-) -> dict[str, float] | None:
-    """When each unit starts that does not run now, or is told to leave: epoch seconds of one run. None: `enough`."""
+def _pair(
+    worlds: tuple[Snapshot, Snapshot],
+    runs_s: RunsS,
+    now: float,
+    seed: int,
+    horizon_s: float,
+    enough: Callable[[], bool],
+) -> tuple[tuple[dict[str, float], ...], float]:
+    """When each unit starts in either world that does not run now, or is told to leave: epoch seconds, and up to when
+    both were run. They go side by side, the one that is behind first, so that `enough` finds both equally far."""
+    runs = [_run(world, runs_s, now, seed) for world in worlds]
+    steps = [run.steps(most_events=_MOST_EVENTS, until=now + horizon_s) for run in runs]
+    going, taken = [0, 1], [0, 0]
+    until = now + horizon_s
+    while going:
+        behind = min(going, key=lambda number: (runs[number].now, taken[number]))
+        taken[behind] += 1
+        if next(steps[behind], None) is None:
+            going.remove(behind)
+            if runs[behind].stopped is Stop.EVENTS:
+                until = min(until, runs[behind].now)
+        elif all(taken) and enough():  # each has made the decision of this moment at least
+            until = min(runs[number].now for number in going)
+            break
+    return tuple(_starts(world, run, until) for world, run in zip(worlds, runs, strict=True)), until
 
+
+def _run(world: Snapshot, runs_s: RunsS, now: float, seed: int) -> Forward:
     def ends(unit: Unit, at: float) -> float | None:
         member = world.members.get(unit.member or "")
         return runs_s(unit, at) if member is not None and (member.ready or at > now) else None
 
-    run = Forward(world, now=now, decider=core(seed), runs_s=ends, cycle_s=_CYCLE_S, growth=_GROWTH)
-    for _ in run.steps(most_events=_MOST_EVENTS, until=now + horizon_s):
-        if enough():
-            return None
+    many = sum(unit.phase is Phase.WAITING for unit in world.units.values()) > _MANY
+    growth = _GROWTH_OF_MANY if many else _GROWTH
+    return Forward(world, now=now, decider=core(seed), runs_s=ends, cycle_s=_CYCLE_S, growth=growth)
+
+
+def _starts(world: Snapshot, run: Forward, until: float) -> dict[str, float]:
     may_start = {key for key, unit in world.units.items() if unit.phase is not Phase.PLACED}
     found: dict[str, float] = {}
     for event in run.log:
         if event.what is What.LEFT:
             may_start.add(event.unit)
-        elif event.what is What.STARTED and event.unit in may_start:
+        elif event.what is What.STARTED and event.unit in may_start and event.at <= until:
             found.setdefault(event.unit, event.at)
     return found
 

@@ -54,7 +54,8 @@ def _edit(item: object, where: str) -> Edit:
 
 
 def encode_comparison(found: Comparison, now: float) -> Json:
-    """Times in epoch seconds, null where nothing tells. `now`: when the fleet was asked."""
+    """Times in epoch seconds, null where nothing tells: who has none does not start before `until`. `now`: when the
+    fleet was asked."""
     return {
         "now": now,
         "rows": [
@@ -70,6 +71,7 @@ def encode_comparison(found: Comparison, now: float) -> Json:
         ],
         "waiting": {"before": len(found.before.reasons), "after": len(found.after.reasons)},
         "certificate": {"before": _certificate(found.before), "after": _certificate(found.after)},
+        "until": found.until,
         "noTimes": found.no_times,
     }
 

@@ -190,9 +190,12 @@ def test_times_drawn_from_a_past_are_ranges() -> None:
     assert NOW < row.after.when.p10 < row.after.when.p50 < row.after.when.p90 < NOW + 4000
 
 
-def test_what_takes_too_long_is_told_without_times() -> None:
-    found = asked(FULL, Scale("x", 0, 1), enough=lambda: True)
-    assert found.no_times == "it would take too long to run the queue forward"
+def test_what_takes_too_long_is_told_as_far_as_it_was_run() -> None:
+    found = asked(FULL, Scale("x", 0, 2), Submit(unit("c").gpus(8).value), enough=lambda: True)
+    assert {row.unit.id: row.after.when is not None for row in found.rows} == {"big": True, "c": False}
+    assert NOW <= found.until < NOW + 60
+    whole = asked(FULL, Scale("x", 0, 2), Submit(unit("c").gpus(8).value))
+    assert all(row.after.when is not None for row in whole.rows)
     assert asked(FULL, Scale("x", 0, 1), runs=()).no_times == "no times were asked for"
 
 
