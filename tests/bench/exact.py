@@ -257,9 +257,8 @@ def main() -> None:
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     arguments.json.write_text(json.dumps({"summary": found, "rows": rows}, indent=1) + "\n")
     known = max(1, found["proven"])
-    print(
-        f"{found['instances']} worlds, the best proven in {found['proven']}; median {found['exact_s']:.2f} s exact, {found['fleet_s']:.2f} s Fleet"
-    )
+    times = f"median {found['exact_s']:.2f} s exact, {found['fleet_s']:.2f} s Fleet"
+    print(f"{found['instances']} worlds, the best proven in {found['proven']}; {times}")
     for who in ("fleet", "greedy"):
         mine = found[who]
         print(

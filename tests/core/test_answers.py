@@ -1,0 +1,106 @@
+"""Answers that do not pack are asked for again, node by node."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from fleet import codec
+from fleet.check import check
+from fleet.decide import decide
+from fleet.placement.bynode import MOST_NODE_VARIABLES, refined
+from fleet.placement.candidate import Candidate
+from fleet.placement.cpsat import CpSat
+from fleet.placement.ground import Ground
+from fleet.placement.grouping import Grouping
+from fleet.placement.linked import build
+from fleet.placement.problem import Answer, Problem, VictimProblem
+from fleet.placement.room import MemberRoom
+from fleet.snapshot import Snapshot
+from tests.bench.exact import NOW, exact, posed, world
+
+SOON_PROVEN = (4, 14, 15, 19)  # worlds that the exact model is done with in a second
+ASKED_AGAIN = (6, 8, 14, 18)
+
+
+def unhurried(seed: int) -> Snapshot:
+    snapshot = world(seed)
+    return replace(snapshot, config=replace(snapshot.config, solve_limit_s=60.0, deterministic_limit=60.0))
+
+
+def linked_of(snapshot: Snapshot) -> tuple[Problem, Ground, list[tuple[Candidate, str]]]:
+    given = Grouping(snapshot, NOW)
+    rooms = {name: MemberRoom.of(member, given.space) for name, member in snapshot.members.items()}
+    ground = Ground(rooms, given.usage, given.space)
+    linked = build(given.groups, ground, [], now=NOW, config=snapshot.config)
+    candidates = [group.candidate(0) for group in given.groups]
+    return linked.problem, ground, [(c, name) for name in rooms for c in candidates[:1]]
+
+
+@pytest.mark.parametrize("seed", SOON_PROVEN)
+def test_modelled_node_by_node_the_answer_is_worth_what_the_exact_model_proves(seed: int) -> None:
+    snapshot = world(seed)
+    problem, ground, dropped_everywhere = linked_of(snapshot)
+    found = refined(problem, dropped_everywhere, frozenset(), ground)
+    assert found is not None and found[1] == frozenset(snapshot.members)
+    answer = CpSat().solve(found[0], seed=1, limit_s=60.0)
+    best = exact(*posed(snapshot), 60.0)
+    assert best.proven
+    worth = [
+        sum(cls.weight * count for cls, count in zip(problem.classes, answer.admitted, strict=True) if cls.band == band)
+        for band in range(len(problem.bands))
+    ]
+    assert tuple(worth) == best.values
+
+
+def test_members_that_are_modelled_already_have_nothing_more_to_tell() -> None:
+    snapshot = world(4)
+    problem, ground, dropped = linked_of(snapshot)
+    assert refined(problem, dropped, frozenset(snapshot.members), ground) is None
+    assert refined(problem, [], frozenset(), ground) is None
+
+
+def test_a_fleet_of_too_many_nodes_keeps_its_coarse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.placement.bynode.MOST_NODE_VARIABLES", 10)
+    problem, ground, dropped = linked_of(world(4))
+    assert MOST_NODE_VARIABLES > 10
+    assert refined(problem, dropped, frozenset(), ground) is None
+
+
+@pytest.mark.parametrize("seed", ASKED_AGAIN)
+def test_a_decision_that_asked_more_than_once_replays_to_the_same_plan(seed: int) -> None:
+    snapshot = unhurried(seed)
+    plan = decide(snapshot, now=NOW, seed=1, solver=CpSat())
+    assert plan.certificate.more, "this world is there to be asked about more than once"
+    assert not check(snapshot, plan, now=NOW)
+    record = json.loads(json.dumps(codec.encode_record(snapshot, plan, now=NOW, seed=1)))
+    assert codec.replay(record) == plan
+
+
+class Once:
+    """Answers the first question, and does to the others what it is told."""
+
+    def __init__(self, then: Answer | Exception) -> None:
+        self.asked = 0
+        self._then = then
+
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
+        self.asked += 1
+        if self.asked == 1:
+            return CpSat().solve(problem, seed=seed, limit_s=limit_s)
+        if isinstance(self._then, Exception):
+            raise self._then
+        return self._then
+
+
+@pytest.mark.parametrize("then", [Answer(why="late"), Answer((1,), (1,)), RuntimeError("broken")], ids=repr)
+def test_a_solver_that_fails_when_asked_again_leaves_its_first_answer(then: Answer | Exception) -> None:
+    snapshot = unhurried(8)
+    solver = Once(then)
+    plan = decide(snapshot, now=NOW, seed=1, solver=solver)
+    assert solver.asked == 2
+    assert not check(snapshot, plan, now=NOW)
+    assert plan.certificate.answer is not None and plan.certificate.more == ()
+    assert plan.certificate.stages
