@@ -75,8 +75,9 @@ class Fleet:
             self.units[u.id] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, visible=())
         plan = decide(self.snapshot(), now=self.now, seed=1, solver=self._solver)
         assert "checker" not in plan.certificate.why
-        for placement in plan.placements:
-            self._start(self.units[placement.unit], placement.member)
+        where = {placement.unit: placement.member for placement in plan.placements}
+        for key in sorted(where, key=lambda key: (-self.units[key].components[0].requests[GPU], key)):
+            self._start(self.units[key], where[key])
         for eviction in plan.evictions:
             victim = self.units[eviction.unit]
             assert victim.phase is Phase.PLACED
@@ -91,6 +92,11 @@ class Fleet:
         for part in u.components:
             for _ in range(part.replicas):
                 fits = [n for n in self.nodes if n.startswith(f"{member}/") and part.requests.fits(self.nodes[n])]
+                if not fits:  # the member packed the others otherwise: the gang is withdrawn, and backs off
+                    for node, request in homes:
+                        self.nodes[node] = self.nodes[node].plus(request)
+                    self.units[u.id] = replace(u, claim=None, backoff_until=self.now + CYCLE_S)
+                    return
                 node = min(fits, key=lambda n: (self.nodes[n][GPU], n))
                 self.nodes[node] = self.nodes[node].minus(part.requests)
                 homes.append((node, part.requests))

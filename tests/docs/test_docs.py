@@ -94,7 +94,9 @@ def test_every_fleet_command_and_option_that_is_mentioned_exists(page: Path) -> 
         children = getattr(command, "commands", {})
         if children and (first := rest.split()[:1]) and first[0] in children:
             command = children[first[0]]
-        allowed = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+        allowed = {
+            option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)
+        } | {"--help", "-h"}
         given = re.findall(r"(?<![\w-])--?[a-z][a-z-]*", re.split(r"[|;&#>(]", rest)[0])
         wrong += [f"fleet {name} {option}" for option in given if option not in allowed]
     assert wrong == []
