@@ -94,13 +94,11 @@ class Ground:
         key = (shape, eligibility.number, potential)
         ranking = self._rankings.get(key)
         if ranking is None:
-            fit = partial(self.fit, shape, potential=potential)
-            ranking = self._rankings[key] = Ranking(eligibility.choices, self.rooms, fit)
+            ranking = self._rankings[key] = Ranking(eligibility.choices, self.rooms)
+        fit = partial(self.fit, shape, potential=potential)
         if not bound:
-            return ranking.best(self._touched)
-        return ranking.best(
-            self._touched, lambda member: self.fit(shape, member, bound, potential=potential) is not None
-        )
+            return ranking.best(fit, self._touched)
+        return ranking.best(fit, self._touched, lambda member: fit(member, bound) is not None)
 
     def admits(self, candidate: Candidate, bound: int = 0) -> bool:
         """Whether quota has room for it, beside the heads that bind it."""
