@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from heapq import merge
 from itertools import chain
 
@@ -28,6 +29,7 @@ from fleet.placement.room import MemberRoom, Shape, committed
 from fleet.placement.victims import Asking
 from fleet.placement.why import Explainer
 from fleet.plan import Certificate, Head, Placement, Plan
+from fleet.quota.entitlement import Entitlement
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
@@ -78,12 +80,9 @@ class _Decision:
         charged = self.usage.copy() if self.usage is not None else None
         self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
         promises = self.entitled.promises if self.entitled is not None else None
-        self.heads = Heads(snapshot, self.space, self._running, charged, promises, now)
+        running = partial(_running, self.entitled)  # not of `self`: the heads hold nothing of who holds them
+        self.heads = Heads(snapshot, self.space, running, charged, promises, now)
         self.heads.choose(group.candidate(0) for group in self.groups)
-
-    def _running(self) -> Mapping[str, Tier]:
-        """Tiers of what runs."""
-        return self.entitled.running if self.entitled is not None else {}
 
     def holds(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Hold, ...]:
         """What heads keep others from once `placed` has started."""
@@ -268,6 +267,11 @@ class _Decision:
             if not done.placed:
                 break
         return _Outcome(placed, ground, done, {unit: member for unit, member in out.items() if member})
+
+
+def _running(entitled: Entitlement | None) -> Mapping[str, Tier]:
+    """Tiers of what runs."""
+    return entitled.running if entitled is not None else {}
 
 
 def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) -> Plan:
