@@ -39,6 +39,7 @@ ABSENT_TAINTS = frozenset(
     }
 )
 ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
+SEATS_PER_NODE = 16  # that are remembered
 PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
 
 
@@ -103,6 +104,7 @@ class Nodes:
         self._pools: dict[PoolKey, _PoolState] = {}
         self._model: tuple[Pool, ...] | None = None
         self._order: dict[PoolKey, int] = {}  # of the pools in `_model`
+        self._seats: dict[tuple[str, Amounts], tuple[Node, Amounts, object, Seat]] = {}  # what it was made from, and it
         self._named: frozenset[tuple[str, str]] = frozenset()
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
@@ -204,23 +206,31 @@ class Nodes:
         if self._model is None:
             keys = sorted(self._pools, key=_order)
             self._model = tuple(self._pool(key) for key in keys)
-            self._order = {key: number for number, key in enumerate(keys)}
+            order = {key: number for number, key in enumerate(keys)}
+            if order != self._order:
+                self._order = order
         return self._model
 
     def seats(self, held: Mapping[str, Amounts]) -> tuple[Seat, ...]:
         """`held`: what some pods request on each node. A seat holds what would be free without them, which is less on
         a node that is overcommitted."""
         self.pools()
-        found: list[Seat] = []
-        for name in sorted(held):
-            node, used = self._nodes.get(name), self._used.get(name, NOTHING)
-            if node is None or not node.usable:
-                found.append(Seat(name, -1, NOTHING, held[name]))
-                continue
-            free = node.offers(used)
-            holds = node.offers(used.minus(held[name])).minus(free)
-            found.append(Seat(name, self._order[self._key(node)], free, holds))
-        return tuple(found)
+        if len(self._seats) > SEATS_PER_NODE * len(self._nodes):
+            self._seats.clear()
+        return tuple(self._seat(name, held[name]) for name in sorted(held))
+
+    def _seat(self, name: str, held: Amounts) -> Seat:
+        """Kept until the node is another or used otherwise, or the pools are others."""
+        node, used = self._nodes.get(name), self._used.get(name, NOTHING)
+        if node is None or not node.usable:
+            return Seat(name, -1, NOTHING, held)
+        known = self._seats.get((name, held))
+        if known is not None and known[0] is node and known[1] is used and known[2] is self._order:
+            return known[3]
+        free = node.offers(used)
+        seat = Seat(name, self._order[self._key(node)], free, node.offers(used.minus(held)).minus(free))
+        self._seats[name, held] = (node, used, self._order, seat)
+        return seat
 
     def _pool(self, key: PoolKey) -> Pool:
         state = self._pools[key]

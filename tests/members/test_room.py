@@ -63,7 +63,7 @@ def test_free_vectors_are_what_a_fresh_count_gives(steps: list[tuple[str, int, i
         match what:
             case "node":
                 labels = (("pool", "a" if flag else "b"),)
-                there[name] = Node(name, (labels, (), ""), Amounts.of({GPU: gpus * 2}), usable=gpus != 4, ready=True)
+                there[name] = Node(name, (labels, ()), Amounts.of({GPU: gpus * 2}), usable=gpus != 4, ready=True)
                 nodes.put(there[name])
             case "gone":
                 there.pop(name, None)
@@ -91,7 +91,7 @@ def test_seats_say_what_is_free_once_some_have_left(pods: list[tuple[str, int, i
     nodes, held = Nodes(), dict[str, dict[str, Amounts]]()
     for number, gpus in enumerate((8, 8, 4, 8)):
         labels = (("pool", "a" if number else "b"),)
-        nodes.put(Node(f"n-{number}", (labels, (), ""), Amounts.of({GPU: gpus}), usable=number != 3, ready=True))
+        nodes.put(Node(f"n-{number}", (labels, ()), Amounts.of({GPU: gpus}), usable=number != 3, ready=True))
     for owner, number, gpus in pods:
         request, name = Amounts.of({GPU: gpus}), f"n-{number}"
         nodes.use(name, request, 1)
