@@ -6,10 +6,15 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.bench import footprint, latency, throughput
+from tests.bench import decisions, footprint, latency, throughput
 from tests.bench.report import Report
 
-PARTS = {"latency": (latency.measure, 20), "throughput": (throughput.measure, 3), "footprint": (footprint.measure, 3)}
+PARTS = {
+    "latency": (latency.measure, 20),
+    "throughput": (throughput.measure, 3),
+    "footprint": (footprint.measure, 3),
+    "decisions": (decisions.measure, 10),
+}
 
 
 def main() -> None:
