@@ -19,7 +19,7 @@ A run that finds the unit stuck, or looks past the horizon, counts as "later tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import NormalDist
@@ -99,34 +99,61 @@ def estimate(
     horizon_s: float = HORIZON_S,
     enough: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """For the waiting unit with this id. `enough` is asked after every run and decision; when it says True, what there
-    is by then is the answer, if it is made of five runs at least. Raises KeyError for a unit that is not there or does
-    not wait, and BadSnapshot as `decide` does."""
-    waits = snapshot.units[unit]
-    if waits.phase is not Phase.WAITING:
-        raise KeyError(unit)
+    """For the waiting unit with this id: see `estimates`."""
+    return estimates(
+        snapshot, (unit,), history, now=now, seed=seed, samples=samples, horizon_s=horizon_s, enough=enough
+    )[unit]
+
+
+def estimates(
+    snapshot: Snapshot,
+    units: Collection[str],
+    history: History,
+    *,
+    now: float,
+    seed: int = 0,
+    samples: int = SAMPLES,
+    horizon_s: float = HORIZON_S,
+    enough: Callable[[], bool] = lambda: False,
+) -> dict[str, Outcome]:
+    """For waiting units, by id, from the same runs. `enough` is asked after every run and decision; when it says True,
+    what there is by then is the answer, if it is made of five runs at least. Raises KeyError for a unit that is not
+    there or does not wait, and BadSnapshot as `decide` does."""
+    for unit in units:
+        if snapshot.units[unit].phase is not Phase.WAITING:
+            raise KeyError(unit)
     plan = decide(snapshot, now=now, seed=seed, solver=None)
-    reason = plan.reasons.get(unit)
-    if reason is None:
-        return Estimate(now, now, now, 1)
-    if not starts(plan, unit) and never(reason):
-        return NeverStarts(reason)
-    world = _near(snapshot, waits)
+    said: dict[str, Outcome] = {}
+    for unit in units:
+        reason = plan.reasons.get(unit)
+        if reason is None:
+            said[unit] = Estimate(now, now, now, 1)
+        elif not starts(plan, unit) and never(reason):
+            said[unit] = NeverStarts(reason)
+    left = [unit for unit in units if unit not in said]
+    world = _near(snapshot, left) if left else snapshot
     if world is None:
-        return NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it")
-    found: list[float] = []
-    for sample in range(samples):
+        return said | dict.fromkeys(left, NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it"))
+    runs: list[Mapping[str, float]] = []
+    for sample in range(samples if left else 0):
         pace = Pace(Random(f"{seed}/pace/{sample}"), sample)
-        start = _run(world, unit, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
-        if start is None:
+        started = _run(world, left, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
+        if started is None:
             break
-        found.append(start)
-    if len(found) < min(samples, SAMPLES_LEAST):
+        runs.append(started)
+    for unit in left:
+        said[unit] = _said([run.get(unit, math.inf) for run in runs], min(samples, SAMPLES_LEAST), now + horizon_s)
+    return said
+
+
+def _said(found: list[float], least: int, horizon: float) -> Outcome:
+    """`found`: when the unit started in each run, infinity for not at all."""
+    if len(found) < least:
         return NotEstimated("it would take too long to run the queue forward")
     found.sort()
     p10, p50, p90 = (quantile(found, share) for share in (0.1, 0.5, 0.9))
     if math.isinf(p50):
-        return BeyondHorizon(now + horizon_s, len(found))
+        return BeyondHorizon(horizon, len(found))
     return Estimate(p10, p50, None if math.isinf(p90) else p90, len(found))
 
 
@@ -164,10 +191,10 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def _near(snapshot: Snapshot, unit: Unit) -> Snapshot | None:
-    """The snapshot without waiting units that stand far behind this one; None when too many stand before it."""
+def _near(snapshot: Snapshot, units: Collection[str]) -> Snapshot | None:
+    """The snapshot without waiting units that stand far behind these; None when too many stand before them."""
     waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
-    place = next(number for number, other in enumerate(waiting) if other.id == unit.id)
+    place = max(number for number, other in enumerate(waiting) if other.id in units)
     if place > _AHEAD_MOST:
         return None
     far = tuple(other.id for other in waiting[place + 1 + _BEHIND_MOST :])
@@ -176,7 +203,7 @@ def _near(snapshot: Snapshot, unit: Unit) -> Snapshot | None:
 
 def _run(
     snapshot: Snapshot,
-    unit: str,
+    units: Collection[str],
     history: History,
     now: float,
     rng: Random,
@@ -184,8 +211,8 @@ def _run(
     seed: int,
     horizon_s: float,
     enough: Callable[[], bool],
-) -> float | None:
-    """When the unit starts in one run: an epoch second, or infinity; None when `enough` stopped it."""
+) -> Mapping[str, float] | None:
+    """When units start in one run, as epoch seconds; None when `enough` stopped it."""
 
     def runs_s(running: Unit, at: float) -> float:
         ran = max(0.0, at - running.placed_at) if running.placed_at is not None else 0.0
@@ -211,23 +238,21 @@ def _run(
             later = replace(
                 like, id=f"later/{number}", name=f"later/{number:06}", phase=Phase.WAITING, member=None,
                 placed_at=None, visible=(), seats=(), claim=None, created_at=at, enqueued_at=at, backoff_until=None,
-                held=False, suspended=False, excluded=frozenset(), avoid=frozenset(), attempts=0,
+                held=False, waits_turn=False, suspended=False, head=None, leaving_at=None, checkpoint_at=None,
+                excluded=frozenset(), avoid=frozenset(), attempts=0,
             )  # fmt: skip
             run.submit(at, later)
             number += 1
             following = next(arrivals, None)
-        for _ in run.steps(most_events=left, until=until, watch=(unit,)):
+        for _ in run.steps(most_events=left, until=until, watch=units):
             left -= 1
             if enough():
                 return None
-        if run.stopped is Stop.WATCHED:
-            return max(now, run.started[unit])
-        if run.stopped is not Stop.TIME and (following is None or run.stopped is Stop.EVENTS):
-            return math.inf
-        if look >= horizon_s:
-            return math.inf
+        over = run.stopped is not Stop.TIME and (following is None or run.stopped is not Stop.STUCK)
+        if over or look >= horizon_s:
+            break
         look *= 4
-    return math.inf
+    return run.started
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def measure(
     return {
         "jobs": len(jobs), "samples": samples, "seed": seed,
         "mean_wait_h": round(statistics.fmean(waits) / 3600, 3),
-        "processor_seconds_a_time": {"mean": round(statistics.fmean(took), 2), "max": round(max(took), 2)} if took else {},
+        "processor_seconds_a_time": {"mean": round(statistics.fmean(took), 2), "max": round(max(took), 2)},
         "not_estimates": others,
         **{name: summary(said) for name, said in rows.items()},
     }  # fmt: skip
