@@ -45,12 +45,9 @@ class Held:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backlog:
-    """`lots` of those that wait; `odd`: waiting units that something singular holds for (held, backing off, with a
-    claim, a head), by id; `holding`: placed and evicting units, by id; `held`: the same, counted by what they are
-    charged; `unseen`: those of them that have pods which the inventory does not show. `wrong`: contradictions, by unit.
-
-    `memo` is a place where whoever decides may keep what follows from parts of the snapshot that stay the same; it is
-    shared by all snapshots that follow from one another, and nothing in it may change a result."""
+    """`lots` of those that wait; `odd`: waiting units that something singular holds for (backing off, with a claim, a
+    head), by id; `holding`: placed and evicting units, by id; `held`: the same, counted by what they are charged;
+    `unseen`: those of them that have pods which the inventory does not show; `wrong`: contradictions, by unit."""
 
     tree: QuotaTree | None
     lots: Mapping[Key, Lot]
@@ -59,7 +56,6 @@ class Backlog:
     held: Mapping[Key, Held]
     unseen: Mapping[str, Unit]
     wrong: Mapping[str, tuple[tuple[str, str], ...]]
-    memo: dict[str, Any] = field(default_factory=dict)
 
     @staticmethod
     def of(tree: QuotaTree | None, units: Mapping[str, Unit]) -> Backlog:
@@ -134,7 +130,7 @@ class Backlog:
                 lots[lot] = Lot(lot[1], lot[0], alike, [unit.id for unit in alike])
             else:
                 lots.pop(lot, None)
-        return Backlog(tree, lots, odd, holding, held, unseen, wrong, self.memo)
+        return Backlog(tree, lots, odd, holding, held, unseen, wrong)
 
 
 def is_odd(unit: Unit) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from fleet.backlog import Backlog
@@ -72,21 +72,28 @@ class Snapshot:
                 others.pop(name, None)
             others.update((member.name, member) for member in changes.put_members)
             members = others
-        after = replace(
-            self,
-            units=units,
-            members=members,
-            tree=tree,
-            config=changes.config if changes.new_config else self.config,
-        )
-        if self._backlog is not None and (
-            tree is self.tree or tree == self.tree
-        ):  # a tree says what accounts there are
-            backlog = self._backlog
-            if units is not self.units:
-                backlog = backlog.changed(tree, self.units, changes.put_units, changes.removed_units)
-            object.__setattr__(after, "_backlog", backlog)
+        config = changes.config if changes.new_config else self.config
+        after = replace(self, units=units, members=members, tree=tree, config=config)
+        after._take_over(self, changes.put_units, changes.removed_units)
         return after
+
+    def following(self, before: Snapshot) -> Snapshot:
+        """This one, which knows what `before` knew of the units that are the very same in both. For whoever makes each
+        snapshot from its parts and keeps what did not change."""
+        known = before.units
+        put = [unit for key, unit in self.units.items() if known.get(key) is not unit]
+        self._take_over(before, put, known.keys() - self.units.keys())
+        return self
+
+    def _take_over(self, before: Snapshot, put: Collection[Unit], removed: Collection[str]) -> None:
+        """The index of `before`, changed by what differs. Where most does, it is made anew when it is asked for."""
+        backlog = before._backlog
+        same = self.tree is before.tree or self.tree == before.tree  # the tree says who is charged where
+        few = len(put) + len(removed) <= max(16, len(self.units) // 2)
+        if backlog is not None and self._backlog is None and same and few:
+            if put or removed:
+                backlog = backlog.changed(self.tree, before.units, put, removed)
+            object.__setattr__(self, "_backlog", backlog)
 
     @property
     def backlog(self) -> Backlog:

@@ -101,6 +101,7 @@ class SnapshotBuilder:
         self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
         self._named: frozenset[tuple[str, str]] = frozenset()
         self._waits = Waits(pods_run_s)
+        self._last = Snapshot()
 
     def build(self, now: float = 0.0) -> Picture:
         """What this process has seen, at once. `now`: epoch seconds, for what ends with time."""
@@ -145,9 +146,8 @@ class SnapshotBuilder:
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now))
         config = self._config if self._all_read() else self._waiting_config
         waits = self._waits
-        return Picture(
-            Snapshot(tree, units, members, config), sources, stored_tree, waits.one_by_one, waits.again_at
-        )  # fmt: skip
+        self._last = Snapshot(tree, units, members, config).following(self._last)
+        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at)
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
