@@ -18,13 +18,13 @@ from fleet.decide import BadSnapshot, decide
 from fleet.model.member import Member
 from fleet.model.reason import Reason
 from fleet.model.unit import Unit
-from fleet.notation import byhand
+from fleet.notation import byhand, bytype
 from fleet.notation.bytype import Json, decode, decode_value, encode, listed
 from fleet.placement.problem import Answer, Problem, Solved, Solver, VictimProblem
 from fleet.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, Said
 from fleet.snapshot import Config, Snapshot
 
-VERSION = 1
+VERSION = bytype.VERSION
 SNAPSHOT = ("members", "units", "tree", "config", "now")
 PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads")
 DECISION = ("now", "seed", "snapshot", "plan")

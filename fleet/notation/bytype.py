@@ -21,6 +21,7 @@ from fleet.model.amounts import Amounts, BadQuantity
 from fleet.model.quantity_text import quantity
 
 Json = dict[str, Any]
+VERSION = 1  # of the documents
 _MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
 
 

@@ -19,13 +19,12 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from fleet.codec import VERSION
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.reason import Code
 from fleet.model.unit import Unit
 from fleet.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
-from fleet.notation.bytype import Json, encode, fields_of
+from fleet.notation.bytype import VERSION, Json, encode, fields_of
 from fleet.plan import Certificate, Eviction, Head, Placement, RoomClaim
 from fleet.quota.tree import QuotaNode
 from fleet.snapshot import Config
