@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.backlog import Key, gang_key
+from fleet.check_heads import heads
 from fleet.check_reclaim import reclaims
 from fleet.check_users import users
 from fleet.model.matching import member_bars
@@ -47,6 +48,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...
     found += _block_order(snapshot, placed, now)
     found += _room(snapshot, placed)
     found += reclaims(snapshot, plan, placed, now)
+    found += heads(snapshot, plan, placed, now)
     found += _reasons(snapshot, plan)
     return tuple(found)
 

@@ -29,6 +29,10 @@ class Rule(StrEnum):
     CLAIM_UNSOUND = "ClaimUnsound"
     CLAIM_TOO_SMALL = "ClaimTooSmall"
     CLAIM_TAKEN = "ClaimTaken"
+    HEAD_UNSOUND = "HeadUnsound"
+    HEAD_DROPPED = "HeadDropped"
+    HEAD_TAKEN = "HeadRoomTaken"
+    HEAD_QUOTA = "HeadQuotaTaken"
     REASON_MISSING = "NoReason"
     REASON_EXTRA = "ReasonForNobody"
 

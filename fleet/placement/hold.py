@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from fleet.model.leaving import leaves
 from fleet.model.unit import Nomination, Phase, Unit
 from fleet.placement.candidate import Candidate
 from fleet.placement.reclaim import may_evict
@@ -30,6 +31,7 @@ class Ends:
     def __init__(self, snapshot: Snapshot, head: Candidate, promised: Container[str], now: float) -> None:
         """`promised`: the leaves with a min."""
         self._tree = snapshot.tree
+        self._patience = snapshot.config.claim_s
         self._protection = snapshot.config.protection_s
         self._reclaims = snapshot.config.reclaim and not head.block and head.tier is Tier.GUARANTEED
         self._promised = promised
@@ -45,7 +47,7 @@ class Ends:
         """`unit` runs, leaves, or would start now."""
         now = self._now
         if unit.phase is Phase.EVICTING:
-            return now
+            return now if leaves(unit, now, self._patience) else FOREVER
         runs = unit.phase is Phase.PLACED
         since = unit.placed_at if runs and unit.placed_at is not None else now
         end = FOREVER if unit.walltime_s is None else max(now, since + unit.walltime_s)

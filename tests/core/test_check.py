@@ -16,7 +16,7 @@ from fleet.plan import Placement, Plan
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Snapshot
-from tests.core import reclaims
+from tests.core import headed, reclaims
 from tests.core.builders import ANYWHERE, GPU, NOW, NodeClaim, Taint, amounts, member, snapshot, tree, unit
 
 WORLD = snapshot(
@@ -89,7 +89,17 @@ CORRUPTIONS = {
 
 
 def test_every_rule_has_a_corruption() -> None:
-    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS} == set(Rule)
+    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS, *headed.CORRUPTIONS} == set(Rule)
+
+
+@pytest.mark.parametrize("plan", headed.SOUND)
+def test_a_plan_that_leaves_heads_their_seats_is_sound(plan: Plan) -> None:
+    assert check(headed.WORLD, plan, now=NOW) == ()
+
+
+@pytest.mark.parametrize(("rule", "plan"), [(rule, p) for rule, plans in headed.CORRUPTIONS.items() for p in plans])
+def test_a_corruption_of_heads_is_caught_by_its_rule_alone(rule: Rule, plan: Plan) -> None:
+    assert {violation.rule for violation in check(headed.WORLD, plan, now=NOW)} == {rule}
 
 
 @pytest.mark.parametrize("rule", reclaims.CORRUPTIONS)

@@ -1,0 +1,66 @@
+"""A world with heads, and plans for it that each break one rule about them."""
+
+from __future__ import annotations
+
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Nomination, Seat
+from fleet.plan import Head, Placement, Plan
+from fleet.snapshot import Config
+from fleet.violation import Rule
+from tests.core.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
+
+SOON = Nomination("x", NOW - 60, NOW + 600, True)
+
+
+def _runs(name: str, leaf: str, where: str, node: str) -> UnitBuilder:
+    """Four GPUs of a node of eight, for ten minutes more."""
+    seat = Seat(node, 0, amounts(gpu=4, cpu=96, memory=768, pods=110), amounts(gpu=4, pods=1))
+    made = unit(name).gpus(4).queue(f"root/{leaf}").runs_in(where)
+    return made.having(placed_at=NOW - 100, walltime_s=700.0, seats=(seat,))
+
+
+WORLD = snapshot(
+    unit("was").gpus(8).queue("root/a").since(1000).having(head=SOON),
+    unit("other").gpus(8).queue("root/a").since(2000),
+    unit("young").gpus(8).queue("root/c").since(9),
+    unit("old").gpus(8).queue("root/c").since(1000),
+    unit("small").queue("root/b"),
+    unit("soon").queue("root/b").having(walltime_s=500.0),
+    unit("mine").queue("root/c"),
+    _runs("r", "b", "x", "n"),
+    _runs("s", "c", "y", "m"),
+    member("x").nodes(1, free_gpu=4),
+    member("y").nodes(2).nodes(1, free_gpu=4),
+    tree(a={}, b={}, c={"max": {GPU: 8}}),
+    Config(),
+)
+
+
+def plan(*heads: tuple[str, Nomination], starts: tuple[tuple[str, str], ...] = ()) -> Plan:
+    waiting = {"was", "other", "young", "old", "small", "soon", "mine"} - {name for name, _ in starts}
+    return Plan(
+        tuple(Placement(*start) for start in starts),
+        {name: Reason(Code.HELD) for name in waiting},
+        heads=tuple(Head(*head) for head in heads),
+    )
+
+
+IN_Y = Nomination("y", NOW, NOW + 600, True)
+SOUND = (
+    plan(("was", SOON), ("old", IN_Y)),
+    plan(("was", SOON), starts=(("soon", "x"), ("small", "y"), ("mine", "y"))),
+    plan(("old", IN_Y), starts=(("small", "y"), ("soon", "x"))),
+)
+CORRUPTIONS = {
+    Rule.HEAD_UNSOUND: (
+        plan(("young", IN_Y)),
+        plan(("old", Nomination("nowhere", NOW, NOW))),
+        plan(("r", SOON)),
+        plan(("was", SOON), ("other", IN_Y)),
+        plan(("was", SOON), starts=(("was", "y"),)),
+        plan(("old", Nomination("y", NOW + 1, NOW + 600))),
+    ),
+    Rule.HEAD_DROPPED: (plan(("other", IN_Y)),),
+    Rule.HEAD_TAKEN: (plan(("was", SOON), starts=(("small", "x"),)), plan(("was", SOON), starts=(("mine", "x"),))),
+    Rule.HEAD_QUOTA: (plan(("was", SOON), ("old", IN_Y), starts=(("mine", "y"),)),),
+}
