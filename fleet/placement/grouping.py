@@ -50,6 +50,7 @@ class Grouping:
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self._snapshot = snapshot
         self._gangs: dict[tuple[Key, bool], _Gang] = {}
+        self._shapes: dict[tuple[Key, str], int] = {}
         self.reasons: dict[str, Reason] = {}
         self._later: list[Claimed] = []
         lots = self._sorted_out(now)
@@ -113,7 +114,7 @@ class Grouping:
         return Group(
             units=lot.units,
             ids=lot.ids,
-            shape=self.space.number(unit.components, unit.topology),
+            shape=self._shape(lot.gang, unit),
             eligibility=policies.of(unit),
             request=self._gang(lot.gang, unit).request,
             block=blocks(self._snapshot.tree, unit),
@@ -122,6 +123,12 @@ class Grouping:
             priority=unit.priority,
             preemptible=unit.preemptible,
         )
+
+    def _shape(self, key: Key, unit: Unit) -> int:
+        known = self._shapes.get((key, unit.topology))
+        if known is None:
+            known = self._shapes[key, unit.topology] = self.space.number(unit.components, unit.topology)
+        return known
 
     def _rank(self, tree: QuotaTree, charged: Iterable[Charged]) -> Entitlement:
         """Give every group its rank. Who fits nowhere stands on nobody's guarantee; behind one that nobody of its

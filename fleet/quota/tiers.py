@@ -107,8 +107,11 @@ class Ranks:
         found: list[Rank] = [(0, 0)] * len(waiting)
         for leaf, numbers in leaves.items():
             now = dict(used.get(leaf, {}))
-            first = _walk(waiting, {n: (0, self._promise(leaf, waiting[n].request)) for n in numbers}, now, _within)
-            rest = {n: (first[n], self._share(leaf, waiting[n].request)) for n in numbers}
+            asked = {id(waiting[n].request): waiting[n].request for n in numbers}  # many groups ask for the same
+            promised = {key: self._promise(leaf, request) for key, request in asked.items()}
+            shared = {key: self._share(leaf, request) for key, request in asked.items()}
+            first = _walk(waiting, {n: (0, promised[id(waiting[n].request)]) for n in numbers}, now, _within)
+            rest = {n: (first[n], shared[id(waiting[n].request)]) for n in numbers}
             then = _walk(waiting, rest, now, _below)
             for n in numbers:
                 found[n] = (first[n], then[n])
