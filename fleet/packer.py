@@ -109,10 +109,16 @@ class _Nodes:
         """Put all of a gang, largest pods first or else in whatever way an exact try finds, or nothing of it."""
         if not topology:
             return self._put_whole(pods, None)
-        asked = [index for index in range(self.free.shape[1]) if any(group.size[index] > 0 for group in pods)]
+        total = [sum(group.count * group.size[index] for group in pods) for index in range(self.free.shape[1])]
+        asked = [index for index, amount in enumerate(total) if amount > 0]
         masks = self.within(topology)
         free = [tuple(np.maximum(self.free[mask][:, asked], 0).sum(axis=0).tolist()) for mask in masks]
-        return any(self._put_whole(pods, masks[number]) for number in sorted(range(len(masks)), key=free.__getitem__))
+        enough = (
+            number
+            for number in sorted(range(len(masks)), key=free.__getitem__)
+            if all(have >= total[index] for have, index in zip(free[number], asked, strict=True))
+        )
+        return any(self._put_whole(pods, masks[number]) for number in enough)
 
     def _put_whole(self, pods: Sequence[_Pods], among: Mask | None) -> bool:
         kept = self.free.copy()

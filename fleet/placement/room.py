@@ -12,7 +12,7 @@ whole. Nodes that an autoscaler could add are *potential*: they are used only wh
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import merge
@@ -22,6 +22,7 @@ from operator import itemgetter
 from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Unit
+from fleet.placement.pool import PoolRoom
 from fleet.placement.refine import Home, Outcome, refine
 from fleet.placement.space import UNBOUNDED, Need, Part, Shape, Space, Vector, slots
 
@@ -29,44 +30,6 @@ __all__ = [
     "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed",
     "largest_first", "room_for", "slots",
 ]  # fmt: skip
-
-
-class PoolRoom:
-    """Nodes alike for this decision: how many have which free vector. `takes` says which claims may use them,
-    `domains` in which domain of each topology they lie, `potential` that they are not there yet."""
-
-    __slots__ = ("counts", "domains", "keys", "potential", "takes")
-
-    def __init__(
-        self,
-        takes: tuple[bool, ...],
-        counts: dict[Vector, int],
-        keys: list[Vector] | None = None,
-        domains: tuple[str, ...] = (),
-        potential: bool = False,
-    ) -> None:
-        self.takes = takes
-        self.counts = counts
-        self.keys = sorted(counts) if keys is None else keys
-        self.domains = domains
-        self.potential = potential
-
-    def copy(self) -> PoolRoom:
-        return PoolRoom(self.takes, dict(self.counts), list(self.keys), self.domains, self.potential)
-
-    def move(self, vector: Vector, to: Vector, nodes: int) -> None:
-        """`nodes` nodes that had `vector` free have `to` free now."""
-        left = self.counts[vector] - nodes
-        if left:
-            self.counts[vector] = left
-        else:
-            del self.counts[vector]
-            self.keys.pop(bisect_left(self.keys, vector))
-        if to in self.counts:
-            self.counts[to] += nodes
-        else:
-            self.counts[to] = nodes
-            insort(self.keys, to)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +46,13 @@ class Fit:
 class MemberRoom:
     """Free room of one member. `version` grows with every change, so that answers about it can be kept."""
 
-    __slots__ = ("name", "pools", "version")
+    __slots__ = ("_grounds", "name", "pools", "version")
 
     def __init__(self, name: str, pools: tuple[PoolRoom, ...]) -> None:
         self.name = name
         self.pools = pools
         self.version = 0
+        self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # they stay, whatever is free in them
 
     @staticmethod
     def of(member: Member, space: Space) -> MemberRoom:
@@ -129,7 +93,9 @@ class MemberRoom:
 
     def copy(self) -> MemberRoom:
         """A room of its own; the pools are shared, since what changes one puts another in its place."""
-        return MemberRoom(self.name, self.pools)
+        made = MemberRoom(self.name, self.pools)
+        made._grounds = self._grounds
+        return made
 
     def slots(self, part: Part) -> int:
         """Room for how many pods of this part alone, on nodes that are there, in whatever domains."""
@@ -146,6 +112,12 @@ class MemberRoom:
         """The pools, by index, that a gang may use together: of each domain, by name, where it must lie within one;
         else all, as one ground without a name."""
         topology = shape[0].topology if shape else 0
+        key = (topology, potential)
+        if key not in self._grounds:
+            self._grounds[key] = self._make_grounds(topology, potential)
+        return self._grounds[key]
+
+    def _make_grounds(self, topology: int, potential: bool) -> list[tuple[str, list[int]]]:
         usable = [index for index, pool in enumerate(self.pools) if potential or not pool.potential]
         if not topology:
             return [("", usable)]
@@ -160,7 +132,7 @@ class MemberRoom:
         """A packing of the whole gang, or None. Nothing changes until `take`. With `potential`, nodes that could be
         added are used where those that are there do not suffice. Of several domains the fullest one that takes it."""
         best: Fit | None = None
-        for domain, ground in self._fullest_first(shape, potential):
+        for domain, ground in self._fullest_first(shape, potential, whole=True):
             fit = self._pack(shape, devices, ground)
             if fit is not None and (best is None or fit.potential < best.potential):
                 best = replace(fit, domain=domain) if domain else fit
@@ -168,19 +140,31 @@ class MemberRoom:
                     break
         return best
 
-    def _fullest_first(self, shape: Shape, potential: bool) -> list[tuple[str, list[int]]]:
+    def _fullest_first(self, shape: Shape, potential: bool, *, whole: bool = False) -> list[tuple[str, list[int]]]:
+        """The grounds by what is free of what the gang asks for; `whole`: without those that have too little in all."""
         grounds = self.grounds(shape, potential=potential)
-        if len(grounds) > 1:
-            asked = sorted({index for part in shape for index, _ in part.need})
-            free = {
-                name: tuple(
-                    sum(max(0, vector[index]) * nodes for i in ground for vector, nodes in self.pools[i].counts.items())
-                    for index in asked
-                )
-                for name, ground in grounds
-            }
-            grounds.sort(key=lambda ground: (free[ground[0]], ground[0]))
-        return grounds
+        if not shape or not shape[0].topology:
+            return grounds
+        asked: dict[int, int] = {}
+        for part in shape:
+            for index, amount in part.need:
+                asked[index] = asked.get(index, 0) + amount * part.replicas
+        order = sorted(asked.items())
+        found: list[tuple[tuple[int, ...], str, list[int]]] = []
+        for name, ground in grounds:
+            free = self.pools[ground[0]].total
+            if len(ground) > 1:
+                totals = [total for number in ground if (total := self.pools[number].total)]
+                free = [sum(amounts) for amounts in zip(*totals, strict=True)]
+            if not free:
+                continue
+            for index, amount in order:
+                if whole and free[index] < amount:
+                    break
+            else:
+                found.append((tuple([free[index] for index, _ in order]), name, ground))
+        found.sort()
+        return [(name, ground) for _, name, ground in found]
 
     def _pack(self, shape: Shape, devices: int, ground: Sequence[int]) -> Fit | None:
         draft = _Draft(self.pools, ground, devices)
