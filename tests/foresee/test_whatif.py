@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.check import check
 from fleet.decide import BadSnapshot, decide
 from fleet.foresee.edits import (
     AddMember,
@@ -226,3 +227,36 @@ def test_the_answer_is_what_deciding_the_edited_fleet_gives(world: Snapshot, nam
     assert found.after == after
     starting = {row.unit.id for row in found.rows if row.after.state is State.STARTS}
     assert starting <= {placement.unit for placement in after.placements}
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Snapshot, list[Edit]]:
+    """A small fleet and edits of what it has, and of what it has not."""
+    world = draw(worlds())
+    names, jobs = st.sampled_from([*world.members, "nowhere"]), st.sampled_from([*world.units, "nobody"])
+    nodes = st.sampled_from([*(world.tree.nodes if world.tree is not None else ()), "root/none"])
+    amount = st.sampled_from((None, 0, 4, 16))
+    one: st.SearchStrategy[Edit] = st.one_of(
+        st.builds(DrainMember, names), st.builds(LoseMember, names, st.sampled_from((frozenset(), None))),
+        st.just(AddMember(member("new").nodes(2).value)),
+        st.builds(Scale, names, st.integers(0, 2), st.integers(-2, 3)),
+        st.builds(SetLimit, nodes, st.sampled_from(("min", "max")), st.sampled_from((GPU, "cpu")), amount),
+        st.builds(Remove, jobs), st.builds(Hold, jobs, st.booleans()), st.builds(Prioritize, jobs, st.integers(-1, 9)),
+        st.builds(MoveTo, jobs, nodes), st.just(Submit(unit("new").gpus(4, pods=2).value)),
+    )  # fmt: skip
+    return world, draw(st.lists(one, min_size=1, max_size=4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(questions())
+def test_any_question_is_refused_or_answered_soundly(question: tuple[Snapshot, list[Edit]]) -> None:
+    world, edits = question
+    try:
+        found = asked(world, *edits, runs=(by_walltime(3600.0),))
+    except BadEdit as error:
+        assert str(error)
+        return
+    assert check(found.snapshot, found.after, now=NOW) == ()
+    assert len({row.unit.id for row in found.rows}) == len(found.rows)
+    starts = [row.after.when.p50 for row in found.rows if row.after.when is not None]
+    assert all(start >= NOW for start in starts)
