@@ -31,6 +31,7 @@ from fleet.foresee.smallest import starts
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidate import order
+from fleet.plan import Plan
 from fleet.snapshot import Changes, Snapshot
 
 SAMPLES = 20
@@ -97,11 +98,12 @@ def estimate(
     seed: int = 0,
     samples: int = SAMPLES,
     horizon_s: float = HORIZON_S,
+    plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """For the waiting unit with this id: see `estimates`."""
     return estimates(
-        snapshot, (unit,), history, now=now, seed=seed, samples=samples, horizon_s=horizon_s, enough=enough
+        snapshot, (unit,), history, now=now, seed=seed, samples=samples, horizon_s=horizon_s, plan=plan, enough=enough
     )[unit]
 
 
@@ -114,15 +116,18 @@ def estimates(
     seed: int = 0,
     samples: int = SAMPLES,
     horizon_s: float = HORIZON_S,
+    plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
 ) -> dict[str, Outcome]:
-    """For waiting units, by id, from the same runs. `enough` is asked after every run and decision; when it says True,
+    """For waiting units, by id, from the same runs. `plan`: the greedy plan of the snapshot, when the caller has it.
+    `enough` is asked after every run and decision; when it says True,
     what there is by then is the answer, if it is made of five runs at least. Raises KeyError for a unit that is not
     there or does not wait, and BadSnapshot as `decide` does."""
     for unit in units:
         if snapshot.units[unit].phase is not Phase.WAITING:
             raise KeyError(unit)
-    plan = decide(snapshot, now=now, seed=seed, solver=None)
+    if plan is None:
+        plan = decide(snapshot, now=now, seed=seed, solver=None)
     said: dict[str, Outcome] = {}
     for unit in units:
         reason = plan.reasons.get(unit)

@@ -50,11 +50,11 @@ def explain(
     wait, BadSnapshot as `decide` does."""
     plan = decide(snapshot, now=now, seed=seed, solver=None)
     place = position(snapshot, plan, unit)
-    answer = smallest(snapshot, unit, now=now, seed=seed, enough=lambda: elapsed_s() > limit_s / 2)
+    answer = smallest(snapshot, unit, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s / 2)
     if elapsed_s() > limit_s:
         outcome: Outcome = NotEstimated(TOO_LONG)
     else:
-        outcome = estimate(snapshot, unit, history, now=now, seed=seed, enough=lambda: elapsed_s() > limit_s)
+        outcome = estimate(snapshot, unit, history, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s)
     if isinstance(outcome, Estimate):
         outcome = improve(outcome)
     return Explanation(snapshot.units[unit], now, place, answer, outcome)

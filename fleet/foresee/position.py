@@ -2,8 +2,8 @@
 
 The order is the decider's: what a unit may count on (its tier, which the plan's reasons name), then priority, then time
 of enqueueing, then name. Only units that stand in line are counted: who is held, suspended or backs off is nobody's
-hindrance now, and who starts is gone. One pass over the units, without sorting them: a place among 100,000 costs less
-than a tenth of a second.
+hindrance now, and who starts is gone. One pass over the units, without sorting them: a place among 100,000 costs about
+a tenth of a second.
 """
 
 from __future__ import annotations

@@ -110,14 +110,15 @@ def smallest(
     now: float,
     seed: int = 0,
     decisions: int = DECISIONS,
+    plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
 ) -> Answer:
-    """For the waiting unit with this id. Raises KeyError for a unit that is not in the snapshot or does not wait, and
-    BadSnapshot as `decide` does."""
+    """For the waiting unit with this id. `plan`: the greedy plan of the snapshot, when the caller has it. Raises
+    KeyError for a unit that is not in the snapshot or does not wait, and BadSnapshot as `decide` does."""
     if snapshot.units[unit].phase is not Phase.WAITING:
         raise KeyError(unit)
     search = _Search(snapshot, unit, now, seed, decisions, enough)
-    return search.run()
+    return search.run(plan)
 
 
 def starts(plan: Plan, unit: str) -> bool:
@@ -148,9 +149,10 @@ class _Search:
         self.then: Reason | None = None
         self.known: dict[Change, Reason | None] = {}
 
-    def run(self) -> Answer:
-        plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
-        self.asked = 1
+    def run(self, plan: Plan | None) -> Answer:
+        if plan is None:
+            plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
+            self.asked = 1
         self.reason = plan.reasons.get(self.unit.id)
         if self.reason is None or starts(plan, self.unit.id):
             return Answer(True, self.reason, decisions=self.asked)
