@@ -371,6 +371,6 @@ def largest_first(coming: Iterable[tuple[str, str, Shape]], space: Space) -> lis
     for _, _, shape in items:
         if id(shape) not in sizes:
             pods = tuple(space.size(part.need) for part in shape)
-            sizes[id(shape)] = (*pods, _total(shape, space) if shape[0].topology else ())
+            sizes[id(shape)] = (*pods, _total(shape, space) if shape and shape[0].topology else ())
     items.sort(key=lambda item: sizes[id(item[2])], reverse=True)
     return items
