@@ -66,14 +66,16 @@ def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
     }
 
 
-def _may_start(snapshot: Snapshot, unit: Unit, now: float) -> bool:
+def _may_start(snapshot: Snapshot, unit: Unit, now: float, *, though_it_backs_off: bool = False) -> bool:
+    if unit.phase is not Phase.WAITING or unit.held:
+        return False
     sound = unit.pods > 0 and all(
         0 <= part.replicas <= 1_000_000 and all(0 <= amount <= 1 << 62 for _, amount in part.requests.items_)
         for part in unit.components
     )
     leaf = unit.leaf is None or (snapshot.tree is not None and snapshot.tree.is_leaf(unit.leaf))
-    backs_off = unit.backoff_until is not None and unit.backoff_until > now
-    return sound and leaf and unit.phase is Phase.WAITING and not unit.held and not backs_off
+    backs_off = not though_it_backs_off and unit.backoff_until is not None and unit.backoff_until > now
+    return sound and leaf and not backs_off
 
 
 def _unsound_claims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
@@ -140,24 +142,36 @@ def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
     assert snapshot.tree is not None
     empty = {name: _emptied(member) for name, member in snapshot.members.items()}
     fits: dict[tuple[tuple[Component, ...], str, tuple[str, ...]], bool] = {}
+    open_to: dict[object, tuple[str, ...]] = {}  # members by policy, which many units share
+    requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
     waiting: list[Claimed] = []
     later: list[Claimed] = []
-    queue = sorted(snapshot.units.values(), key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
+    queue = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
+    queue.sort(key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
     for unit in queue:
-        if _may_start(snapshot, unit, now):
-            names = tuple(sorted(name for name, member in snapshot.members.items() if not member_bars(unit, member)))
-            key = (unit.components, unit.topology, names)
-            if key not in fits:
-                gang = [_gang(unit)]
-                rooms = [empty[name] for name in names]
-                known = any(pool.free for room in rooms if room is not None for pool in room.pools)
-                fits[key] = bool(names) and (
-                    not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
-                )
-            if fits[key]:
-                waiting.append(Claimed(unit, request_of(unit), _stops(snapshot, unit)))
-        elif _may_start(snapshot, replace(unit, backoff_until=None), now):
-            later.append(Claimed(unit, request_of(unit)))
+        if not _may_start(snapshot, unit, now, though_it_backs_off=True):
+            continue
+        alike = (unit.components, unit.preemptible)
+        if alike not in requests:
+            requests[alike] = request_of(unit)
+        if unit.backoff_until is not None and unit.backoff_until > now:
+            later.append(Claimed(unit, requests[alike]))
+            continue
+        policy = (unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded)
+        names = open_to.get(policy)
+        if names is None:
+            bars = (name for name, member in snapshot.members.items() if not member_bars(unit, member))
+            names = open_to[policy] = tuple(sorted(bars))
+        key = (unit.components, unit.topology, names)
+        if key not in fits:
+            gang = [_gang(unit)]
+            rooms = [empty[name] for name in names]
+            known = any(pool.free for room in rooms if room is not None for pool in room.pools)
+            fits[key] = bool(names) and (
+                not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
+            )
+        if fits[key]:
+            waiting.append(Claimed(unit, requests[alike], _stops(snapshot, unit)))
     holding = [unit for unit in snapshot.units.values() if unit.phase is not Phase.WAITING]
     return entitlement(snapshot.tree, snapshot.members, holding, waiting, later)
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves
-from fleet.model.unit import Phase, Unit
+from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.candidate import Candidate
 from fleet.placement.room import Shape, Space
 from fleet.placement.scene import Scene, Work
@@ -22,7 +23,7 @@ from fleet.placement.search import Search, Tries
 from fleet.placement.victims import Asking
 from fleet.plan import Eviction, RoomClaim, VictimSearch
 from fleet.quota.tiers import Tier
-from fleet.quota.tree import QuotaTree
+from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import Usage, account_of, request_of
 from fleet.snapshot import Snapshot
 
@@ -52,10 +53,12 @@ def policy_of(tree: QuotaTree, leaf: str) -> str:
     return node.attributes.get(POLICY, "") if node is not None else "Never"
 
 
-def lost_work(unit: Unit, now: float) -> int:
-    """What evicting it throws away: seconds since its start or checkpoint, for each of its devices."""
+def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
+    """What evicting it throws away: seconds since its start or checkpoint, for each of its devices. `request`: what it
+    is charged, where that is known."""
     since = max(unit.placed_at or now, unit.checkpoint_at or 0.0)
-    devices = sum(amount for name, amount in unit.total.items_ if "/" in name and amount <= _MOST_DEVICES)
+    amounts = (request or request_of(unit)).items_
+    devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= _MOST_DEVICES)
     return int(max(0.0, now - since)) * max(1, devices)
 
 
@@ -97,14 +100,19 @@ class Reclaim:
         self._tries = Tries(MOST_TRIES)
         self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
         self._running: dict[str, Work] = {}
+        requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
         for key, unit in sorted(snapshot.backlog.holding.items()):
+            alike = (unit.components, unit.preemptible)
+            if alike not in requests:
+                requests[alike] = request_of(unit)
             if unit.phase is Phase.EVICTING:
                 if leaves(unit, now, snapshot.config.claim_s):
-                    self._scene.leave(unit, account_of(self._tree, unit), request_of(unit))
+                    self._scene.leave(unit, account_of(self._tree, unit), requests[alike])
             elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
                 tier = tiers.get(key, Tier.BORROWED)
                 account = account_of(self._tree, unit)
-                self._running[key] = Work(unit, tier, lost_work(unit, now), request_of(unit), account)
+                lost = lost_work(unit, now, requests[alike])
+                self._running[key] = Work(unit, tier, lost, requests[alike], account)
 
     def _reachable(self, unit: Unit) -> bool:
         """Whether its member could be told: what cannot be reached leaves nothing behind."""
