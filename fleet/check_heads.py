@@ -42,25 +42,29 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
     if not placed:
         return
     tiers: dict[str, Tier] = {}
+    # Theirs before any head's.
+    claimed = {key: member for key, member in placed.items() if _claimed(snapshot.units[key], member, now)}
     for head in sound:
         beside = [
-            key for key in placed if _stays(snapshot, snapshot.units[key], head, now) and key not in firsts.values()
+            key
+            for key in placed
+            if _stays(snapshot, snapshot.units[key], head, now) and key not in firsts.values() and key not in claimed
         ]
         unit = snapshot.units[head.unit]
         if not beside:
             continue
-        if _takes_seat(snapshot, head, {key: placed[key] for key in beside}, now) is None and not _over(
-            snapshot, head, beside, beside, now
+        if _takes_seat(snapshot, head, {key: placed[key] for key in beside}, claimed, now) is None and not _over(
+            snapshot, head, [*beside, *claimed], beside, now
         ):
             continue
         tiers = tiers or dict(tiers_of(snapshot, now))
         mine = min(tiers.get(unit.id, Tier.SHARE), Tier.SHARE)
         bound = [key for key in beside if snapshot.units[key].leaf == unit.leaf or tiers.get(key, Tier.SHARE) >= mine]
-        taker = _takes_seat(snapshot, head, {key: placed[key] for key in bound}, now)
+        taker = _takes_seat(snapshot, head, {key: placed[key] for key in bound}, claimed, now)
         if taker is not None:
             member = head.nomination.member
             yield Violation(Rule.HEAD_TAKEN, taker, f"{taker} takes room in {member} that is collected for {unit.name}")
-        elif bound and _over(snapshot, head, beside, bound, now):
+        elif bound and _over(snapshot, head, [*beside, *claimed], bound, now):
             yield Violation(Rule.HEAD_QUOTA, bound[-1], f"{bound[-1]} takes quota that {unit.name} waits for")
 
 
@@ -114,6 +118,10 @@ def _never(tree: QuotaTree | None, unit: Unit) -> bool:
     )
 
 
+def _claimed(unit: Unit, member: str, now: float) -> bool:
+    return unit.claim is not None and unit.claim.member == member and unit.claim.until > now
+
+
 def _stays(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
     """Whether work that starts now may be there when the head is to start; what the head might take back does not
     count."""
@@ -137,8 +145,11 @@ def _ended(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
     return not said.certain and unit.walltime_s is None and (unit.placed_at is None or unit.placed_at < said.since)
 
 
-def _takes_seat(snapshot: Snapshot, head: Head, beside: Mapping[str, str], now: float) -> str | None:
-    """The first unit of `beside`, in the order of the plan, beside which the head does not fit its member any more."""
+def _takes_seat(
+    snapshot: Snapshot, head: Head, beside: Mapping[str, str], claimed: Mapping[str, str], now: float
+) -> str | None:
+    """The first unit of `beside`, in the order of the plan, beside which the head does not fit its member any more.
+    `claimed`: who starts in room that is its own."""
     where = head.nomination.member
     here = [key for key, member in beside.items() if member == where]
     if not here:
@@ -146,7 +157,8 @@ def _takes_seat(snapshot: Snapshot, head: Head, beside: Mapping[str, str], now: 
     holding = [unit for unit in snapshot.backlog.holding.values() if unit.member == where]
     gone = [unit for unit in holding if _ended(snapshot, unit, head, now)]
     after = vacated(snapshot.members[where], gone)
-    coming = coming_to(snapshot, where, {unit.id for unit in gone})
+    own = (gang_of(snapshot.units[key]) for key, member in claimed.items() if member == where)
+    coming = [*coming_to(snapshot, where, {unit.id for unit in gone}), *own]
     mine = gang_of(snapshot.units[head.unit])
     names = {
         name
