@@ -34,7 +34,8 @@ from fleet.quota.usage import Usage, account_of, request_of
 from fleet.snapshot import Snapshot
 
 MOST_HEADS = 16
-_MOST_NEW = 4  # heads that look for a member in one plan
+_MOST_NEW = 4  # heads that look for a member in one plan; and of those that have one, for a better one
+_TURN_S = 60.0
 _MOST_MEMBERS = 8  # that one of them looks at closely
 _LAG_S = 300.0  # for so long nodes may show pods of work that has ended
 _KNOWN, _PRESENT, _ALL, _WHOLE = range(4)  # what is waited for: known ends; also what was there; all; nothing left
@@ -267,8 +268,7 @@ class Heads:
                 return self._closed(queued, _KNOWN, said.at, new, ahead)
             if not said.certain and (found is None or found.kind == _ALL):
                 return self._closed(queued, _PRESENT, self._now, new, ahead)
-        if not queued.looked and self._new > 0 and (found is None or found.kind != _KNOWN):
-            self._new -= 1
+        if (found is None or found.kind != _KNOWN) and self._may_look(queued):
             other = self._look_around(queued, new, ahead, rooms, found is not None)
             if other is not None:
                 queued.member, found = other
@@ -281,6 +281,17 @@ class Heads:
         if found is not None and found.kind == _ALL:
             queued.since = self._now
         return found
+
+    def _may_look(self, queued: _Queued) -> bool:
+        """Whether it is its turn to look at other members. Those that collect in one already take turns, by the
+        clock."""
+        if queued.looked:
+            return False
+        if queued.member is not None:
+            turn = self._queue.index(queued) + int(self._now // _TURN_S)
+            return turn % max(len(self._queue), _MOST_NEW) < _MOST_NEW
+        self._new -= 1
+        return self._new >= 0
 
     def _unseen(self, queued: _Queued, member: str, new: Sequence[_Work]) -> bool:
         """Whether pods are coming to the member that no node shows yet."""
