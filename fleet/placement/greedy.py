@@ -14,6 +14,7 @@ from heapq import heapify, heappop, heapreplace
 
 from fleet.placement.candidate import Candidate, Group
 from fleet.placement.ground import Ground
+from fleet.quota.tiers import Tier
 
 Segment = tuple[Group, int, int]  # units of a group, from an index to before another
 
@@ -29,14 +30,14 @@ class Pass:
 def place(ground: Ground, groups: Iterable[Group], started: Container[str] = (), barred: Container[str] = ()) -> Pass:
     """Serve all of `groups` but those that `started` already. Changes `ground`. `barred`: units that may not start in
     this plan; they stop their leaf as if there were no room for them."""
-    bands: dict[tuple[int, int], list[Segment]] = {}
+    bands: dict[tuple[Tier, int], list[Segment]] = {}
     for group in groups:
         for tier, start, end in group.segments:
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
     serving = _Serving(ground, started, barred)
     for band in sorted(bands):
         serving.heads(band[0])
-        serving.serve(bands[band])
+        serving.serve(bands[band], band[0])
     return serving.done
 
 
@@ -53,7 +54,7 @@ class _Serving:
         self._no_quota: set[tuple[str | None, int, bool, int]] = set()
         self._heads: set[str] = set()  # heads that were served already
 
-    def heads(self, tier: int) -> None:
+    def heads(self, tier: Tier) -> None:
         """Heads come first in their tier, in their own order."""
         for hold in self._ground.holds:
             head = hold.head
@@ -63,28 +64,29 @@ class _Serving:
             if hold.tier == tier and not out and self._start(head, self._ground.bound(head)):
                 self._heads.add(key)
 
-    def serve(self, segments: Iterable[Segment]) -> None:
+    def serve(self, segments: Iterable[Segment], tier: Tier) -> None:
         """Segments of one tier and priority, merged by turn."""
-        queue: list[tuple[float, str, str, int, int, Group]] = []
+        queue: list[tuple[float, str, str, int, int, int, Group]] = []
         for group, start, end in segments:
             if not group.block and group.leaf in self.done.stopped:
                 continue
             at = group.next(start, end, self._started)
-            if at < end and (group.block or not self._refused(group, self._ground.bound(group.candidate(at)))):
+            if at < end:
                 unit = group.units[at]
-                queue.append((unit.enqueued_at, unit.name, unit.id, at, end, group))
+                binding = self._ground.binding(group, tier, at)
+                if group.block or not self._refused(group, self._ground.standing(binding, unit.id)):
+                    queue.append((unit.enqueued_at, unit.name, unit.id, at, end, binding, group))
         heapify(queue)
         while queue:
-            _, _, key, at, end, group = queue[0]
+            _, _, key, at, end, binding, group = queue[0]
             if group.leaf in self.done.stopped:
                 heappop(queue)
                 continue
             if key in self._heads:
                 pass
             elif key not in self._barred:
-                candidate = group.candidate(at)
-                bound = self._ground.bound(candidate)
-                if self._refused(group, bound) or not self._start(candidate, bound):
+                bound = self._ground.standing(binding, key)
+                if self._refused(group, bound) or not self._start(group.candidate(at), bound):
                     heappop(queue)
                     self._stop(group, key)
                     continue
@@ -93,18 +95,23 @@ class _Serving:
             at = group.next(at + 1, end, self._started)
             if at < end:
                 unit = group.units[at]
-                heapreplace(queue, (unit.enqueued_at, unit.name, unit.id, at, end, group))
+                heapreplace(queue, (unit.enqueued_at, unit.name, unit.id, at, end, binding, group))
             else:
                 heappop(queue)
 
     def _refused(self, kind: Group, bound: int) -> bool:
-        return (kind.shape, kind.eligibility.number, bound) in self._no_room or (
-            kind.account, kind.shape, kind.preemptible, bound
-        ) in self._no_quota  # fmt: skip
+        return (
+            (kind.shape, kind.eligibility.number, bound) in self._no_room
+            or (kind.account, kind.shape, kind.preemptible, bound) in self._no_quota
+            or (kind.leaf, kind.shape, kind.preemptible, bound) in self._no_quota
+        )
 
     def _start(self, candidate: Candidate, bound: int) -> bool:
         if not self._ground.admits(candidate, bound):
-            self._no_quota.add((candidate.account, candidate.shape, candidate.unit.preemptible, bound))
+            leaf, usage = candidate.unit.leaf, self._ground.usage
+            of_leaf = leaf is not None and usage is not None and usage.refusal(leaf, candidate.request) is not None
+            who = leaf if of_leaf else candidate.account  # what the leaf cannot have, nobody in it can
+            self._no_quota.add((who, candidate.shape, candidate.unit.preemptible, bound))
             return False
         best = self._ground.best(candidate.shape, candidate.eligibility, bound)
         if best is None:

@@ -6,15 +6,17 @@ set of holds, as bits. Whoever places passes it on; 0, for most, costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from fleet.placement.candidate import Candidate
+from fleet.model.unit import Unit
+from fleet.placement.candidate import Candidate, Group
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.hold import Hold
 from fleet.placement.ranking import Ranking
 from fleet.placement.room import Fit, MemberRoom, Space
+from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 
 
@@ -43,17 +45,27 @@ class Ground:
             self._held.setdefault(hold.member, []).append(number)
 
     def bound(self, candidate: Candidate) -> int:
-        """The holds that bind this candidate, as bits; the same for all alike that are no heads themselves."""
+        """The holds that bind this candidate, as bits."""
+        return self.standing(self._binding(candidate.unit, candidate.tier, lambda: candidate), candidate.unit.id)
+
+    def binding(self, group: Group, tier: Tier, index: int) -> int:
+        """The holds that bind the units of a group that are in this tier (`index` is one of them), as bits; `standing`
+        says which of them bind one of these now."""
+        return self._binding(group.units[index], tier, lambda: group.candidate(index)) if self.holds else 0
+
+    def standing(self, binding: int, unit: str) -> int:
+        """Of the holds that bind units alike, those that bind this one: no head its own, and none that has started."""
+        return binding and binding & ~self._own.get(unit, 0) & self._standing
+
+    def _binding(self, unit: Unit, tier: Tier, candidate: Callable[[], Candidate]) -> int:
         if not self.holds:
             return 0
-        unit = candidate.unit
-        key = (unit.leaf, candidate.tier, unit.priority, unit.walltime_s, unit.preemptible)
+        key = (unit.leaf, tier, unit.priority, unit.walltime_s, unit.preemptible)
         found = self._bounds.get(key)
         if found is None:
-            found = self._bounds[key] = sum(
-                1 << number for number, hold in enumerate(self.holds) if hold.binds(candidate)
-            )
-        return found & ~self._own.get(unit.id, 0) & self._standing
+            asking = candidate()
+            found = self._bounds[key] = sum(1 << number for number, hold in enumerate(self.holds) if hold.binds(asking))
+        return found
 
     def beside_heads(self, candidate: Candidate) -> Candidate | None:
         """The candidate as one that may go where no head that binds it collects; None where quota or policy leaves it

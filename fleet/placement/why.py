@@ -124,7 +124,9 @@ class Explainer:
                 if not started.isdisjoint(ids):
                     ids = [key for key in ids if key not in started]
                 if ids:
-                    reason = self._behind_head(group.candidate(start)) or self.one(group)
+                    bound = self._ground.standing(self._ground.binding(group, tier, start), group.ids[start])
+                    reason = self._behind_head(group.candidate(start), bound) if bound else None
+                    reason = reason or self.one(group)
                     reasons.update(dict.fromkeys(ids, self._in_tier(reason, group.leaf, tier)))
         for leaf, queue in stopped.items():
             self._in_line(leaf, queue, started, reasons)
@@ -134,11 +136,10 @@ class Explainer:
                 reasons[hold.head.unit.id] = self._in_tier(self._collects(hold), hold.head.unit.leaf, hold.head.tier)
         return reasons
 
-    def _behind_head(self, candidate: Candidate) -> Reason | None:
-        """Which head it waits behind, if it would start but for that."""
+    def _behind_head(self, candidate: Candidate, bound: int) -> Reason | None:
+        """Which head it waits behind, of those that bind it, if it would start but for that."""
         ground = self._ground
-        bound = ground.bound(candidate)
-        if not bound or not candidate.eligibility.choices or not ground.admits(candidate):
+        if not candidate.eligibility.choices or not ground.admits(candidate):
             return None
         key = (candidate.account, candidate.shape, candidate.eligibility.number, bound)
         if key not in self._behind:
