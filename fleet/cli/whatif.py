@@ -1,8 +1,9 @@
 """`fleet what-if`: what would start, move, stop or wait, and when, if something were otherwise. Nothing is changed.
 
-What is asked is asked of the decider itself (foresee/whatif.py), here: of a snapshot file, or of the newest snapshot of
-the hub, which is fetched. A manifest to submit goes through the hub's own checks first (a dry run), and becomes a unit
-by the same steps as a job does there.
+What is asked is asked of the decider itself (foresee/whatif.py): of a snapshot file here, of the hub's newest snapshot
+there, since the hub knows how long its jobs have run; with a solver, or durations that somebody assumes, it is fetched
+and asked here too. A manifest to submit goes through the hub's own checks first (a dry run), and becomes a unit by the
+same steps as a job does there.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def what_if(
     from fleet.foresee.edits import BadEdit
     from fleet.foresee.whatif import by_walltime
     from fleet.foresee.whatif import what_if as compare
+    from fleet.notation.edits import encode_comparison, encode_edits
 
     asked = whatif_edits.Asked(
         add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
@@ -78,26 +80,29 @@ def what_if(
     otherwise = whatif_edits.seconds(runs_for, "--runs-for") if runs_for else None
     source = whatif_edits.from_file(snapshot) if snapshot is not None else whatif_edits.from_hub(kubeconfig, data_dir)
     edits = _edits(asked, source)
-    ends = time.monotonic() + TIMES_S
-    try:
-        found = compare(
-            source.snapshot,
-            edits,
-            now=source.now,
-            seed=seed,
-            solver=_solver() if solver else None,
-            runs=(by_walltime(otherwise),) if times else (),
-            enough=lambda: time.monotonic() > ends,
-        )
-    except (BadSnapshot, BadEdit) as error:
-        raise Failure(f"{source.name}: {error}") from error
+    if source.hub is not None and times and not (solver or runs_for):
+        found = source.hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(edits)}).body
+    else:
+        ends = time.monotonic() + TIMES_S
+        try:
+            compared = compare(
+                source.snapshot,
+                edits,
+                now=source.now,
+                seed=seed,
+                solver=_solver() if solver else None,
+                runs=(by_walltime(otherwise),) if times else (),
+                enough=lambda: time.monotonic() > ends,
+            )
+        except (BadSnapshot, BadEdit) as error:
+            raise Failure(f"{source.name}: {error}") from error
+        found = encode_comparison(compared, source.now)
     if output is Output.table:
-        sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found, source.now))
+        sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found))
     else:
         from fleet.cli.output import show_one
-        from fleet.notation.edits import encode_comparison
 
-        show_one(encode_comparison(found, source.now), output)
+        show_one(found, output)
 
 
 def _edits(asked: Asked, source: Source) -> list[Any]:

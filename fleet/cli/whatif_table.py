@@ -2,97 +2,87 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fleet.amc import table
 from fleet.cli.alike import merged
 from fleet.cli.jobs import age
-from fleet.foresee.whatif import HORIZON_S, Comparison, Row, Standing, State, Verdict
-from fleet.model.unit import Phase
-from fleet.plan import Plan
+from fleet.foresee.whatif import HORIZON_S, State, Verdict
 
 NOTHING = "nothing would be otherwise"
+Json = Mapping[str, Any]
 
 
-def lines(found: Comparison, now: float) -> Iterator[str]:
-    """`now`: the epoch second that the fleet was asked at."""
-    if found.rows:
+def lines(found: Json) -> Iterator[str]:
+    """Of an answer as notation/edits.py encodes it."""
+    now = found["now"]
+    if found["rows"]:
         rows = [
-            [row.unit.name, row.verdict.value, _standing(row.before), _standing(row.after), _start(row, now), _why(row)]
-            for row in found.rows
-        ]
+            [
+                row["job"], row["change"], _standing(row["before"]), _standing(row["after"]), _start(row, now),
+                (row["after"]["reason"] or {"text": ""})["text"],
+            ]
+            for row in found["rows"]
+        ]  # fmt: skip
         head = ["JOB", "CHANGE", "BEFORE", "AFTER", "START", "REASON"]
         yield from table.lines([head, *merged(rows)])
     else:
         yield NOTHING
-    yield f"jobs that wait: {_waiting(found.before)}, then {_waiting(found.after)}"
-    before, after = (_answer(plan) for plan in (found.before, found.after))
+    yield f"jobs that wait: {found['waiting']['before']}, then {found['waiting']['after']}"
+    before, after = (_answer(found["certificate"][when]) for when in ("before", "after"))
     yield f"answer: {after}" if before == after else f"answer: {before}, then {after}"
-    if found.no_times:
-        yield f"no times: {found.no_times}"
-    elif found.until < now + HORIZON_S:
-        yield f"the queues were run forward for {age(found.until - now)}: who starts later is unknown"
-    elif _endless(found):
+    if found["noTimes"]:
+        yield f"no times: {found['noTimes']}"
+    elif found["until"] < now + HORIZON_S:
+        yield f"the queues were run forward for {age(found['until'] - now)}: who starts later is unknown"
+    elif found["endless"] and any(_waits_for_good(row["after"]) for row in found["rows"]):
         yield "jobs without a walltime are taken not to end; --runs-for says otherwise"
 
 
-def _endless(found: Comparison) -> bool:
-    """Whether some running job has no walltime, so that who waits for it has no time."""
-    running = (unit for unit in found.snapshot.units.values() if unit.phase is not Phase.WAITING)
-    missing = any(
-        row.after.when is None or not row.after.when.known for row in found.rows if row.after.state is State.WAITS
-    )
-    return missing and any(unit.walltime_s is None for unit in running)
+def _waits_for_good(standing: Json) -> bool:
+    return standing["state"] == State.WAITS.value and standing["start"] is None
 
 
-def _answer(plan: Plan) -> str:
-    certificate = plan.certificate
-    return certificate.shipped + (f" ({certificate.why})" if certificate.why else "")
+def _answer(certificate: Json) -> str:
+    return str(certificate["shipped"]) + (f" ({certificate['why']})" if certificate["why"] else "")
 
 
-def _waiting(plan: Plan) -> int:
-    return len(plan.reasons)
-
-
-def _standing(standing: Standing) -> str:
-    match standing.state:
+def _standing(standing: Json) -> str:
+    member = standing["member"]
+    match State(standing["state"]):
         case State.ABSENT:
             return "-"
         case State.WAITS:
-            return f"waits: {standing.reason.code.value}" if standing.reason is not None else "waits"
+            return f"waits: {standing['reason']['code']}"
         case State.UNREACHABLE:
-            return f"in {standing.member}, unreachable"
+            return f"in {member}, unreachable"
         case State.LEAVES:
-            return f"leaves {standing.member}"
+            return f"leaves {member}"
         case State.RUNS:
-            return f"runs in {standing.member}"
+            return f"runs in {member}"
         case State.STARTS:
-            return f"starts in {standing.member}"
+            return f"starts in {member}"
 
 
-def _start(row: Row, now: float) -> str:
+def _start(row: Json, now: float) -> str:
     """When it starts after the edits, and what it was before them."""
-    after, before = _time(row.after, now), _time(row.before, now)
-    if row.verdict in (Verdict.UNREACHABLE, Verdict.REMOVED, Verdict.STAYS):
+    if Verdict(row["change"]) in (Verdict.UNREACHABLE, Verdict.REMOVED, Verdict.STAYS):
         return ""
+    after, before = _time(row["after"], now), _time(row["before"], now)
     return f"{after}, was {before}" if before and before != after else after
 
 
-def _time(standing: Standing, now: float) -> str:
-    if standing.state not in (State.STARTS, State.WAITS, State.LEAVES):
+def _time(standing: Json, now: float) -> str:
+    state, start = State(standing["state"]), standing["start"]
+    if state not in (State.STARTS, State.WAITS, State.LEAVES):
         return ""
-    when = standing.when
-    if standing.state is State.STARTS:
+    if state is State.STARTS:
         return "now"
-    if when is None or not when.known:
+    if start is None:
         return "unknown"
-    middle = f"in {age(when.p50 - now)}"
-    if when.p10 == when.p90:
+    middle = f"in {age(start['p50'] - now)}"
+    if start["p10"] == start["p90"]:
         return middle
-    last = "later" if math.isinf(when.p90) else age(when.p90 - now)
-    return f"{middle} ({age(when.p10 - now)} to {last})"
-
-
-def _why(row: Row) -> str:
-    return row.after.reason.text if row.after.reason is not None else ""
+    last = "later" if start["p90"] is None else age(start["p90"] - now)
+    return f"{middle} ({age(start['p10'] - now)} to {last})"

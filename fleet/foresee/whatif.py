@@ -96,7 +96,7 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`rows`: submitted units first, then by verdict and name. `until`: who has no time does not start before it.
-    `no_times` says why nobody has a time, if so."""
+    `no_times` says why nobody has a time, if so. `endless`: running jobs of which nothing tells when they end."""
 
     rows: tuple[Row, ...]
     before: Plan
@@ -104,6 +104,7 @@ class Comparison:
     snapshot: Snapshot  # edited
     until: float
     no_times: str = ""
+    endless: int = 0
 
 
 def by_walltime(otherwise: float | None = None) -> RunsS:
@@ -160,7 +161,11 @@ def what_if(
             rows.append(Row(after.units.get(key) or snapshot.units[key], verdict, was, is_now))
     order = list(Verdict)
     rows.sort(key=lambda row: (row.before.state is not State.ABSENT, order.index(row.verdict), row.unit.name))
-    return Comparison(tuple(rows), *plans, after, times.until, times.why_not)
+    endless = sum(
+        unit.phase is not Phase.WAITING and any(runs_s(unit, now) is None for runs_s in runs)
+        for unit in after.units.values()
+    )
+    return Comparison(tuple(rows), *plans, after, times.until, times.why_not, endless)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ written as in snapshots, short forms too. An edit that cannot be read is a BadSn
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.decide import BadSnapshot
@@ -16,7 +16,7 @@ from fleet.foresee.whatif import Comparison, Standing, When
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.notation import byhand
-from fleet.notation.bytype import Json, decode, listed
+from fleet.notation.bytype import Json, decode, encode, listed
 from fleet.plan import Plan
 
 MOST_EDITS = 100
@@ -53,6 +53,11 @@ def _edit(item: object, where: str) -> Edit:
     return typing.cast(Edit, decode(_CLASSES[name], given, where))
 
 
+def encode_edits(edits: Iterable[Edit]) -> list[Json]:
+    """As `decode_edits` reads them."""
+    return [{type(edit).__name__: encode(edit)} for edit in edits]
+
+
 def encode_comparison(found: Comparison, now: float) -> Json:
     """Times in epoch seconds, null where nothing tells: who has none does not start before `until`. `now`: when the
     fleet was asked."""
@@ -73,6 +78,7 @@ def encode_comparison(found: Comparison, now: float) -> Json:
         "certificate": {"before": _certificate(found.before), "after": _certificate(found.after)},
         "until": found.until,
         "noTimes": found.no_times,
+        "endless": found.endless,
     }
 
 

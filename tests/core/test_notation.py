@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import jsonschema
 import pytest
@@ -11,8 +11,23 @@ from hypothesis import given, settings
 
 from fleet.codec import decode_snapshot, encode_plan, encode_record, encode_snapshot, now_of
 from fleet.decide import BadSnapshot, decide
+from fleet.foresee.edits import (
+    AddMember,
+    DrainMember,
+    Edit,
+    Hold,
+    LoseMember,
+    MoveTo,
+    Prioritize,
+    Remove,
+    ReplaceTree,
+    Scale,
+    SetLimit,
+    Submit,
+)
 from fleet.model.unit import Phase
 from fleet.notation.byhand import MOST_COUNT
+from fleet.notation.edits import decode_edits, encode_edits
 from fleet.notation.schema import KINDS, described_fields, schema
 from fleet.plan import Stage
 from fleet.snapshot import Snapshot
@@ -179,3 +194,15 @@ def test_a_waiting_unit_that_names_a_member_comes_back_waiting() -> None:
 
 def test_the_gap_of_a_stage_is_what_it_may_lack() -> None:
     assert [Stage("", value, bound, "").gap for value, bound in ((90, 100), (100, 100), (0, 0))] == [0.1, 0.0, 0.0]
+
+
+def test_edits_come_back_from_json() -> None:
+    edits: list[Edit] = [
+        AddMember(member("n").nodes(2).value), DrainMember("x"), LoseMember("x"), LoseMember("x", None),
+        LoseMember("x", frozenset({"a"})), Scale("x", 0, -1), SetLimit("root/q", "max", GPU, None),
+        SetLimit("root/q", "min", GPU, 4), ReplaceTree(None), ReplaceTree(tree(a__b={"max": {GPU: 8}})),
+        Submit(unit("a").gpus(3).queue("root/q").value), Remove("a"), Hold("a"), Hold("a", False),
+        Prioritize("a", 5), MoveTo("a", "root/q"),
+    ]  # fmt: skip
+    assert {type(edit) for edit in edits} == set(get_args(Edit))
+    assert decode_edits(json.loads(json.dumps(encode_edits(edits)))) == edits
