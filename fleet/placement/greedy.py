@@ -107,10 +107,10 @@ class _Serving:
         )
 
     def _start(self, candidate: Candidate, bound: int) -> bool:
-        if not self._ground.admits(candidate, bound):
-            leaf, usage = candidate.unit.leaf, self._ground.usage
-            of_leaf = leaf is not None and usage is not None and usage.refusal(leaf, candidate.request) is not None
-            who = leaf if of_leaf else candidate.account  # what the leaf cannot have, nobody in it can
+        refusal = self._ground.refusal(candidate)
+        if refusal is not None or not self._ground.spares(candidate, bound):
+            of_leaf = refusal is not None and not refusal.user  # what the leaf cannot have, nobody in it can
+            who = candidate.unit.leaf if of_leaf else candidate.account
             self._no_quota.add((who, candidate.shape, candidate.unit.preemptible, bound))
             return False
         best = self._ground.best(candidate.shape, candidate.eligibility, bound)

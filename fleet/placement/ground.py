@@ -17,7 +17,7 @@ from fleet.placement.hold import Hold
 from fleet.placement.ranking import Ranking
 from fleet.placement.room import Fit, MemberRoom, Space
 from fleet.quota.tiers import Tier
-from fleet.quota.usage import Usage
+from fleet.quota.usage import Refusal, Usage
 
 
 class Ground:
@@ -114,11 +114,15 @@ class Ground:
 
     def admits(self, candidate: Candidate, bound: int = 0) -> bool:
         """Whether quota has room for it, beside the heads that bind it."""
+        return self.refusal(candidate) is None and self.spares(candidate, bound)
+
+    def refusal(self, candidate: Candidate) -> Refusal | None:
+        """The limit of the tree that it would break."""
         account = candidate.account
-        if account is None or self.usage is None:
-            return True
-        if self.usage.refusal(account, candidate.request) is not None:
-            return False
+        return None if account is None or self.usage is None else self.usage.refusal(account, candidate.request)
+
+    def spares(self, candidate: Candidate, bound: int) -> bool:
+        """Whether the heads that bind it still have quota beside it."""
         standing = bound & self._standing
         return not standing or all(
             hold.spares_quota(candidate) for number, hold in enumerate(self.holds) if standing & 1 << number
