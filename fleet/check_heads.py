@@ -48,7 +48,10 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
         beside = [
             key
             for key in placed
-            if _stays(snapshot, snapshot.units[key], head, now) and key not in firsts.values() and key not in claimed
+            if key not in firsts.values()
+            and key not in claimed
+            and not _ahead(snapshot, snapshot.units[key], head, now)
+            and _stays(snapshot, snapshot.units[key], head, now)
         ]
         unit = snapshot.units[head.unit]
         if not beside:
@@ -120,6 +123,12 @@ def _never(tree: QuotaTree | None, unit: Unit) -> bool:
 
 def _claimed(unit: Unit, member: str, now: float) -> bool:
     return unit.claim is not None and unit.claim.member == member and unit.claim.until > now
+
+
+def _ahead(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
+    """Whether who starts was, or may have been, a head before this one: then this one waits for it."""
+    late = head.nomination.since >= now and now - unit.enqueued_at >= snapshot.config.head_after_s
+    return late if unit.head is None else unit.head.since <= head.nomination.since
 
 
 def _stays(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:

@@ -30,7 +30,7 @@ class Small:
     gpus: tuple[int, ...] = (1,)
     runs_s: tuple[float, float] = (600.0, 1200.0)
     says: bool = True  # how long it runs at most
-    waiting: int = 40  # so many of them wait at any time
+    waiting: int = 12  # so many of them wait at any time
     priority: int = 0
 
 
