@@ -291,7 +291,9 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
     certificate = replace(certificate, victims=found.searches)
     plan = _plan(decision, outcome, certificate, found)
     violations = check(snapshot, plan, now=now)
-    if violations and found.claims:  # what evicts is never mended: it is left to the next decision
+    if violations and found.claims:
+        plan, violations = _spared(decision, outcome, plan, found, violations, now)
+    if violations and found.claims:  # what evicts is not mended further: it is left to the next decision
         certificate = replace(certificate, why=f"the checker refused to evict: {violations[0].text}")
         decision = _Decision(snapshot, now)
         greedy = decision.settle(decision.ground(), [])
@@ -371,6 +373,25 @@ def _unpackable(units: Mapping[str, str]) -> dict[str, Reason]:
     """Reasons for units that would fit their member, but for what else is placed there."""
     what = "packing beside the others"
     return {unit: Reason(Code.LOST_TO_OTHERS, {"member": at, "short": 1, "what": what}) for unit, at in units.items()}
+
+
+def _spared(
+    decision: _Decision, outcome: _Outcome, plan: Plan, found: Found, violations: tuple[Violation, ...], now: float
+) -> tuple[Plan, tuple[Violation, ...]]:
+    """The plan with its evictions, without who starts where the checker sees claimed room: else a stream of small ones
+    might keep somebody from taking back for ever. And what the checker says then."""
+    barred: dict[str, str] = {}
+    for _ in range(_MOST_ROUNDS):
+        members = {candidate.unit.id: member for candidate, member in outcome.placed}
+        if not violations or any(v.unit not in members for v in violations):
+            break
+        barred |= {v.unit: members[v.unit] for v in violations}
+        kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
+        outcome = decision.settle(decision.after(kept), kept, barred)
+        plan = _plan(decision, outcome, plan.certificate, found)
+        plan = replace(plan, reasons={**plan.reasons, **_unpackable(barred)})
+        violations = check(decision.snapshot, plan, now=now)
+    return plan, violations
 
 
 def _repaired(decision: _Decision, outcome: _Outcome, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:

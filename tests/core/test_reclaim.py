@@ -156,6 +156,17 @@ def test_what_has_been_leaving_for_longer_than_a_claim_lasts_is_not_waited_for()
         assert evicted(waits("owner", "a"), going, runs("r", "c"), FULL, PROMISED) == gone
 
 
+def test_small_ones_on_the_node_that_is_being_freed_do_not_keep_the_owner_from_claiming_it() -> None:
+    free = amounts(gpu=4, cpu=96, memory=768, pods=110)
+    going = unit("going").gpus(4).queue("root/c").evicting_from("x")
+    going = going.having(seats=(Seat("n1", 0, free, amounts(gpu=4, pods=1)),))
+    small = [waits(f"small{i}", "c", 4) for i in range(3)]
+    nodes = member("x").nodes(1, free_gpu=4).nodes(1, free_gpu=6)
+    plan = plan_of(waits("owner", "a"), going, *small, nodes, PROMISED)
+    assert [(claim.unit, claim.member) for claim in plan.claims] == [("owner", "x")]
+    assert len(plan.placements) <= 1
+
+
 CLAIMED = waits("owner", "a").having(claim=Claim("x", NOW + 60))
 
 
