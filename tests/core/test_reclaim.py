@@ -19,6 +19,7 @@ from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
+from fleet.violation import Rule, Violation
 from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.core.reclaims import PROMISED, RECLAIM, runs, waits
 
@@ -156,15 +157,22 @@ def test_what_has_been_leaving_for_longer_than_a_claim_lasts_is_not_waited_for()
         assert evicted(waits("owner", "a"), going, runs("r", "c"), FULL, PROMISED) == gone
 
 
-def test_small_ones_on_the_node_that_is_being_freed_do_not_keep_the_owner_from_claiming_it() -> None:
-    free = amounts(gpu=4, cpu=96, memory=768, pods=110)
-    going = unit("going").gpus(4).queue("root/c").evicting_from("x")
-    going = going.having(seats=(Seat("n1", 0, free, amounts(gpu=4, pods=1)),))
-    small = [waits(f"small{i}", "c", 4) for i in range(3)]
-    nodes = member("x").nodes(1, free_gpu=4).nodes(1, free_gpu=6)
-    plan = plan_of(waits("owner", "a"), going, *small, nodes, PROMISED)
-    assert [(claim.unit, claim.member) for claim in plan.claims] == [("owner", "x")]
-    assert len(plan.placements) <= 1
+def test_who_takes_claimed_room_in_the_eyes_of_the_checker_waits_and_what_evicts_stands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def strict(world: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
+        placed = [placement.unit for placement in plan.placements if placement.unit.startswith("small")]
+        return tuple(Violation(Rule.CLAIM_TAKEN, key, f"{key} takes claimed room") for key in placed)
+
+    monkeypatch.setattr("fleet.decide.check", strict)
+    small = [waits(f"small{i}", "c", 1) for i in range(3)]
+    world = snapshot(
+        waits("owner", "a"), *small, runs("r", "c"), FULL, member("y").nodes(1, free_gpu=2), PROMISED, RECLAIM
+    )
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert [(eviction.unit, eviction.preemptor) for eviction in plan.evictions] == [("r", "owner")]
+    assert plan.placements == ()
+    assert set(plan.reasons) == {"owner", "small0", "small1", "small2"}
 
 
 CLAIMED = waits("owner", "a").having(claim=Claim("x", NOW + 60))
