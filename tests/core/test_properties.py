@@ -13,6 +13,7 @@ from fleet.codec import decode_plan, decode_snapshot, encode_plan, encode_record
 from fleet.decide import _Decision, decide
 from fleet.model.unit import Claim, Phase
 from fleet.placement.cpsat import CpSat
+from fleet.placement.heads import nominated
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
 from fleet.quota.usage import Usage
@@ -30,14 +31,16 @@ def decided(world: Snapshot, solver: Solver | None) -> Plan:
 
 
 def committed(world: Snapshot, plan: Plan) -> Snapshot:
-    """The world after the plan: its units are placed, and no pod of them is seen yet; who must leave is leaving."""
+    """The world after the plan: its units are placed, and no pod of them is seen yet; who must leave is leaving,
+    and heads are nominated."""
     placed = tuple(
         replace(world.units[p.unit], phase=Phase.PLACED, member=p.member, placed_at=NOW, visible=())
         for p in plan.placements
     )
     leaving = tuple(replace(world.units[e.unit], phase=Phase.EVICTING) for e in plan.evictions)
     claiming = tuple(replace(world.units[c.unit], claim=Claim(c.member, c.until)) for c in plan.claims)
-    return world.apply(Changes(put_units=(*placed, *leaving, *claiming)))
+    after = world.apply(Changes(put_units=(*placed, *leaving, *claiming)))
+    return after.apply(Changes(put_units=nominated(after.units, plan)))
 
 
 @many

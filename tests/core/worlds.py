@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from fleet.model.unit import Claim
+from fleet.model.unit import Claim, Nomination
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tree import QuotaTree
 from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME
@@ -49,8 +49,11 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
     made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
     made = made.within(draw(st.sampled_from(("", "", "", "rack", "model"))))
     made = made.having(user=draw(st.sampled_from(("", "ann", "bob"))))
+    made = made.having(walltime_s=draw(st.sampled_from((None, None, 300.0, 900.0))))
     kind = draw(
-        st.sampled_from(("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy", "claims"))
+        st.sampled_from(
+            ("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy", "claims", "collects")
+        )
     )
     match kind:
         case "runs":
@@ -61,6 +64,14 @@ def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)
             return made.evicting_from(draw(st.sampled_from(MEMBERS)))
         case "claims":
             return made.having(claim=Claim(draw(st.sampled_from(MEMBERS)), NOW + draw(st.sampled_from((-1, 60)))))
+        case "collects":
+            said = Nomination(
+                draw(st.sampled_from(MEMBERS)),
+                NOW - 60,
+                NOW + draw(st.sampled_from((-60, 0, 600))),
+                draw(st.booleans()),
+            )
+            return made.having(head=said)
         case "held":
             return made.having(held=True)
         case "backs off":
