@@ -51,7 +51,7 @@ ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" kee
 ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
 # On a job or a policy, copied to the binding: after so many attempts that came to nothing it is held; "0": never.
 ANNOTATION_BACKOFF_LIMIT = "fleet.io/backoff-limit"
-# On a job (copied to its binding), on its copy in a member or on any of its pods: RFC 3339, the work up to then is saved.
+# On a job (copied to its binding), on its copy in a member or on one of its pods: RFC 3339, work up to then is saved.
 ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
 ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's
 ANNOTATION_PRIORITY_CLASS = "fleet.io/priority-class-from-job"  # on a unit, likewise of spec.priorityClassName
