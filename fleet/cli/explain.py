@@ -19,7 +19,7 @@ def explain(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say why a job waits, when it will start and what would start it now; or where it runs."""
+    """Say why a job waits, when it starts, and what would help."""
     from fleet.cli import jobs
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one
