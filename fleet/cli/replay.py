@@ -66,7 +66,7 @@ def replay(
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write plots and replay.json there.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Replay a workload trace: waits, use of the fleet, promises kept, work lost.
+    """Replay a workload trace: waits, use, promises, lost work.
 
     Nothing runs: nodes and time are simulated, the decisions of the policy fleet are those of the real core.
     TIME is a number of seconds, or one with a unit: 30s, 10m, 4h, 1.5d.

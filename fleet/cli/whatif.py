@@ -63,9 +63,9 @@ def what_if(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say who would start, move, stop or wait, and when, if something were otherwise; nothing is changed.
+    """Say who would start, move, stop or wait if it were otherwise.
 
-    Edits are made in the order of the options here, whatever their order on the command line."""
+    Nothing is changed. Edits are made in the order of the options here, whatever their order on the command line."""
     from fleet.cli import whatif_edits, whatif_table
     from fleet.decide import BadSnapshot
     from fleet.foresee.edits import BadEdit
