@@ -15,7 +15,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.model.unit import Phase
 from fleet.placement.cpsat import CpSat
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config
@@ -140,7 +139,7 @@ def test_small_jobs_go_on_beside_a_head_where_they_do_not_delay_it() -> None:
     assert max(idle[:-3]) == 0, "nothing stands idle until the end is near"
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_the_bound_holds_whatever_comes(data: st.DataObject) -> None:
     members = data.draw(st.dictionaries(st.sampled_from("xyz"), st.integers(1, 4), min_size=1))
@@ -149,15 +148,13 @@ def test_the_bound_holds_whatever_comes(data: st.DataObject) -> None:
     runs = data.draw(st.sampled_from(((60.0, 120.0), (300.0, 900.0), (60.0, 1800.0))))
     sizes = data.draw(st.sampled_from(((1,), (1, 2), (1, 2, 4, 8), (1, 3, 5))))
     small = [Small("root/b", sizes, runs, data.draw(st.booleans()), 15, data.draw(st.sampled_from((0, 5))))]
-    quota = data.draw(st.sampled_from((EVEN, tree(a={"max": {GPU: gpus * pods}}, b={}), None)))
+    quota = data.draw(st.sampled_from((EVEN, tree(a={"max": {GPU: gpus * pods}}, b={}))))
     how: dict[str, Any] = {
         "scheduler": data.draw(st.sampled_from((spread, pack, anywhere))),
         "seen_late": data.draw(st.booleans()), "seats": data.draw(st.booleans()), "seed": data.draw(st.integers(0, 99)),
     }  # fmt: skip
-    leaf = "root/a" if quota is not None else None
-    stream = Stream(members, quota, Config(), small if leaf else [replace(small[0], leaf=None)], **how)
+    stream = Stream(members, quota, Config(), small, **how)
     for _ in range(data.draw(st.integers(1, 12))):
         stream.cycle()
-    ahead = sum(u.phase is Phase.WAITING for u in stream.units.values()) if leaf is None else 1
-    limit = bound(runs[1], ahead)
-    assert waits(stream, gpus, pods, leaf=leaf, most_s=limit) <= limit
+    limit = bound(runs[1], ahead=1)  # one of the small ones may be the head of its leaf
+    assert waits(stream, gpus, pods, most_s=limit) <= limit
