@@ -15,6 +15,7 @@ from api.auth import StaticTokens
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
+from fleet.codec import decode_snapshot
 from fleet.engine.times import rfc3339
 from fleet.ports import Body, Key, Put, Write
 from fleet.store.writing import Options, User
@@ -80,6 +81,20 @@ class Rest:
             if condition(job):
                 return job
             assert self.world.clock.monotonic() < deadline, f"not within {within_s} s: {job}"
+            await asyncio.sleep(0.02)
+
+    async def seen(self, within_s: float = 60.0, **where: str | None) -> Any:
+        """The hub's newest snapshot as soon as it has these jobs of namespace default in these members; None: it
+        waits."""
+        deadline = self.world.clock.monotonic() + within_s
+        wanted = {f"default/{name}": place for name, place in where.items()}
+        while True:
+            answer = await self.client().get(f"{PREFIX}/snapshot")
+            units = decode_snapshot(answer.json()).units.values() if answer.status_code == 200 else ()
+            found = {unit.name: unit.member for unit in units}
+            if wanted.items() <= found.items():
+                return answer.json()
+            assert self.world.clock.monotonic() < deadline, f"not within {within_s} s: {found or answer.text}"
             await asyncio.sleep(0.02)
 
     async def jobs(self, **params: Any) -> list[str]:

@@ -13,7 +13,7 @@ from api.v1.models import Explanation
 from api.v1.past import pasts
 from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, rest
-from tests.controllers.fastloop import eventually, settle
+from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree
 
 PATH = "/jobs/default/PyTorchJob"
@@ -28,7 +28,7 @@ async def explained(hub: Rest, name: str, token: str = "admin-token") -> Any:
 async def waits(hub: Rest, name: str) -> None:
     await hub.world.apply(pytorchjob(name))
     await eventually(lambda: hub.world.message(name))
-    await settle(30)
+    await hub.seen(**{name: None})
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ async def test_an_explanation_is_kept_while_nothing_changes() -> None:
 async def test_who_does_not_wait_is_not_explained() -> None:
     async with rest(member("cfa"), objects=[policy(queue=True), tree(), pytorchjob("one")]) as hub:
         await hub.world.running("one")
-        await settle(5)
+        await hub.seen(one="cfa")
         assert (await hub.refused("GET", f"{PATH}/one/explanation"))["code"] == 404
         assert (await hub.refused("GET", f"{PATH}/nobody/explanation"))["code"] == 404
 

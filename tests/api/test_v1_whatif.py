@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.api.rest import Rest, causes, rest
-from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import member, policy, pytorchjob
 
 
@@ -16,8 +15,7 @@ async def busy() -> AsyncIterator[Rest]:
     """Job one runs in member cfa; job two is too large for it."""
     async with rest(member("cfa"), objects=[policy(), pytorchjob("one"), pytorchjob("two", workers=99)]) as hub:
         await hub.world.running("one")
-        await eventually(lambda: hub.world.events("two", "ScheduleBindingFailed"))
-        await settle(30)
+        await hub.seen(one="cfa", two=None)
         yield hub
 
 
@@ -66,7 +64,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 async def test_a_question_that_is_wrong_is_refused_with_its_field() -> None:
     async with rest(member("cfa"), objects=[policy(), pytorchjob("one")]) as hub:
         await hub.world.running("one")
-        await settle(30)
+        await hub.seen(one="cfa")
         for body, field in WRONG:
             status = await hub.refused("POST", "/what-if", json=body)
             assert (status["code"], list(causes(status))) == (422, [field])
