@@ -75,7 +75,7 @@ def record(binding: dict[str, Any], unit: dict[str, Any] | None, now: float) -> 
 
 
 def state_of(member: str, status: dict[str, Any], unit_status: dict[str, Any]) -> str:
-    """Queued, Reserved, BackOff, Waiting (without a queue), Placed, or what the member says of the job: Running, Succeeded, …"""
+    """Queued, Reserved, BackOff, Waiting (without a queue), Placed, or what the member says: Running, Succeeded, …"""
     phase = unit_status.get("phase", "")
     if member:
         copies = status.get("aggregatedStatus") or [{}]
