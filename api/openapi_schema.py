@@ -24,7 +24,6 @@ _SPECIAL = {
         {"type": "string", "format": "int-or-string"},
     ),
 }
-_OURS = ("nullable", SCHEMA_FROM)
 _V2_UNKNOWN = ("nullable", "oneOf", "anyOf", "allOf", "not", "patternProperties", "x-kubernetes-validations")
 _NESTED = ("properties", "items", "additionalProperties")
 

@@ -27,7 +27,6 @@ from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, 
 CHUNK_BYTES = 64 * 1024
 MIN_TIMEOUT_S = 1800.0
 MAX_TIMEOUT_S = 6 * 3600.0
-INITIAL_PAGE = 500
 
 Sender = Callable[[bytes], Awaitable[None]]
 

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from fleet.backlog import Key, gang_key
 from fleet.check_heads import heads
 from fleet.check_reclaim import reclaims
-from fleet.check_users import users
+from fleet.check_users import counted, users
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
 from fleet.quota.guarantee import Guarantees, capacity, guarantees, with_potential
-from fleet.quota.tree import MAX_JOBS, QuotaTree, stops
+from fleet.quota.tree import QuotaTree, stops
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
@@ -73,16 +73,6 @@ def _one(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Viol
         yield Violation(Rule.POLICY, unit.id, f"{unit.name} may not go to {name}: {barred}")
 
 
-def _amounts(unit: Unit) -> dict[str, int]:
-    """What a unit counts for in quota: its pods' requests added up, and one job."""
-    total = {MAX_JOBS: 1}
-    for component in unit.components:
-        for name, amount in component.requests.items_:
-            if name != "pods":
-                total[name] = total.get(name, 0) + max(0, amount) * max(0, component.replicas)
-    return total
-
-
 def _line(tree: QuotaTree, leaf: str) -> list[str]:
     """The nodes at which work of `leaf` counts."""
     while leaf not in tree.nodes and leaf:
@@ -108,7 +98,7 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
         unit = held.unit
         if unit.leaf is not None:
             for node in _line(tree, unit.leaf):
-                for name, amount in _amounts(unit).items():
+                for name, amount in counted(unit).items():
                     used[node, name] = used.get((node, name), 0) + amount * held.count
                     if not unit.preemptible:
                         firm[node, name] = firm.get((node, name), 0) + amount * held.count
@@ -120,7 +110,7 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
             continue
         gang = gang_key(unit.components)
         if gang not in known:
-            known[gang] = _amounts(unit)
+            known[gang] = counted(unit)
         if unit.leaf not in lines:
             lines[unit.leaf] = _line(tree, unit.leaf)
         amounts, line = known[gang], lines[unit.leaf]

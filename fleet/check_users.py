@@ -42,7 +42,8 @@ def _capping(tree: QuotaTree, unit: Unit) -> list[str]:
     return [node for node in tree.user_caps if unit.leaf == node or unit.leaf.startswith(node + "/")]
 
 
-def _asks(unit: Unit) -> dict[str, int]:
+def counted(unit: Unit) -> dict[str, int]:
+    """What a unit counts for in quota: its pods' requests added up, and one job."""
     total = {MAX_JOBS: 1}
     for component in unit.components:
         for name, amount in component.requests.items_:
@@ -53,12 +54,12 @@ def _asks(unit: Unit) -> dict[str, int]:
 
 def _count(tree: QuotaTree, unit: Unit, used: _Used) -> None:
     for node in _capping(tree, unit):
-        for name, amount in _asks(unit).items():
+        for name, amount in counted(unit).items():
             used[node, unit.user, name] = used.get((node, unit.user, name), 0) + amount
 
 
 def _broken(tree: QuotaTree, unit: Unit, used: _Used) -> Violation | None:
-    asks = _asks(unit)
+    asks = counted(unit)
     for node in _capping(tree, unit):
         for name, limit in tree.user_caps[node].of(unit.user).items():
             if asks.get(name) and used.get((node, unit.user, name), 0) + asks[name] > limit:

@@ -21,7 +21,6 @@ QUOTA = "scheduling.sigs.k8s.io"
 LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object
 LABEL_BINDING = "fleet.io/binding"  # uid of the ResourceBinding that wants it
 LABEL_COMPONENT = "fleet.io/component"  # on pods: master, worker, …
-LABEL_GANG = "fleet.io/gang"  # on pods, where the member has a gang scheduler: name of the PodGroup
 ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1", "2", …
 LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
@@ -83,7 +82,6 @@ SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
-POLICY_SUCCEED = "ApplyPolicySucceed"
 POLICY_FAILED = "ApplyPolicyFailed"
 
 FIELD_MANAGER = "fleet"  # of every write that Fleet makes, on the hub and in members

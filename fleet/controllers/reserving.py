@@ -25,7 +25,6 @@ from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT, ANNOTATION_RETRIES, QUEUE
 RESERVED = "Reserved"
 NOMINATION, CHECKS = "nomination", "admissionChecks"  # in status
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
-STATES = (PENDING, READY, RETRY, REJECTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,6 @@ from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_USERS, FIELD_MANAGER, LABEL_BINDING, LABEL_HUB
 
 LOOKS = 3
-SERVERS_OWN = frozenset({"uid", "resourceVersion", "managedFields", "creationTimestamp"})
 
 
 def outcome_of(answer: Answer) -> Outcome:

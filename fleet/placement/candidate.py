@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from fleet.model.amounts import Amounts
@@ -77,17 +77,3 @@ def order(unit: Unit) -> tuple[int, float, str, str]:
 def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
     """The order in which candidates are served: what they may count on first."""
     return (candidate.tier, *order(candidate.unit))
-
-
-def first_waiting(groups: Iterable[Group], started: Container[str], before: float) -> dict[str, Candidate]:
-    """By leaf, the first in the order of its queue of those that were enqueued by the epoch second `before` and are
-    not among `started`. Costs what started, and a glance at each group."""
-    found: dict[str, tuple[Group, int]] = {}
-    for group in groups:
-        index = group.next(0, len(group.units), started)
-        if group.leaf is None or index == len(group.units) or group.units[index].enqueued_at > before:
-            continue
-        known = found.get(group.leaf)
-        if known is None or order(group.units[index]) < order(known[0].units[known[1]]):
-            found[group.leaf] = (group, index)
-    return {leaf: group.candidate(index) for leaf, (group, index) in found.items()}

@@ -19,7 +19,6 @@ from fleet.quota.tree import QuotaTree
 
 SHARED_WEIGHTS = ("quota.scheduling.koordinator.sh/shared-weight", "shared-weight")
 _LARGEST_WEIGHT = 10**9
-Amount = Mapping[str, Fraction]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fleet.decide import _Decision
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidate import first_waiting, order, standing
+from fleet.placement.candidate import order, standing
 from fleet.placement.greedy import place
 from fleet.placement.grouping import Grouping
 from fleet.placement.linked import AGES_S, age_bucket, build
@@ -107,12 +107,3 @@ def test_classes_count_every_unit_once_by_age_and_name_the_oldest_first(world: S
             assert (candidate.unit.leaf, alone.tier, -candidate.unit.priority) == (cls.leaf, *linked.bands[cls.band])
             assert (cls.age, cls.shape) == (age_bucket(candidate.unit, NOW), alone.shape)
     assert len(AGES_S) == 3
-
-
-@many
-@given(crowds(), st.sets(st.sampled_from(["u0-0", "u0-1", "u1-0", "u2-1"])))
-def test_the_first_who_waits_long_enough_is_found_in_every_leaf(world: Snapshot, started: set[str]) -> None:
-    groups = Grouping(world, NOW).groups
-    found = {leaf: candidate.unit.id for leaf, candidate in first_waiting(groups, started, NOW - 600).items()}
-    late = [u for g in groups for u in g.units if u.id not in started and u.enqueued_at <= NOW - 600 and u.leaf]
-    assert found == {leaf: min((u for u in late if u.leaf == leaf), key=order).id for leaf in {u.leaf for u in late}}

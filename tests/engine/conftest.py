@@ -12,8 +12,6 @@ from fleet.store.memory import MemoryStore
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
 
-SUFFIXES = "bcdfghjklmnpqrstvwxz2456789"
-
 
 class FixedClock:
     """Stands still until told."""
