@@ -190,20 +190,20 @@ class Jobs:
             return detail(job, None)
         return detail(job, (await self._lines.at(revision)).position.get(_uid(job.unit)))
 
-    async def get(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
+    async def _looked_up(self, request: Request, namespace: str, kind_name: str, name: str) -> tuple[Kind, Stored]:
         kind = job_kind(self._hub.registry, kind_name, "kind")
         need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
         stored = await self._hub.store.get(Key(kind.group, kind.resource, namespace, name))
         if stored is None:
             raise not_found(kind.group, kind.resource, name)
+        return kind, stored
+
+    async def get(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
+        kind, stored = await self._looked_up(request, namespace, kind_name, name)
         return answer(await self._detail(kind, stored.body, stored.uid))
 
     async def explain(self, request: Request, namespace: str, kind_name: str, name: str) -> Response:
-        kind = job_kind(self._hub.registry, kind_name, "kind")
-        need(request, Attributes("get", kind.group, kind.resource, namespace=namespace, name=name))
-        stored = await self._hub.store.get(Key(kind.group, kind.resource, namespace, name))
-        if stored is None:
-            raise not_found(kind.group, kind.resource, name)
+        kind, stored = await self._looked_up(request, namespace, kind_name, name)
         await self._hub.store.revision()
         job = self._stands(kind, stored.body, stored.uid, {})
         if job.binding is None:
