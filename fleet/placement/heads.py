@@ -14,23 +14,21 @@ it. Numbers of heads and of members looked at are bounded; who is not reached wa
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from fleet.backlog import Key, gang_key
-from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.unit import Nomination, Phase, Unit
+from fleet.model.unit import Nomination, Unit
 from fleet.placement.candidate import Candidate, order
-from fleet.placement.hold import FOREVER, Ends, Hold, all_seen
-from fleet.placement.room import MemberRoom, committed
-from fleet.placement.seat import Nodes, Seat
-from fleet.placement.space import Shape, Space
+from fleet.placement.hold import FOREVER, Ends, Hold
+from fleet.placement.outlook import ALL, KNOWN, PRESENT, WHOLE, Outlook, Queued, Work, end_of
+from fleet.placement.room import MemberRoom
+from fleet.placement.seat import Seat
+from fleet.placement.space import Space
 from fleet.plan import Plan
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tiers import Tier
-from fleet.quota.usage import Usage, account_of, request_of
+from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 
 MOST_HEADS = 16
@@ -38,20 +36,7 @@ _MOST_NEW = 4  # heads that look for a member in one plan; and of those that hav
 _TURN_S = 60.0
 _MOST_MEMBERS = 8  # that one of them looks at closely
 _LAG_S = 300.0  # for so long nodes may show pods of work that has ended
-_KNOWN, _PRESENT, _ALL, _WHOLE = range(4)  # what is waited for: known ends; also what was there; all; nothing left
 Pairs = Sequence[tuple[Candidate, str]]
-
-
-@dataclass(slots=True)
-class _Work:
-    """Something that holds room or quota: `hidden` is what the inventory does not show of it yet."""
-
-    unit: Unit
-    tier: Tier
-    hidden: Shape
-    request: Amounts
-    account: str | None
-    member: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,49 +47,6 @@ class _Seating:
     at: float
     seat: Seat | None
     usage: Usage | None
-
-
-@dataclass(slots=True)
-class _Charged:
-    """What runs of one account: `known` by when it ends, of the rest what was there when the head became one, and all
-    of it."""
-
-    known: list[tuple[float, Amounts]]
-    present: Amounts
-    rest: Amounts
-    _sums: list[Amounts] | None = None
-
-    def ended_by(self, at: float) -> Amounts:
-        """What is known to have ended by an epoch second."""
-        if self._sums is None:
-            self._sums = [NOTHING]
-            for _, amounts in self.known:
-                self._sums.append(self._sums[-1].plus(amounts))
-        return self._sums[bisect_right(self.known, at, key=lambda item: item[0])]
-
-
-def _sum(requests: Iterable[Amounts]) -> Amounts:
-    total: dict[str, int] = {}
-    for request in requests:
-        for name, amount in request.items_:
-            total[name] = total.get(name, 0) + amount
-    return Amounts.of(total)
-
-
-@dataclass(slots=True)
-class _Queued:
-    """One head while a decision lasts."""
-
-    candidate: Candidate
-    ends: Ends
-    since: float
-    member: str | None
-    looked: bool = False
-    last: tuple[int, float] | None = None
-    accounts: list[str] | None = None  # that count where quota limits it
-    limited: bool = False
-    known_ends: dict[str, float] = field(default_factory=dict)
-    bare: dict[tuple[str, int, float, float], Seat] = field(default_factory=dict)
 
 
 class Heads:
@@ -119,17 +61,11 @@ class Heads:
         self._tree = snapshot.tree
         self._space = space
         self._tiers = tiers
-        self._usage = usage
         self._promises = promises
         self._now = now
-        self._queue: list[_Queued] = []
-        self._work: dict[str, list[_Work]] = {}
-        self._by_account: dict[str, list[_Work]] = {}
-        self._sums: dict[tuple[str, float, str], _Charged] = {}
+        self._queue: list[Queued] = []
+        self._outlook = Outlook(snapshot, space, usage, now)
         self._nothing = Usage(self._tree, promises) if self._tree is not None else None  # as if nothing ran
-        self._plans: dict[tuple[str, str], _Work] = {}
-        self._leaving: dict[str, float] = {}  # what this plan evicts, and when that ends
-        self._nodes: dict[str, Nodes] = {}
         self._empty: dict[str, MemberRoom | None] = {}
         self._new = _MOST_NEW
 
@@ -158,9 +94,9 @@ class Heads:
             since = min(self._now, said.since) if said is not None and stays else self._now
             member = said.member if said is not None and stays else None
             ends = Ends(self._snapshot, candidate, promised, self._now)
-            self._queue.append(_Queued(candidate, ends, since, member))
+            self._queue.append(Queued(candidate, ends, since, member))
         if self._queue:
-            self._list_work()
+            self._outlook.list_work(self._tiers() if self._snapshot.config.reclaim else {})
         return tuple(queued.candidate for queued in self._queue)
 
     def holds(self, placed: Pairs, kept: Pairs, rooms: Mapping[str, MemberRoom]) -> tuple[Hold, ...]:
@@ -168,8 +104,8 @@ class Heads:
         what is free before anything is placed."""
         if not self._queue:
             return ()
-        new = [self._planned(candidate, member) for candidate, member in (*placed, *kept)]
-        sizes = {id(work.hidden): self._sizes(work.hidden) for work in new}  # many have one shape
+        new = [self._outlook.planned(candidate, member) for candidate, member in (*placed, *kept)]
+        sizes = {id(work.hidden): self._outlook.sizes(work.hidden) for work in new}  # many have one shape
         new.sort(key=lambda work: work.unit.id)
         new.sort(key=lambda work: sizes[id(work.hidden)], reverse=True)
         served = {work.unit.id for work in new}
@@ -183,12 +119,7 @@ class Heads:
 
     def leaving(self, units: Iterable[str]) -> None:
         """This plan evicts them: they end now."""
-        gone = dict.fromkeys(units, self._now)
-        self._leaving.update(gone)
-        self._sums.clear()
-        for queued in self._queue:
-            queued.known_ends.update(gone)
-            queued.bare.clear()
+        self._outlook.leaving(units, self._queue)
 
     def _able(self, candidate: Candidate, after: float) -> bool:
         """Whether it is late, and would start if nothing ran."""
@@ -208,37 +139,8 @@ class Heads:
         empty = self._empty[member]
         return empty is None or empty.fit(self._space.shapes[candidate.shape], self._space.devices) is not None
 
-    def _list_work(self) -> None:
-        tiers = self._tiers() if self._snapshot.config.reclaim else {}
-        backlog = self._snapshot.backlog
-        requests: dict[tuple[Key, bool], Amounts] = {}
-        for key in sorted(backlog.holding):
-            unit = backlog.holding[key]
-            account = account_of(self._tree, unit) if self._tree is not None else None
-            alike = (gang_key(unit.components), unit.preemptible)
-            if alike not in requests:
-                requests[alike] = request_of(unit)
-            tier = tiers.get(key, Tier.SHARE if unit.leaf is None else Tier.BORROWED)
-            hidden = committed(unit, self._space) if key in backlog.unseen else ()
-            work = _Work(unit, tier, hidden, requests[alike], account, unit.member or "")
-            self._work.setdefault(work.member, []).append(work)
-            if account is not None:
-                self._by_account.setdefault(account, []).append(work)
-
-    def _planned(self, candidate: Candidate, member: str) -> _Work:
-        key = (candidate.unit.id, member)
-        work = self._plans.get(key)
-        if work is None:
-            shape = self._space.shapes[candidate.shape]
-            work = _Work(candidate.unit, candidate.tier, shape, candidate.request, candidate.account, member)
-            self._plans[key] = work
-        return work
-
-    def _sizes(self, shape: Shape) -> tuple[tuple[int, ...], ...]:
-        return tuple(self._space.size(part.need) for part in shape)
-
     def _hold(
-        self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
+        self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
     ) -> Hold | None:
         said = queued.candidate.unit.head
         if queued.last is not None and queued.member is not None:
@@ -249,7 +151,7 @@ class Heads:
         if found is None or queued.member is None:
             return None
         queued.last = (found.kind, found.at)
-        at, certain = found.at, found.kind == _KNOWN
+        at, certain = found.at, found.kind == KNOWN
         if said is not None and said.member == queued.member and said.certain == certain and said.at > self._now:
             at = min(at, said.at)  # what was let pass was to end before the moment that was told first
         elif at <= self._now and said is not None and said.member == queued.member and said.certain == certain:
@@ -258,17 +160,17 @@ class Heads:
         return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
 
     def _first(
-        self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
+        self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
     ) -> _Seating | None:
         """Where and when it starts, seen for the first time in this decision."""
         said, member = queued.candidate.unit.head, queued.member
         found = self._seek(queued, member, new, ahead) if member is not None else None
-        if said is not None and member is not None and self._unseen(queued, member, new):
-            if said.certain and said.at > self._now and (found is None or (found.kind, found.at) > (_KNOWN, said.at)):
-                return self._closed(queued, _KNOWN, said.at, new, ahead)
-            if not said.certain and (found is None or found.kind == _ALL):
-                return self._closed(queued, _PRESENT, self._now, new, ahead)
-        if (found is None or found.kind != _KNOWN) and self._may_look(queued):
+        if said is not None and member is not None and self._outlook.unseen(member, new):
+            if said.certain and said.at > self._now and (found is None or (found.kind, found.at) > (KNOWN, said.at)):
+                return self._closed(queued, KNOWN, said.at, new, ahead)
+            if not said.certain and (found is None or found.kind == ALL):
+                return self._closed(queued, PRESENT, self._now, new, ahead)
+        if (found is None or found.kind != KNOWN) and self._may_look(queued):
             other = self._look_around(queued, new, ahead, rooms, found is not None)
             if other is not None:
                 queued.member, found = other
@@ -277,12 +179,12 @@ class Heads:
         alone = all(hold.member != member for hold in ahead)
         if found is None and said and member and alone and self._would_fit(queued.candidate, member):
             due = min(said.at, self._now) if said.certain else self._now
-            return self._closed(queued, _KNOWN, due, new, ahead) if self._now - due <= _LAG_S else None
-        if found is not None and found.kind == _ALL:
+            return self._closed(queued, KNOWN, due, new, ahead) if self._now - due <= _LAG_S else None
+        if found is not None and found.kind == ALL:
             queued.since = self._now
         return found
 
-    def _may_look(self, queued: _Queued) -> bool:
+    def _may_look(self, queued: Queued) -> bool:
         """Whether it is its turn to look at other members. Those that collect in one already take turns, by the
         clock."""
         if queued.looked:
@@ -293,20 +195,16 @@ class Heads:
         self._new -= 1
         return self._new >= 0
 
-    def _unseen(self, queued: _Queued, member: str, new: Sequence[_Work]) -> bool:
-        """Whether pods are coming to the member that no node shows yet."""
-        return any(w.hidden and w.member == member for w in (*self._work.get(member, ()), *new))
-
-    def _closed(self, queued: _Queued, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]) -> _Seating:
+    def _closed(self, queued: Queued, kind: int, at: float, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating:
         """What is coming might cost the head its seat, or what has ended still shows on nodes. Until they show how it
         is, nothing more comes in: work that is let in for a later start would make it later."""
-        usage = self._usage_at(queued, kind, at, new, ahead)
+        usage = self._outlook.usage_at(queued, kind, at, new, ahead)
         if usage is not None and queued.candidate.account is not None:
             usage.charge(queued.candidate.account, queued.candidate.request)
         return _Seating(kind, at, None, usage)
 
     def _look_around(
-        self, queued: _Queued, new: Sequence[_Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom], has: bool
+        self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom], has: bool
     ) -> tuple[str, _Seating] | None:
         """The member where it starts earliest. One that `has` a seat leaves it only for a moment that is certain, and
         no further away than it has collected for."""
@@ -320,30 +218,30 @@ class Heads:
         since, queued.since = queued.since, self._now
         for missing, number, member in sorted(near)[:_MOST_MEMBERS]:
             found = self._seek(queued, member, new, ahead)
-            if found is None or (has and (found.kind != _KNOWN or found.at - self._now > self._now - since)):
+            if found is None or (has and (found.kind != KNOWN or found.at - self._now > self._now - since)):
                 continue
-            certain = found.kind == _KNOWN
+            certain = found.kind == KNOWN
             rank = (not certain, found.at if certain else 0.0, missing, number)
             if best is None or rank < best[0]:
                 best = (rank, member, found)
         queued.since = since
         return None if best is None else best[1:]
 
-    def _seek(self, queued: _Queued, member: str, new: Sequence[_Work], ahead: Sequence[Hold]) -> _Seating | None:
+    def _seek(self, queued: Queued, member: str, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating | None:
         """The first moment at which there is quota, and room in the member."""
-        for kind in (_KNOWN, _PRESENT, _ALL, _WHOLE):
-            begin = self._quota_time(queued, kind, new, ahead)
-            if begin is None or (kind == _WHOLE and not self._is_loose(queued, member, ahead)):
+        for kind in (KNOWN, PRESENT, ALL, WHOLE):
+            begin = self._outlook.quota_time(queued, kind, new, ahead)
+            if begin is None or (kind == WHOLE and not self._is_loose(queued, member, ahead)):
                 continue
-            ends = (self._end(queued, work) for work in (*self._work.get(member, ()), *new) if work.member == member)
-            times = sorted({end for end in (*ends, *map(_end_of, ahead)) if begin < end < FOREVER})
+            ends = (self._outlook.end(queued, work) for work in self._outlook.inside(member, new))
+            times = sorted({end for end in (*ends, *map(end_of, ahead)) if begin < end < FOREVER})
             times.insert(0, begin)
-            if kind == _WHOLE:
+            if kind == WHOLE:
                 return self._seating(queued, member, kind, times[-1], new, ahead)
             low, high = 0, len(times)
             while low < high:  # what ends only adds room
                 middle = (low + high) // 2
-                if self._seat(queued, member, kind, times[middle], new, ahead) is not None:
+                if self._outlook.seat(queued, member, kind, times[middle], new, ahead) is not None:
                     high = middle
                 else:
                     low = middle + 1
@@ -351,150 +249,25 @@ class Heads:
                 return self._seating(queued, member, kind, times[low], new, ahead)
         return None
 
-    def _is_loose(self, queued: _Queued, member: str, ahead: Sequence[Hold]) -> bool:
+    def _is_loose(self, queued: Queued, member: str, ahead: Sequence[Hold]) -> bool:
         """Whether the inventory does not say which pods share a node, so that only the whole member is a seat."""
-        loose = any(work.unit.visible and not work.unit.seats for work in self._work.get(member, ()))
-        return loose and self._would_fit(queued.candidate, member) and all(hold.member != member for hold in ahead)
+        return (
+            self._outlook.loose(member)
+            and self._would_fit(queued.candidate, member)
+            and all(hold.member != member for hold in ahead)
+        )
 
     def _seating(
-        self, queued: _Queued, member: str, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
+        self, queued: Queued, member: str, kind: int, at: float, new: Sequence[Work], ahead: Sequence[Hold]
     ) -> _Seating | None:
-        seat = self._seat(queued, member, kind, at, new, ahead)
-        usage = self._usage_at(queued, kind, at, new, ahead)
+        seat = self._outlook.seat(queued, member, kind, at, new, ahead)
+        usage = self._outlook.usage_at(queued, kind, at, new, ahead)
         account = queued.candidate.account
         if usage is not None and account is not None:
             if usage.refusal(account, queued.candidate.request) is not None:
                 return None
             usage.charge(account, queued.candidate.request)
-        return None if seat is None and kind != _WHOLE else _Seating(kind, at, seat, usage)
-
-    def _end(self, queued: _Queued, work: _Work) -> float:
-        end = queued.known_ends.get(work.unit.id)
-        if end is None:
-            end = queued.known_ends[work.unit.id] = queued.ends.of(work.unit, work.tier)
-        return end
-
-    def _gone(self, queued: _Queued, work: _Work, kind: int, at: float) -> bool:
-        """Whether the head counts on this to have ended by then."""
-        end = self._end(queued, work)
-        if end < FOREVER or kind == _KNOWN:
-            return end <= at
-        return kind != _PRESENT or self._is_present(queued, work.unit)
-
-    def _is_present(self, queued: _Queued, unit: Unit) -> bool:
-        """Whether it was there when the head became one."""
-        if unit.phase is Phase.WAITING:
-            return False
-        return unit.placed_at < queued.since if unit.placed_at is not None else all_seen(unit)
-
-    def _seat(
-        self, queued: _Queued, member: str, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
-    ) -> Seat | None:
-        """The seat there at that time; None where the head does not fit."""
-        if kind == _WHOLE:
-            return None
-        running = self._work.get(member, ())
-        key = (member, kind, at, queued.since)
-        bare = queued.bare.get(key)
-        if bare is None:
-            if member not in self._nodes:
-                self._nodes[member] = Nodes(self._snapshot.members[member], self._space)
-            ended = [work.unit for work in running if self._gone(queued, work, kind, at)]
-            bare = queued.bare[key] = self._nodes[member].seat(ended)
-        seat = bare.copy()
-        mine = self._space.shapes[queued.candidate.shape]
-        coming = [work for work in (*running, *new) if work.hidden and work.member == member]
-        coming.sort(key=lambda work: work.unit.id)
-        coming.sort(key=lambda work: self._sizes(work.hidden), reverse=True)
-        for work in coming:
-            if not self._gone(queued, work, kind, at):
-                seat.crowd(work.hidden, mine)
-        for hold in ahead:
-            stays = hold.member == member and _end_of(hold) > at
-            if stays and not seat.give(self._space.shapes[hold.head.shape]):
-                return None
-        return seat if seat.takes(mine) else None
-
-    def _limited(self, queued: _Queued) -> list[str] | None:
-        """The accounts of what runs that count where quota limits the head; None where nothing does."""
-        account, usage = queued.candidate.account, self._usage
-        if account is None or usage is None:
-            return None
-        if queued.accounts is None:
-            asked = [name for name, amount in queued.candidate.request.items_ if amount > 0]
-            limited = {
-                node for node in usage.path(account) if any(usage.room(node, name) is not None for name in asked)
-            }
-            queued.limited = bool(limited)
-            queued.accounts = [other for other in self._by_account if limited.intersection(usage.path(other))]
-        return queued.accounts if queued.limited else None
-
-    def _charged(self, queued: _Queued, account: str) -> _Charged:
-        """What runs of an account, added up by when it ends. Heads that may not evict agree on when that is."""
-        key = (account, queued.since, queued.candidate.unit.id if queued.ends.evicts else "")
-        found = self._sums.get(key)
-        if found is None:
-            known: list[tuple[float, Amounts]] = []
-            rest: list[Amounts] = []
-            present: list[Amounts] = []
-            for work in self._by_account[account]:
-                end = self._leaving.get(work.unit.id)
-                end = queued.ends.of(work.unit, work.tier) if end is None else end
-                if end < FOREVER:
-                    known.append((end, work.request))
-                    continue
-                rest.append(work.request)
-                if self._is_present(queued, work.unit):
-                    present.append(work.request)
-            known.sort(key=lambda item: item[0])
-            found = self._sums[key] = _Charged(known, _sum(present), _sum(rest))
-        return found
-
-    def _usage_at(
-        self, queued: _Queued, kind: int, at: float, new: Sequence[_Work], ahead: Sequence[Hold]
-    ) -> Usage | None:
-        """What is used then, the head not included; None where quota does not limit it."""
-        accounts = self._limited(queued)
-        if accounts is None or self._usage is None:
-            return None
-        usage = self._usage.copy()
-        for name in accounts:
-            charged = self._charged(queued, name)
-            usage.charge(name, charged.ended_by(at), -1)
-            if kind != _KNOWN:
-                usage.charge(name, charged.present if kind == _PRESENT else charged.rest, -1)
-        for work in new:
-            if work.account is not None and not self._gone(queued, work, kind, at):
-                usage.charge(work.account, work.request)
-        for hold in ahead:
-            account = hold.head.account
-            if account is not None and _end_of(hold) > at:
-                usage.charge(account, hold.head.request)
-        return usage
-
-    def _quota_time(self, queued: _Queued, kind: int, new: Sequence[_Work], ahead: Sequence[Hold]) -> float | None:
-        """From when on there is quota for it; None for never, as far as known."""
-        account, request = queued.candidate.account, queued.candidate.request
-        usage = self._usage_at(queued, kind, self._now, new, ahead)
-        if usage is None or account is None or usage.refusal(account, request) is None:
-            return self._now
-        ends: dict[float, list[tuple[str, Amounts]]] = {}
-        for name in self._limited(queued) or ():
-            for end, amounts in self._charged(queued, name).known:
-                ends.setdefault(end, []).append((name, amounts))
-        for work in new:
-            if work.account is not None:
-                ends.setdefault(self._end(queued, work), []).append((work.account, work.request))
-        for hold in ahead:
-            other = hold.head.account
-            if other is not None:
-                ends.setdefault(_end_of(hold), []).append((other, hold.head.request))
-        for at in sorted(end for end in ends if self._now < end < FOREVER):
-            for name, amounts in ends[at]:
-                usage.charge(name, amounts, -1)
-            if usage.refusal(account, request) is None:
-                return at
-        return None
+        return None if seat is None and kind != WHOLE else _Seating(kind, at, seat, usage)
 
 
 def _turn(candidate: Candidate) -> tuple[object, ...]:
@@ -502,12 +275,6 @@ def _turn(candidate: Candidate) -> tuple[object, ...]:
     unit = candidate.unit
     since = unit.head.since if unit.head is not None else FOREVER
     return (min(candidate.tier, Tier.SHARE), since, unit.enqueued_at, unit.name, unit.id)
-
-
-def _end_of(hold: Hold) -> float:
-    """When a head will have ended, as far as known."""
-    walltime = hold.head.unit.walltime_s
-    return FOREVER if walltime is None or not hold.nomination.certain else hold.nomination.at + walltime
 
 
 def nominated(units: Mapping[str, Unit], plan: Plan) -> tuple[Unit, ...]:
