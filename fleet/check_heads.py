@@ -10,11 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from fleet.check_reclaim import _coming as coming_to
-from fleet.check_reclaim import _emptied as emptied
-from fleet.check_reclaim import _gang as gang_of
-from fleet.check_reclaim import _may_start as may_start
-from fleet.check_reclaim import _tiers as tiers_of
+from fleet.check_units import coming_to, emptied, gang_of, may_start, tiers_of
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit

@@ -2,7 +2,7 @@
 
 Evicting is for a unit that claims the room; it takes only what ranks below it, is old enough and may be preempted; with
 the victims gone there is room for all that is claimed, and without them there is not. Nothing that starts uses claimed
-room. Tiers are what they are by definition (fleet/quota); which waiting units count as demand is worked out again here.
+room.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from fleet.check_units import coming_to, gang_of, may_start, stops_leaf, tiers_of
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
-from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Unit
-from fleet.packer import Gang, first_unpackable
+from fleet.packer import first_unpackable
 from fleet.plan import Eviction, Plan
-from fleet.quota.entitlement import Entitlement, entitlement
-from fleet.quota.tiers import Claimed, Tier
-from fleet.quota.tree import stops
+from fleet.quota.tiers import Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
@@ -34,7 +32,7 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
     live = {key: member for key, member in known.items() if key not in placed and key not in claims}
     sound = {key: member for key, member in claims.items() if key not in bad}
     victims: dict[str, Eviction] = {}
-    tiers = _tiers(snapshot, now) if plan.evictions else {}
+    tiers = tiers_of(snapshot, now) if plan.evictions else {}
     for eviction in plan.evictions:
         unit = snapshot.units.get(eviction.unit)
         broken = _may_not_leave(snapshot, eviction, unit, victims, tiers, now)
@@ -58,24 +56,12 @@ def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
         for key, unit in snapshot.backlog.odd.items()  # who has a claim is one by itself
         if unit.claim is not None
         and unit.claim.until > now
-        and not _stops(snapshot, unit)
-        and _may_start(snapshot, unit, now)
+        and not stops_leaf(snapshot, unit)
+        and may_start(snapshot, unit, now)
         and unit.claim.member in snapshot.members
         and snapshot.members[unit.claim.member].ready
         and not member_bars(unit, snapshot.members[unit.claim.member])
     }
-
-
-def _may_start(snapshot: Snapshot, unit: Unit, now: float, *, though_it_backs_off: bool = False) -> bool:
-    if unit.phase is not Phase.WAITING or unit.held:
-        return False
-    sound = unit.pods > 0 and all(
-        0 <= part.replicas <= 1_000_000 and all(0 <= amount <= 1 << 62 for _, amount in part.requests.items_)
-        for part in unit.components
-    )
-    leaf = unit.leaf is None or (snapshot.tree is not None and snapshot.tree.is_leaf(unit.leaf))
-    backs_off = not though_it_backs_off and unit.backoff_until is not None and unit.backoff_until > now
-    return sound and leaf and not backs_off
 
 
 def _unsound_claims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
@@ -83,7 +69,7 @@ def _unsound_claims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], n
     for claim in plan.claims:
         unit, member = snapshot.units.get(claim.unit), snapshot.members.get(claim.member)
         problem = ""
-        if unit is None or not _may_start(snapshot, unit, now):
+        if unit is None or not may_start(snapshot, unit, now):
             problem = "claims room, but could not start"
         elif claim.unit in placed or claim.unit in seen:
             problem = "claims room, but starts or has claimed already"
@@ -129,74 +115,6 @@ def _may_not_leave(
     return None
 
 
-def _stops(snapshot: Snapshot, unit: Unit) -> bool:
-    node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
-    return node is not None and stops(node, unit)
-
-
-def _tiers(snapshot: Snapshot, now: float) -> Mapping[str, Tier]:
-    return _entitled(snapshot, now).tiers if snapshot.tree is not None else {}
-
-
-def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
-    assert snapshot.tree is not None
-    empty = {name: _emptied(member) for name, member in snapshot.members.items()}
-    fits: dict[tuple[tuple[Component, ...], str, tuple[str, ...]], bool] = {}
-    open_to: dict[object, tuple[str, ...]] = {}  # members by policy, which many units share
-    requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
-    waiting: list[Claimed] = []
-    later: list[Claimed] = []
-    queue = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
-    queue.sort(key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
-    for unit in queue:
-        if not _may_start(snapshot, unit, now, though_it_backs_off=True):
-            continue
-        alike = (unit.components, unit.preemptible)
-        if alike not in requests:
-            requests[alike] = request_of(unit)
-        if unit.backoff_until is not None and unit.backoff_until > now:
-            later.append(Claimed(unit, requests[alike]))
-            continue
-        policy = (unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded)
-        names = open_to.get(policy)
-        if names is None:
-            bars = (name for name, member in snapshot.members.items() if not member_bars(unit, member))
-            names = open_to[policy] = tuple(sorted(bars))
-        key = (unit.components, unit.topology, names)
-        if key not in fits:
-            gang = [_gang(unit)]
-            rooms = [empty[name] for name in names]
-            known = any(pool.free for room in rooms if room is not None for pool in room.pools)
-            fits[key] = bool(names) and (
-                not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
-            )
-        if fits[key]:
-            waiting.append(Claimed(unit, requests[alike], _stops(snapshot, unit)))
-    holding = [unit for unit in snapshot.units.values() if unit.phase is not Phase.WAITING]
-    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later)
-
-
-def _emptied(member: Member) -> Member | None:
-    """The member with nothing running; None when its inventory does not say what its nodes have."""
-    pools: list[Pool] = []
-    for pool in member.pools:
-        if not pool.allocatable.items_ and any(nodes > 0 for _, nodes in pool.free):
-            return None
-        whole = dict(pool.allocatable.items_)
-        for vector, nodes in pool.free:
-            if nodes > 0:
-                whole |= {name: max(amount, whole.get(name, 0)) for name, amount in vector.items_}
-        nodes = sum(max(0, count) for _, count in pool.free)
-        pools.append(replace(pool, free=((type(pool.allocatable).of(whole), nodes),) if nodes else ()))
-    return replace(member, pools=tuple(pools))
-
-
-def _gang(unit: Unit, *, hidden: bool = False) -> Gang:
-    seen = dict(unit.visible) if hidden else {}
-    parts = ((max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components)
-    return Gang(unit.id, tuple(parts), unit.topology)
-
-
 def _room(
     snapshot: Snapshot,
     placed: Mapping[str, str],
@@ -219,10 +137,10 @@ def _room(
         ]  # fmt: skip
         after = vacated(snapshot.members[member], going)
         leaving = {unit.id for unit in going}
-        coming = _coming(snapshot, member, leaving)
-        kept = [_gang(snapshot.units[key]) for key, where in sorted(live.items()) if where == member]
-        wanted = [_gang(snapshot.units[key]) for key, where in sorted(new.items()) if where == member]
-        first = [_gang(snapshot.units[key]) for key, where in placed.items() if where == member == claimed.get(key)]
+        coming = coming_to(snapshot, member, leaving)
+        kept = [gang_of(snapshot.units[key]) for key, where in sorted(live.items()) if where == member]
+        wanted = [gang_of(snapshot.units[key]) for key, where in sorted(new.items()) if where == member]
+        first = [gang_of(snapshot.units[key]) for key, where in placed.items() if where == member == claimed.get(key)]
         lost = set(first_unpackable(after, [*coming, *first], [*kept, *wanted], names))
         for gang in wanted:
             if gang.unit in lost:
@@ -230,7 +148,7 @@ def _room(
         holds = [*coming, *first, *(gang for gang in (*kept, *wanted) if gang.unit not in lost)]
         mine = {gang.unit for gang in first}
         starting = [
-            _gang(snapshot.units[key]) for key, where in placed.items() if where == member and key not in mine
+            gang_of(snapshot.units[key]) for key, where in placed.items() if where == member and key not in mine
         ]  # fmt: skip
         for key in first_unpackable(after, holds, starting, names) if starting else ():
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {member} that is claimed")
@@ -240,20 +158,12 @@ def _room(
             if cause and all(v.member == member for v in cause):
                 others = [g for g in (*kept, *wanted) if g.unit != gang.unit]
                 own = {v.unit for v in cause}
-                still = _coming(snapshot, member, leaving - own)
+                still = coming_to(snapshot, member, leaving - own)
                 everything = [*still, *others, *first, *starting]
                 blocked = quota.over(snapshot.units[gang.unit], [snapshot.units[key] for key in own])
                 if not blocked and not first_unpackable(today, [], [*everything, gang], names):
                     text = f"{gang.unit} has room in {member} without evicting anybody"
                     yield Violation(Rule.EVICTS_NEEDLESSLY, cause[0].unit, text)
-
-
-def _coming(snapshot: Snapshot, member: str, leaving: set[str]) -> list[Gang]:
-    return [
-        _gang(unit, hidden=True)
-        for unit in snapshot.units.values()
-        if unit.phase is not Phase.WAITING and unit.member == member and unit.id not in leaving
-    ]
 
 
 class _Quota:

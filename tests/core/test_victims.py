@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.check import check
-from fleet.check_reclaim import _may_not_leave, _tiers
+from fleet.check_reclaim import _may_not_leave
+from fleet.check_units import tiers_of
 from fleet.codec import encode_record, replay
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
@@ -49,7 +50,7 @@ def cost(victims: list[Unit], tiers: Any) -> Cost:
 def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
     """Of all sets of those that it may evict, without which it has quota, and room in some member."""
     assert world.tree is not None and owner.leaf is not None
-    tiers = _tiers(world, NOW)
+    tiers = tiers_of(world, NOW)
     able = [
         u for u in world.units.values()
         if u.phase is Phase.PLACED
@@ -117,7 +118,7 @@ def random_world(rng: random.Random) -> tuple[Snapshot, Unit]:
 def test_the_solver_finds_what_greedy_does_not(seed: int) -> None:
     world, _ = random_world(random.Random(seed))
     plans = [decided(world), decide(world, now=NOW, seed=1, solver=None)]
-    tiers = _tiers(world, NOW)
+    tiers = tiers_of(world, NOW)
     proven, greedy = (cost([world.units[key] for key in evicted(plan)], tiers) for plan in plans)
     assert proven < greedy
     assert plans[0].certificate.victims[0].shipped == "cp-sat"
@@ -138,7 +139,7 @@ def test_no_set_of_victims_is_smaller_or_cheaper(seed: int) -> None:
         assert plan.placements
         assert not gone
     else:
-        assert cost(gone, _tiers(world, NOW)) == best
+        assert cost(gone, tiers_of(world, NOW)) == best
         (search,) = plan.certificate.victims
         assert all(stage.status == "OPTIMAL" for stage in search.stages)
 
@@ -269,7 +270,7 @@ def test_quota_that_is_lacking_is_made_up_by_the_fewest_anywhere() -> None:
     )
     plan = decided(world)
     gone = [world.units[key] for key in evicted(plan)]
-    assert cost(gone, _tiers(world, NOW)) == cheapest(world, owner.value)
+    assert cost(gone, tiers_of(world, NOW)) == cheapest(world, owner.value)
     assert [claim.member for claim in plan.claims] == ["y"]
 
 
