@@ -26,13 +26,16 @@ def decide(
         float | None, typer.Option(help="Epoch seconds (default: as the snapshot says). Not for records.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the solver. Not for records.")] = 0,
-    greedy: Annotated[bool, typer.Option("--greedy", help="Without the solver. Not for records.")] = False,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Do not ask the solver. Not for records.")] = False,
     explain: Annotated[
         str | None,
-        typer.Option("--explain", metavar="JOB", help="Say all of one job that waits: position, start, what helps."),
+        typer.Option("--explain", metavar="JOB", help="Explain this job that waits, NAME or NAMESPACE/NAME, instead."),
     ] = None,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON Schema of snapshots, or with SNAPSHOT plan or decision.")
+        bool,
+        typer.Option(
+            "--schema", help="Print the JSON Schema of snapshots; --schema plan, --schema decision: of those."
+        ),
     ] = False,
     output: OutputOption = Output.table,
 ) -> None:

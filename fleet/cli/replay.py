@@ -28,28 +28,42 @@ def replay(
     members: Annotated[int, typer.Option(min=1, max=1000, help="Members that the nodes are dealt to.")] = 8,
     policy: Annotated[
         list[str] | None,
-        typer.Option(help="fleet, fifo, fifo-backfill or race; several times: the first is compared with the others."),
+        typer.Option(metavar="NAME", help="Who decides (fleet). Several times: the first is compared with the others."),
     ] = None,
-    load: Annotated[float, typer.Option(min=0.001, max=1000, help="Jobs come so many times as fast.")] = 1.0,
+    load: Annotated[
+        float, typer.Option(min=0.001, max=1000, help="Jobs come so many times as fast as in the trace.")
+    ] = 1.0,
     calibrate_wait: Annotated[
         str, typer.Option(metavar="TIME", help="Find the load at which fifo's mean wait is so long (4h), and use it.")
     ] = "",
-    begin: Annotated[str, typer.Option("--from", metavar="TIME", help="Leave out jobs submitted before (10d).")] = "0",
-    until: Annotated[str, typer.Option(metavar="TIME", help="Leave out jobs submitted from then on.")] = "",
+    begin: Annotated[
+        str, typer.Option("--from", metavar="TIME", help="Leave out jobs submitted earlier in the trace (10d).")
+    ] = "0",
+    until: Annotated[
+        str, typer.Option(metavar="TIME", help="Leave out jobs submitted from then on in the trace.")
+    ] = "",
     limit: Annotated[int, typer.Option(min=0, help="The first so many jobs only (0: all).")] = 0,
     guarantee: Annotated[
-        float, typer.Option(min=0, max=1, help="Part of the fleet that the leaves are promised, as they ask for it.")
+        float, typer.Option(min=0, max=1, help="Part of the GPUs that queues are promised, each as it asks.")
     ] = 0.7,
-    least: Annotated[list[str] | None, typer.Option("--min", metavar="LEAF=GPUS", help="A leaf's min.")] = None,
-    most: Annotated[list[str] | None, typer.Option("--max", metavar="LEAF=GPUS", help="A leaf's max.")] = None,
-    weight: Annotated[list[str] | None, typer.Option(metavar="LEAF=N", help="A leaf's weight.")] = None,
+    least: Annotated[
+        list[str] | None, typer.Option("--min", metavar="LEAF=GPUS", help="What a queue is promised, instead.")
+    ] = None,
+    most: Annotated[
+        list[str] | None, typer.Option("--max", metavar="LEAF=GPUS", help="The most that a queue may use.")
+    ] = None,
+    weight: Annotated[
+        list[str] | None, typer.Option(metavar="LEAF=N", help="A queue's weight in the fair share.")
+    ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="The policy fleet through the real controllers: for some hundred jobs.")
     ] = False,
     solver: Annotated[bool, typer.Option("--solver/--no-solver", help="Whether fleet asks the solver.")] = False,
-    reclaim: Annotated[bool, typer.Option("--reclaim/--no-reclaim", help="Whether fleet evicts.")] = True,
+    reclaim: Annotated[
+        bool, typer.Option("--reclaim/--no-reclaim", help="Whether fleet takes back what is borrowed, by evicting.")
+    ] = True,
     heads_after: Annotated[
-        str, typer.Option(metavar="TIME", help="A unit that waits so long collects room (0: none does).")
+        str, typer.Option(metavar="TIME", help="Room is collected for who waits so long (0: for nobody).")
     ] = "10m",
     protection: Annotated[str, typer.Option(metavar="TIME", help="Nobody is evicted so soon after its start.")] = "5m",
     overestimate: Annotated[
@@ -68,8 +82,9 @@ def replay(
 ) -> None:
     """Replay a workload trace: waits, use, promises, lost work.
 
-    Nothing runs: nodes and time are simulated, the decisions of the policy fleet are those of the real core.
-    TIME is a number of seconds, or one with a unit: 30s, 10m, 4h, 1.5d.
+    Nothing runs: nodes and time are simulated. Policies: fleet, the decisions of the real core; fifo, one queue in
+    order of arrival; fifo-backfill, the same with EASY backfill; race, a copy of each job in every member.
+    A LEAF is a queue of the trace. TIME is a number of seconds, or one with a unit: 30s, 10m, 4h, 1.5d.
     """
     from fleet.simulate.replay.policies import Policy
     from fleet.simulate.replay.run import Options

@@ -32,32 +32,55 @@ def what_if(
         typer.Argument(help='A snapshot or decision record as JSON ("-": stdin); else the hub is asked.'),
     ] = None,
     add_member: Annotated[
-        Texts, typer.Option(help="Add a member: NAME=NODESxGPUS, or a file that describes it.")
+        Texts, typer.Option(metavar="MEMBER", help="Add a member: NAME=NODESxGPUS, or a file that describes it.")
     ] = None,
-    drain: Annotated[Texts, typer.Option(help="Drain a member: its jobs wait again, and start elsewhere.")] = None,
+    drain: Annotated[
+        Texts, typer.Option(metavar="MEMBER", help="Drain a member: its jobs wait again, and start elsewhere.")
+    ] = None,
     lose: Annotated[
-        Texts, typer.Option(help="Lose a member: its jobs stay there, but those whose policy has failover.cluster.")
+        Texts,
+        typer.Option(
+            metavar="MEMBER", help="Lose a member: its jobs stay there, but those whose policy has failover.cluster."
+        ),
     ] = None,
-    fail_over: Annotated[Texts, typer.Option(help="Lose a member, and start all its jobs elsewhere.")] = None,
-    scale: Annotated[Texts, typer.Option(help="Empty nodes more or fewer: MEMBER=+4, or MEMBER/POOL=-1.")] = None,
+    fail_over: Annotated[
+        Texts, typer.Option(metavar="MEMBER", help="Lose a member, and start all its jobs elsewhere.")
+    ] = None,
+    scale: Annotated[
+        Texts, typer.Option(metavar="MEMBER=N", help="Empty nodes more or fewer: MEMBER=+4, or MEMBER/POOL=-1.")
+    ] = None,
     set_: Annotated[
-        Texts, typer.Option("--set", help="Edit the quota tree: root/a.max.nvidia.com/gpu=32; =none for no limit.")
+        Texts,
+        typer.Option(
+            "--set",
+            metavar="NODE.FIELD=VALUE",
+            help="Edit the quota tree: root/a.max.nvidia.com/gpu=32; =none for no limit.",
+        ),
     ] = None,
-    tree: Annotated[Path | None, typer.Option(help="Another quota tree: an ElasticQuotaTree, YAML or JSON.")] = None,
+    tree: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Another quota tree: an ElasticQuotaTree, YAML or JSON.")
+    ] = None,
     submit: Annotated[
-        list[Path] | None, typer.Option(help="Submit the jobs of a YAML file, as kubectl takes it.")
+        list[Path] | None, typer.Option(metavar="FILE", help="Submit the jobs of a YAML file, as kubectl takes it.")
     ] = None,
-    remove: Annotated[Texts, typer.Option(help="Delete a job: NAME, or NAMESPACE/NAME.")] = None,
-    hold: Annotated[Texts, typer.Option(help="Hold a waiting job.")] = None,
-    release: Annotated[Texts, typer.Option(help="Release a job that is held.")] = None,
-    priority: Annotated[Texts, typer.Option(help="Another priority for a waiting job: JOB=5.")] = None,
-    move: Annotated[Texts, typer.Option(help="Another queue for a waiting job: JOB=root/b.")] = None,
+    remove: Annotated[Texts, typer.Option(metavar="JOB", help="Delete a job: NAME, or NAMESPACE/NAME.")] = None,
+    hold: Annotated[Texts, typer.Option(metavar="JOB", help="Hold a waiting job.")] = None,
+    release: Annotated[Texts, typer.Option(metavar="JOB", help="Release a job that is held.")] = None,
+    priority: Annotated[Texts, typer.Option(metavar="JOB=N", help="Another priority for a waiting job: JOB=5.")] = None,
+    move: Annotated[
+        Texts, typer.Option(metavar="JOB=QUEUE", help="Another queue for a waiting job: JOB=root/b.")
+    ] = None,
     namespace: NamespaceOption = "default",
     runs_for: Annotated[
-        str, typer.Option(help="How long jobs without a walltime run, for times: 90m, 12h. Unset: they do not end.")
+        str,
+        typer.Option(
+            metavar="TIME", help="How long jobs without a walltime run: 90m, 12h. Without it they are taken not to end."
+        ),
     ] = "",
-    times: Annotated[bool, typer.Option(help="Run the queues forward, to say when.")] = True,
-    solver: Annotated[bool, typer.Option("--solver", help="With the solver, as the hub decides.")] = False,
+    times: Annotated[bool, typer.Option(help="Run the queues forward, to say when jobs start.")] = True,
+    solver: Annotated[
+        bool, typer.Option("--solver", help="Ask the solver, as the hub does; else decisions are greedy.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Seed of the solver.")] = 0,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
@@ -65,7 +88,9 @@ def what_if(
 ) -> None:
     """Say who would start, move, stop or wait if it were otherwise.
 
-    Nothing is changed. Edits are made in the order of the options here, whatever their order on the command line."""
+    Nothing is changed. Edits may be given several times, and together; they are made in the order of the options here,
+    whatever their order on the command line.
+    """
     from fleet.cli import whatif_edits, whatif_table
     from fleet.decide import BadSnapshot
     from fleet.foresee.edits import BadEdit
