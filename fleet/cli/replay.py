@@ -8,14 +8,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from fleet.cli.failure import Failure
-
-if TYPE_CHECKING:
-    from fleet.simulate.replay.study import Study
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -127,7 +124,7 @@ def replay(
     if full:
         _quiet()
     try:
-        with _progress(study) as tell:
+        with _progress() as tell:
             document = run_all(study, _solver() if solver else None, tell)
     except BadTrace as error:
         raise Failure(str(error)) from error
@@ -175,7 +172,7 @@ def _amounts(option: str, given: list[str] | None) -> dict[str, int]:
 
 
 @contextmanager
-def _progress(study: Study) -> Iterator[Callable[[str, int, int], None]]:
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
     """Tells a terminal, and nothing else, how far it is: (what is going on, jobs that have ended, jobs)."""
     if not sys.stderr.isatty():
         yield lambda what, ended, jobs: None

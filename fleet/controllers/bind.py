@@ -166,7 +166,7 @@ class BindLoop:
             seen = b.annotation(binding.body, ANNOTATION_JOB_GENERATION)
             if seen == str(body["metadata"].get("generation", 0)):
                 return None
-        wanted = self._wanted(body, kind, policy, interpreter, binding.body if binding else None)
+        wanted = self._wanted(body, policy, interpreter, binding.body if binding else None)
         now = self._hub.clock.now()
         if binding is None:
             made = new_binding(body, wanted, binding_key.namespace, binding_key.name, now)
@@ -178,9 +178,7 @@ class BindLoop:
         found = self._hub.bodies(POLICY, "clusterpropagationpolicies")
         return [*found, *self._hub.bodies(POLICY, "propagationpolicies", namespace)] if namespace else found
 
-    def _wanted(
-        self, body: Body, kind: Kind, policy: Body, interpreter: Interpreter | None, binding: Body | None
-    ) -> Wanted:
+    def _wanted(self, body: Body, policy: Body, interpreter: Interpreter | None, binding: Body | None) -> Wanted:
         if interpreter is None:
             current = b.clusters_of(binding) if binding else ()
             clusters = [c for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]

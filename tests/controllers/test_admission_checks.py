@@ -31,6 +31,14 @@ async def asks(world: World, *checks: Any, leaf: str = "root/child-2", **annotat
     await world.edit("Queue", world.queues()[leaf], change, namespace="kube-queue")
 
 
+async def reserves(world: World, *checks: Any, **annotations: str) -> None:
+    """Job `one` is Reserved in a queue that asks these checks."""
+    await world.apply(tree(max_jobs=1), policy(queue=True))
+    await asks(world, *checks, **annotations)
+    await world.apply(pytorchjob("one"))
+    await eventually(lambda: world.phase("one") == "Reserved")
+
+
 async def answer(world: World, state: str, *, job: str = "one", index: int = 0, message: str = "") -> None:
     """As `kubectl patch --subresource=status --type json` does."""
     kind = world.registry.need("scheduling.x-k8s.io", "queueunits")
@@ -49,10 +57,7 @@ def states(world: World, job: str = "one") -> list[tuple[str, str]]:
 
 async def test_a_job_with_quota_and_room_is_reserved_and_starts_when_all_checks_are_ready() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget", "licence")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget", "licence")
         assert world.message("one") == TEXT
         assert status(world)["nomination"]["member"] == "cfa"
         assert states(world) == [("budget", "Pending"), ("licence", "Pending")]
@@ -100,10 +105,7 @@ async def test_a_reserved_job_is_charged_to_its_quota() -> None:
 
 async def test_a_check_that_rejects_sends_the_job_back_with_a_back_off_and_is_asked_again() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget")
         await answer(world, "Rejected", message="no money left")
         await eventually(lambda: world.phase("one") == "TimeoutBackoff")
         assert "admission check budget rejected it: no money left" in world.message("one")
@@ -118,10 +120,7 @@ async def test_a_check_that_rejects_sends_the_job_back_with_a_back_off_and_is_as
 
 async def test_a_job_whose_checks_stay_silent_gives_its_quota_back_after_a_time() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget", **{"fleet.io/admission-checks-timeout-seconds": "30"})
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget", **{"fleet.io/admission-checks-timeout-seconds": "30"})
         await settle(25)
         assert world.phase("one") == "Reserved"
         await eventually(lambda: world.phase("one") == "TimeoutBackoff", within_s=10)
@@ -132,10 +131,7 @@ async def test_a_job_whose_checks_stay_silent_gives_its_quota_back_after_a_time(
 
 async def test_a_queue_that_asks_nothing_any_more_lets_the_reserved_go() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget", "licence")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget", "licence")
         await asks(world, "licence", "fresh")
         await eventually(lambda: states(world) == [("licence", "Pending"), ("fresh", "Pending")])
         await asks(world)
@@ -145,10 +141,7 @@ async def test_a_queue_that_asks_nothing_any_more_lets_the_reserved_go() -> None
 @pytest.mark.parametrize("what", ["held", "suspended", "edited", "member"])
 async def test_what_was_decided_for_something_else_goes_back_without_a_back_off(what: str) -> None:
     async with hub(member("cfa"), member("cfb")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget")
         before = status(world)["nomination"]
         await settle(2)
         if what == "held":
@@ -174,20 +167,14 @@ async def test_what_was_decided_for_something_else_goes_back_without_a_back_off(
 
 async def test_a_reserved_job_that_is_deleted_is_gone() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget")
         await world.delete("PyTorchJob", "one")
         await eventually(lambda: world.unit("one") is None and world.binding("one") is None)
 
 
 async def test_what_is_reserved_survives_the_controllers() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget")
         before = copy.deepcopy(status(world))
         await world.kill()
         world.start()
@@ -230,10 +217,7 @@ async def test_a_reserved_job_that_borrows_makes_room_for_an_owner_and_nothing_o
 async def test_who_answers_for_a_check_changes_nothing_else_of_the_status() -> None:
     async with hub(member("cfa")) as world:
         world.objects.rules.update(rules())
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget")
         kind = world.registry.need("scheduling.x-k8s.io", "queueunits")
         for name, value in (("phase", "Dequeued"), ("nomination", {"member": "cfb"}), ("requeueState", {"count": 0})):
             with pytest.raises(StatusError) as refusal:
@@ -247,10 +231,7 @@ async def test_who_answers_for_a_check_changes_nothing_else_of_the_status() -> N
 async def test_a_state_that_is_none_is_refused_with_its_field() -> None:
     async with hub(member("cfa")) as world:
         world.objects.rules.update(rules())
-        await world.apply(tree(max_jobs=1), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: world.phase("one") == "Reserved")
+        await reserves(world, "budget")
         with pytest.raises(StatusError) as refusal:
             await answer(world, "Maybe")
         assert refusal.value.causes[0].field == "status.admissionChecks[0].state"

@@ -139,7 +139,7 @@ class Hosts:
             ident = _unit_id(labels[LABEL_BINDING], int(labels[ATTEMPT]))
             made.unit = Unit(ident, key.name, components, phase=Phase.PLACED, member=name)
             made.pods = [self._pod(name, made, part, number) for part in components for number in range(part.replicas)]
-            self._status(name, made, "Created")
+            self._status(made, "Created")
             asyncio.get_running_loop().call_later(START_S, self._seat, name, key)
         self._tell(name, "job", made)
         return Outcome(Did.DONE, body=stored)
@@ -192,7 +192,7 @@ class Hosts:
             return
         host.nodes.changed.clear()
         there.pods = _on_nodes(there.pods, host.nodes.seats(there.unit.id))
-        self._status(name, there, "Running")
+        self._status(there, "Running")
         self._tell(name, "pod", there)
         runs_s = self._told.started((key.namespace, key.name), name)
         there.ends = asyncio.get_running_loop().call_later(max(0.0, runs_s), self._end, name, key)
@@ -201,7 +201,7 @@ class Hosts:
         there = self._hosts[name].copies[key]
         there.ends = None
         there.pods = [replace(pod, phase="Succeeded", ready=False) for pod in there.pods]
-        self._status(name, there, "Succeeded")
+        self._status(there, "Succeeded")
         self._release(name, there)
         self._told.ended((key.namespace, key.name), name)
         self._tell(name, "job", there)
@@ -238,7 +238,7 @@ class Hosts:
             requests=part.requests, reason="no node has room", since=self._clock.now(),
         )  # fmt: skip
 
-    def _status(self, name: str, there: _Copy, type_: str) -> None:
+    def _status(self, there: _Copy, type_: str) -> None:
         changed = copy.deepcopy(there.body)
         at = rfc3339(self._clock.now())
         conditions = changed.setdefault("status", {}).setdefault("conditions", [])
