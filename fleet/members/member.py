@@ -1,9 +1,9 @@
 """One member: its connection, its watches, and whether it can be counted on.
 
 Everything of a member runs in tasks of its own with limits of its own; nothing here waits for another member. It is
-ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and everything that
-decisions rest on has been listed once: nodes, pods, and the objects of ours. What was listed stays known while the
-member is silent; only `ready` says how much to trust it.
+ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and
+everything that decisions rest on has been listed once: nodes, pods, and the objects of ours. What was listed stays
+known while the member is silent; only `ready` says how much to trust it.
 """
 
 from __future__ import annotations
