@@ -48,6 +48,7 @@ def encode_snapshot(snapshot: Snapshot, one: Callable[[Unit | Member], Any] | No
 
 
 def encode_one(value: Unit | Member) -> Json:
+    """As it stands in a snapshot."""
     encoded: Json = encode(value)
     if isinstance(value, Unit) and value.member is not None:
         encoded["phase"] = value.phase.value  # by hand, whoever has a member runs there
@@ -116,6 +117,7 @@ def encode_plan(plan: Plan) -> Json:
 
 
 def decode_plan(document: object) -> Plan:
+    """Raises BadSnapshot, which names the field."""
     data = _document(document, "Plan", PLAN)
     names = ("placements", "evictions", "claims", "heads")
     placements, evictions, claims, heads = (listed(data.get(name, []), name) for name in names)

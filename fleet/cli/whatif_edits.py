@@ -114,6 +114,7 @@ class Asked:
 
 
 def from_file(path: Path) -> Source:
+    """A snapshot, or that of a decision record at the time of the decision. Raises Failure."""
     from fleet.cli.decide import read
 
     text = read(path)
@@ -131,6 +132,7 @@ def from_file(path: Path) -> Source:
 
 
 def from_hub(kubeconfig: Path | None, data_dir: Path | None) -> Source:
+    """The newest snapshot that the decider left. Raises Failure."""
     from fleet.cli.hub import connect
 
     hub = connect(kubeconfig, data_dir)

@@ -67,6 +67,8 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class FewerReplicas:
+    """`replicas` of a component instead of `of`."""
+
     component: int  # index
     name: str
     replicas: int
@@ -75,6 +77,8 @@ class FewerReplicas:
 
 @dataclass(frozen=True, slots=True)
 class HigherPriority:
+    """`priority` instead of `of`."""
+
     priority: int
     of: int
 

@@ -32,6 +32,8 @@ class AddMember:
 
 @dataclass(frozen=True, slots=True)
 class DrainMember:
+    """Nothing new comes to a member, and what it has waits again."""
+
     member: str
 
 
@@ -64,6 +66,8 @@ class SetLimit:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceTree:
+    """Another quota tree; None: no quota at all."""
+
     tree: QuotaTree | None
 
 
@@ -83,12 +87,16 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
+    """A waiting unit is held, or let go."""
+
     unit: str
     held: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Prioritize:
+    """Another priority for a waiting unit."""
+
     unit: str
     priority: int
 

@@ -56,6 +56,8 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """What happened to a unit at the epoch second `at`, and in which member if in one."""
+
     at: float
     what: What
     unit: str

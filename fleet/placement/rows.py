@@ -62,6 +62,7 @@ class KindCaps:
 
 
 def lanes_of(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility], caps: KindCaps) -> tuple[Lane, ...]:
+    """A lane for each kind and member that could take one, with how many it could take at the most."""
     lanes: list[Lane] = []
     for (shape, number), count in wanted.items():
         ranks = sorted({choice.order for choice in eligibilities[number].choices})

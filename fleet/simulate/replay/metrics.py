@@ -69,6 +69,7 @@ class _Leaf:
 
 
 def series(done: Replayed, tree: QuotaTree) -> Series:
+    """What is in use, waits and is owed after every event."""
     leaves = {node.name: _Leaf(node.min.get(GPU, 0)) for node in tree.nodes.values() if node.path != ROOT}
     found = Series(owed={name: [] for name in leaves})
     used = waiting = 0
@@ -141,6 +142,7 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
 
 
 def summary(values: Iterable[float], digits: int = 1) -> dict[str, float]:
+    """Number, mean, percentiles and maximum; of nothing the number only."""
     array = np.array(sorted(values), dtype=np.float64)
     if not len(array):
         return {"n": 0}

@@ -148,10 +148,12 @@ def replay(
 
 
 def gpus_of(members: Sequence[Member]) -> int:
+    """Free GPUs of all nodes."""
     return sum(free[GPU] * nodes for member in members for pool in member.pools for free, nodes in pool.free)
 
 
 def sample(members: Iterable[Nodes], at: float) -> Sample:
+    """The GPUs of nodes with at least 8: all, free, and free in whole pods of 8."""
     whole = free = eights = 0
     for nodes in members:
         for pool in nodes.member.pools:
