@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from fleet.backlog import Key, gang_key
 from fleet.check_heads import heads
 from fleet.check_reclaim import reclaims
-from fleet.check_users import counted, users
+from fleet.check_units import counted
+from fleet.check_users import users
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable

@@ -15,7 +15,7 @@ from fleet.model.unit import Component, Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.quota.entitlement import Entitlement, entitlement
 from fleet.quota.tiers import Claimed, Tier
-from fleet.quota.tree import stops
+from fleet.quota.tree import MAX_JOBS, stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 
@@ -37,6 +37,16 @@ def stops_leaf(snapshot: Snapshot, unit: Unit) -> bool:
     """Whether nobody of its leaf starts before it."""
     node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
     return node is not None and stops(node, unit)
+
+
+def counted(unit: Unit) -> dict[str, int]:
+    """What a unit counts for in quota: its pods' requests added up, and one job."""
+    total = {MAX_JOBS: 1}
+    for component in unit.components:
+        for name, amount in component.requests.items_:
+            if name != "pods":
+                total[name] = total.get(name, 0) + max(0, amount) * max(0, component.replicas)
+    return total
 
 
 def tiers_of(snapshot: Snapshot, now: float) -> Mapping[str, Tier]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from fleet.check_units import counted
 from fleet.model.unit import Phase, Unit
-from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
@@ -40,16 +41,6 @@ def _capping(tree: QuotaTree, unit: Unit) -> list[str]:
     if unit.leaf is None or not unit.user:
         return []
     return [node for node in tree.user_caps if unit.leaf == node or unit.leaf.startswith(node + "/")]
-
-
-def counted(unit: Unit) -> dict[str, int]:
-    """What a unit counts for in quota: its pods' requests added up, and one job."""
-    total = {MAX_JOBS: 1}
-    for component in unit.components:
-        for name, amount in component.requests.items_:
-            if name != "pods":
-                total[name] = total.get(name, 0) + max(0, amount) * max(0, component.replicas)
-    return total
 
 
 def _count(tree: QuotaTree, unit: Unit, used: _Used) -> None:
