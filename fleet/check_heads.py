@@ -41,6 +41,8 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
     # Theirs before any head's.
     claimed = {key: member for key, member in placed.items() if _claimed(snapshot.units[key], member, now)}
     for head in sound:
+        if not head.nomination.member:  # it holds nothing yet
+            continue
         beside = [
             key
             for key in placed
@@ -52,18 +54,19 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
         unit = snapshot.units[head.unit]
         if not beside:
             continue
-        if _takes_seat(snapshot, head, {key: placed[key] for key in beside}, claimed, now) is None and not _over(
-            snapshot, head, [*beside, *claimed], beside, now
+        firm = {key: at for key, at in claimed.items() if _outlasts(snapshot, snapshot.units[key], head, now)}
+        if _takes_seat(snapshot, head, {key: placed[key] for key in beside}, firm, now) is None and not _over(
+            snapshot, head, [*beside, *firm], beside, now
         ):
             continue
         tiers = tiers or dict(tiers_of(snapshot, now))
         mine = min(tiers.get(unit.id, Tier.SHARE), Tier.SHARE)
         bound = [key for key in beside if snapshot.units[key].leaf == unit.leaf or tiers.get(key, Tier.SHARE) >= mine]
-        taker = _takes_seat(snapshot, head, {key: placed[key] for key in bound}, claimed, now)
+        taker = _takes_seat(snapshot, head, {key: placed[key] for key in bound}, firm, now)
         if taker is not None:
             member = head.nomination.member
             yield Violation(Rule.HEAD_TAKEN, taker, f"{taker} takes room in {member} that is collected for {unit.name}")
-        elif bound and _over(snapshot, head, [*beside, *claimed], bound, now):
+        elif bound and _over(snapshot, head, [*beside, *firm], bound, now):
             yield Violation(Rule.HEAD_QUOTA, bound[-1], f"{bound[-1]} takes quota that {unit.name} waits for")
 
 
@@ -78,8 +81,7 @@ def _unsound(
     after = snapshot.config.head_after_s
     if after <= 0 or (unit.head is None and now - unit.enqueued_at < after):
         return "is a head, but has not waited long enough"
-    member = snapshot.members.get(said.member)
-    if member is None or not member.ready or member_bars(unit, member):
+    if said.member and said.member not in _open_to(snapshot, unit):
         return f"collects room in {said.member}, where it may not go"
     return "" if said.since <= now else "is a head since a time that is still to come"
 
@@ -95,13 +97,19 @@ def _dropped(
         if snapshot.units[other].head is not None or not may_start(snapshot, unit, now):
             continue
         node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
-        member = snapshot.members.get(unit.head.member)
-        if member is None or not member.ready or member_bars(unit, member) or (node is not None and stops(node, unit)):
+        if node is not None and stops(node, unit):
             continue
-        room = emptied(member)
-        fits = room is None or not first_unpackable(room, [], [gang_of(unit)])
+        where = unit.head.member
+        open_to = (name for name in _open_to(snapshot, unit) if not where or name == where)
+        rooms = (emptied(snapshot.members[name]) for name in open_to)
+        fits = any(room is None or not first_unpackable(room, [], [gang_of(unit)]) for room in rooms)
         if fits and not _never(snapshot.tree, unit):
             yield Violation(Rule.HEAD_DROPPED, other, f"{unit.name} was the head, and {other} is one in its place")
+
+
+def _open_to(snapshot: Snapshot, unit: Unit) -> list[str]:
+    """The members where it may go now."""
+    return [name for name, at in snapshot.members.items() if at.ready and not member_bars(unit, at)]
 
 
 def _never(tree: QuotaTree | None, unit: Unit) -> bool:
@@ -123,8 +131,8 @@ def _claimed(unit: Unit, member: str, now: float) -> bool:
 
 def _ahead(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
     """Whether who starts was, or may have been, a head before this one: then this one waits for it."""
-    late = head.nomination.since >= now and now - unit.enqueued_at >= snapshot.config.head_after_s
-    return late if unit.head is None else unit.head.since <= head.nomination.since
+    late = head.nomination.became >= now and now - unit.enqueued_at >= snapshot.config.head_after_s
+    return late if unit.head is None else unit.head.became <= head.nomination.became
 
 
 def _stays(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
@@ -135,6 +143,13 @@ def _stays(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
         return False
     config = snapshot.config
     return not (config.reclaim and unit.preemptible and now + config.protection_s <= at)
+
+
+def _outlasts(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
+    """Whether who starts in claimed room may be there when the head is to start. One that becomes a head now, for a
+    moment that is not certain, may wait for it, too."""
+    said = head.nomination
+    return _stays(snapshot, unit, head, now) and (said.certain or said.since < now or unit.walltime_s is not None)
 
 
 def _ended(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:

@@ -28,7 +28,7 @@ from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Rec
 from fleet.placement.room import MemberRoom, Shape, committed
 from fleet.placement.victims import Asking
 from fleet.placement.why import Explainer
-from fleet.plan import Certificate, Head, Placement, Plan
+from fleet.plan import Certificate, Placement, Plan
 from fleet.quota.entitlement import Entitlement
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
@@ -365,7 +365,7 @@ def _plan(decision: _Decision, outcome: _Outcome, certificate: Certificate, foun
         end = until.get(unit.id, unit.claim.until if unit.claim is not None else 0.0)
         numbers = {"member": member, "until": instant(end), "tier": candidate.tier.name.capitalize()}
         reasons[unit.id] = Reason(Code.ROOM_CLAIMED, numbers)
-    heads = tuple(Head(hold.head.unit.id, hold.nomination) for hold in outcome.ground.holds)
+    heads = decision.heads.named(outcome.ground.holds, started)
     return Plan(placements, reasons, certificate, found.evictions, found.claims, heads)
 
 

@@ -14,18 +14,18 @@ from fleet.engine.times import rfc3339, seconds
 from fleet.model.unit import Nomination
 from fleet.ports import Body
 
-HEAD = "head"  # in status: {member, since, startsAt, certain}
+HEAD = "head"  # in status: {member, since, startsAt, certain, turn}
 
 
 def head_of(unit: Body | None) -> Nomination | None:
     """What the unit was nominated for; None for nothing, and for what does not parse."""
     said: Any = ((unit or {}).get("status") or {}).get(HEAD)
-    if not isinstance(said, Mapping) or not said.get("member"):
+    if not isinstance(said, Mapping) or not isinstance(said.get("member"), str):
         return None
     since, at = seconds(said.get("since") or ""), seconds(said.get("startsAt") or "")
     if since is None or at is None:
         return None
-    return Nomination(str(said["member"]), since, at, said.get("certain") is True)
+    return Nomination(said["member"], since, at, said.get("certain") is True, seconds(said.get("turn") or ""))
 
 
 def nominate(unit: Body, nomination: Nomination | None) -> bool:
@@ -33,10 +33,12 @@ def nominate(unit: Body, nomination: Nomination | None) -> bool:
     status = unit.setdefault("status", {})
     if nomination is None:
         return status.pop(HEAD, None) is not None
-    said = {
+    said: dict[str, str | bool] = {
         "member": nomination.member, "since": rfc3339(nomination.since), "startsAt": rfc3339(nomination.at),
         "certain": nomination.certain,
     }  # fmt: skip
+    if nomination.turn is not None:
+        said["turn"] = rfc3339(nomination.turn)
     if status.get(HEAD) == said:
         return False
     status[HEAD] = said

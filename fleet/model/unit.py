@@ -81,12 +81,21 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Nomination:
     """A waiting unit is its leaf's head: room is collected for it in one member since an epoch second. It does not
-    start before `at`; where `certain`, all that it waits for has a known end, and `at` is when it starts."""
+    start before `at`; where `certain`, all that it waits for has a known end, and `at` is when it starts.
+
+    `member` is "" where there is no room to collect beside the heads ahead of it. `turn`: since when it is a head,
+    where that is longer than `since`."""
 
     member: str
     since: float
     at: float
     certain: bool = False
+    turn: float | None = None
+
+    @property
+    def became(self) -> float:
+        """Since when it is a head, wherever it collected: heads are served in this order."""
+        return self.since if self.turn is None else min(self.turn, self.since)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ all work that was there when it became head, whenever that ends, and what comes 
 of a higher tier may break a seat; then it waits for that work too.
 
 Heads are served in the order in which they became heads. One for which there is no seat beside those ahead of it waits
-for them. A head stays one until it starts, even when the share of its leaf is used up meanwhile by what started beside
-it. Numbers of heads and of members looked at are bounded; who is not reached waits for its turn.
+for them, and holds nothing. A head stays one until it starts, even when the share of its leaf is used up meanwhile by
+what started beside it. Numbers of heads and of members looked at are bounded; who is not reached waits for its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -25,14 +25,14 @@ from fleet.placement.outlook import ALL, KNOWN, PRESENT, WHOLE, Outlook, Queued,
 from fleet.placement.room import MemberRoom
 from fleet.placement.seat import Seat
 from fleet.placement.space import Space
-from fleet.plan import Plan
+from fleet.plan import Head, Plan
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 
 MOST_HEADS = 16
-_MOST_NEW = 4  # heads that look for a member in one plan; and of those that have one, for a better one
+_MOST_LOOKS = 4  # heads that look for a member in one plan; and of those that have one, for a better one
 _TURN_S = 60.0
 _MOST_MEMBERS = 8  # that one of them looks at closely
 _LAG_S = 300.0  # for so long nodes may show pods of work that has ended
@@ -67,7 +67,7 @@ class Heads:
         self._outlook = Outlook(snapshot, space, usage, now)
         self._nothing = Usage(self._tree, promises) if self._tree is not None else None  # as if nothing ran
         self._empty: dict[str, MemberRoom | None] = {}
-        self._new = _MOST_NEW
+        self._lines: tuple[list[str], list[str]] = ([], [])  # heads without a member, and with one
 
     def choose(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
         """Find the heads among `candidates`: every waiting unit that may start, or of those alike the first."""
@@ -91,10 +91,12 @@ class Heads:
         for candidate in sorted(firsts, key=_turn)[:MOST_HEADS]:
             said = candidate.unit.head
             stays = said is not None and any(c.member == said.member for c in candidate.eligibility.choices)
+            turn = min(self._now, said.became) if said is not None else self._now
             since = min(self._now, said.since) if said is not None and stays else self._now
             member = said.member if said is not None and stays else None
             ends = Ends(self._snapshot, candidate, promised, self._now)
-            self._queue.append(Queued(candidate, ends, since, member))
+            self._queue.append(Queued(candidate, ends, turn, since, member))
+            self._lines[member is not None].append(candidate.unit.id)
         if self._queue:
             self._outlook.list_work(self._tiers() if self._snapshot.config.reclaim else {})
         return tuple(queued.candidate for queued in self._queue)
@@ -116,6 +118,16 @@ class Heads:
                 if hold is not None:
                     found.append(hold)
         return tuple(found)
+
+    def named(self, holds: Iterable[Hold], started: Container[str]) -> tuple[Head, ...]:
+        """The heads once this plan is carried out. Who holds nothing yet is one too: it keeps its turn, and its leaf,
+        though others of it may use up its share meanwhile."""
+        found = {hold.head.unit.id: hold.nomination for hold in holds}
+        return tuple(
+            Head(key, found.get(key) or Nomination("", queued.turn, queued.turn))
+            for queued in self._queue
+            if (key := queued.candidate.unit.id) not in started
+        )
 
     def leaving(self, units: Iterable[str]) -> None:
         """This plan evicts them: they end now."""
@@ -156,7 +168,8 @@ class Heads:
             at = min(at, said.at)  # what was let pass was to end before the moment that was told first
         elif at <= self._now and said is not None and said.member == queued.member and said.certain == certain:
             at = said.at  # it has been due since then
-        nomination = Nomination(queued.member, queued.since, at, certain)
+        turn = queued.turn if queued.turn < queued.since else None
+        nomination = Nomination(queued.member, queued.since, at, certain, turn)
         return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
 
     def _first(
@@ -186,14 +199,12 @@ class Heads:
 
     def _may_look(self, queued: Queued) -> bool:
         """Whether it is its turn to look at other members. Those that collect in one already take turns, by the
-        clock."""
+        clock, and so do the others."""
         if queued.looked:
             return False
-        if queued.member is not None:
-            turn = self._queue.index(queued) + int(self._now // _TURN_S)
-            return turn % max(len(self._queue), _MOST_NEW) < _MOST_NEW
-        self._new -= 1
-        return self._new >= 0
+        key = queued.candidate.unit.id
+        line = next(line for line in self._lines if key in line)
+        return (line.index(key) + int(self._now // _TURN_S)) % max(len(line), _MOST_LOOKS) < _MOST_LOOKS
 
     def _closed(self, queued: Queued, kind: int, at: float, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating:
         """What is coming might cost the head its seat, or what has ended still shows on nodes. Until they show how it
@@ -273,7 +284,7 @@ class Heads:
 def _turn(candidate: Candidate) -> tuple[object, ...]:
     """Heads in order: guaranteed ones first, then who has been a head for longest, then who has waited longest."""
     unit = candidate.unit
-    since = unit.head.since if unit.head is not None else FOREVER
+    since = unit.head.became if unit.head is not None else FOREVER
     return (min(candidate.tier, Tier.SHARE), since, unit.enqueued_at, unit.name, unit.id)
 
 

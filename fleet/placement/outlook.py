@@ -59,10 +59,11 @@ class _Charged:
 
 @dataclass(slots=True)
 class Queued:
-    """One head while a decision lasts."""
+    """One head while a decision lasts: it collects in `member` `since`, and is a head since `turn`."""
 
     candidate: Candidate
     ends: Ends
+    turn: float
     since: float
     member: str | None
     looked: bool = False

@@ -24,6 +24,8 @@ WORLD = snapshot(
     unit("other").gpus(8).queue("root/a").since(2000),
     unit("young").gpus(8).queue("root/c").since(9),
     unit("old").gpus(8).queue("root/c").since(1000),
+    unit("patient").gpus(8).queue("root/d").since(1000).having(head=Nomination("", NOW - 60, NOW - 60)),
+    unit("next").gpus(8).queue("root/d").since(2000),
     unit("small").queue("root/b"),
     unit("soon").queue("root/b").having(walltime_s=500.0),
     unit("mine").queue("root/c"),
@@ -31,13 +33,13 @@ WORLD = snapshot(
     _runs("s", "c", "y", "m"),
     member("x").nodes(1, free_gpu=4),
     member("y").nodes(2).nodes(1, free_gpu=4),
-    tree(a={}, b={}, c={"max": {GPU: 8}}),
+    tree(a={}, b={}, c={"max": {GPU: 8}}, d={}),
     Config(),
 )
 
 
 def plan(*heads: tuple[str, Nomination], starts: tuple[tuple[str, str], ...] = ()) -> Plan:
-    waiting = {"was", "other", "young", "old", "small", "soon", "mine"} - {name for name, _ in starts}
+    waiting = {key for key, one in WORLD.units.items() if one.member is None} - {name for name, _ in starts}
     return Plan(
         tuple(Placement(*start) for start in starts),
         {name: Reason(Code.HELD) for name in waiting},
@@ -46,7 +48,10 @@ def plan(*heads: tuple[str, Nomination], starts: tuple[tuple[str, str], ...] = (
 
 
 IN_Y = Nomination("y", NOW, NOW + 600, True)
+NOWHERE = Nomination("", NOW - 60, NOW - 60)
 SOUND = (
+    plan(("was", SOON), ("patient", NOWHERE), starts=(("soon", "x"), ("small", "y"))),
+    plan(("patient", NOWHERE), starts=(("small", "x"), ("mine", "y"))),
     plan(("was", SOON), ("old", IN_Y)),
     plan(("was", SOON), starts=(("soon", "x"), ("small", "y"), ("mine", "y"))),
     plan(("old", IN_Y), starts=(("small", "y"), ("soon", "x"))),
@@ -60,7 +65,7 @@ CORRUPTIONS = {
         plan(("was", SOON), starts=(("was", "y"),)),
         plan(("old", Nomination("y", NOW + 1, NOW + 600))),
     ),
-    Rule.HEAD_DROPPED: (plan(("other", IN_Y)),),
+    Rule.HEAD_DROPPED: (plan(("other", IN_Y)), plan(("next", IN_Y))),
     Rule.HEAD_TAKEN: (plan(("was", SOON), starts=(("small", "x"),)), plan(("was", SOON), starts=(("mine", "x"),))),
     Rule.HEAD_QUOTA: (plan(("was", SOON), ("old", IN_Y), starts=(("mine", "y"),)),),
 }

@@ -7,7 +7,7 @@ import pytest
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.reason import Code
-from fleet.model.unit import Nomination, Seat
+from fleet.model.unit import Claim, Nomination, Seat
 from fleet.placement.heads import nominated
 from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
@@ -20,11 +20,11 @@ LATE = 1000.0  # how long who has waited past the bound has waited
 
 def runs(
     name: str, gpus: int, node: str, free: int, *, where: str = "x", leaf: str | None = "root/b",
-    left_s: float | None = None, since: float = NOW - 500,
+    left_s: float | None = None, since: float = NOW - 500, pool: int = 0,
 ) -> UnitBuilder:  # fmt: skip
     """Runs on a node where `free` GPUs are free beside it, for `left_s` more at most."""
     made = unit(name).gpus(gpus).queue(leaf).runs_in(where)
-    seat = Seat(node, 0, amounts(gpu=free, cpu=96, memory=768, pods=110), amounts(gpu=gpus, pods=1))
+    seat = Seat(node, pool, amounts(gpu=free, cpu=96, memory=768, pods=110), amounts(gpu=gpus, pods=1))
     walltime = None if left_s is None else NOW - since + left_s
     return made.having(placed_at=since, seats=(seat,), walltime_s=walltime)
 
@@ -220,7 +220,54 @@ def test_a_second_head_waits_for_the_first_where_there_is_no_seat_beside_it() ->
     assert heads(plan) == {"g": ("x", 600.0, True), "h": ("x", 700.0, True)}
     assert plan.placements == ()
     _, plan = decided(first, second, *HALF_FULL, TREE)  # nobody knows when the first one will end
-    assert set(heads(plan)) == {"g"}
+    assert heads(plan) == {"g": ("x", 600.0, True), "h": ("", 0.0, False)}
+
+
+def test_a_head_that_holds_nothing_yet_keeps_no_room_and_no_quota_from_others() -> None:
+    nodes: list[Part] = [*HALF_FULL, member("y").nodes(1, free_gpu=4)]
+    _, plan = decided(gang("g", 8), gang("h", 8, leaf="root/c"), small("s", leaf="root/c"), *nodes, TREE)
+    assert heads(plan)["h"] == ("", 0.0, False)
+    assert [(p.unit, p.member) for p in plan.placements] == [("s", "y")]
+
+
+def test_a_head_that_holds_nothing_yet_stays_one_though_small_jobs_use_up_the_share_of_its_leaf() -> None:
+    """Else the head of another leaf would be before it when there is room."""
+    ahead, waits = gang("g", 8, 2), gang("h", 8, 2, "root/c").since(LATE - 1)
+    full = [runs(f"r{i}", 4, f"n{i}", 4, left_s=600) for i in range(2)]
+    x = member("x").nodes(2, free_gpu=4)
+    world, plan = decided(ahead, waits, *full, x, TREE)
+    assert heads(plan)["h"] == ("", 0.0, False)
+    told = world.apply(Changes(put_units=nominated(world.units, plan))).units["h"].head
+    own = [runs(f"r{i}", 4, f"n{i}", 4, leaf="root/c", left_s=600) for i in range(2)]
+    other = gang("k", 8, 2).since(LATE + 1)
+    assert set(heads(decided(waits, other, *own, x, TREE)[1])) == {"k"}
+    _, plan = decided(waits.having(head=told), other, *own, x, TREE)
+    assert heads(plan) == {"h": ("x", 600.0, True), "k": ("", 0.0, False)}
+
+
+def test_heads_are_served_in_the_order_in_which_they_became_heads_wherever_they_collected() -> None:
+    """Who waited for room is before who found some meanwhile; planning again changes nothing."""
+    first = gang("g", 8, 1).having(head=Nomination("", NOW - 300, NOW - 300))
+    found = gang("h", 8, leaf="root/c").having(head=Nomination("x", NOW - 200, NOW + 600, True))
+    gone = gang("k", 8, leaf="root/b").having(head=Nomination("z", NOW - 100, NOW + 600, True))
+    world, plan = decided(gone, found, first, *ONE_FULL, TREE)
+    assert [(h.unit, h.nomination.member, h.nomination.became) for h in plan.heads] == [
+        ("g", "x", NOW - 300), ("h", "", NOW - 200), ("k", "", NOW - 100),
+    ]  # fmt: skip
+    assert plan.heads[0].nomination.since == NOW
+    after = world.apply(Changes(put_units=nominated(world.units, plan)))
+    for later in (0.0, 60.0):
+        assert decide(after, now=NOW + later, seed=1, solver=None).heads == plan.heads
+
+
+def test_a_small_job_starts_beside_one_that_takes_its_claimed_room_from_a_head() -> None:
+    """The head waits for that one too, wherever it lies, so the third node is free for the small one."""
+    claims = unit("c").gpus(4, pods=2).queue("root/c").having(claim=Claim("x", NOW + 600))
+    running: list[Part] = [runs("r", 8, "n", 0, pool=1), runs("s", 3, "m", 5, pool=2)]
+    x = member("x").nodes(1).nodes(1, free_gpu=0).nodes(1, free_gpu=5)
+    _, plan = decided(gang("g", 8, 2), claims, small("t", 2), *running, x, TREE)
+    assert {p.unit for p in plan.placements} == {"c", "t"}
+    assert heads(plan) == {"g": ("x", 0.0, False)}
 
 
 def test_room_that_is_free_for_two_heads_is_used_by_both() -> None:
