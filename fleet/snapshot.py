@@ -17,7 +17,7 @@ MOST_NODES = 1_000_000  # of one member; a cluster has some thousands
 class Config:
     """What an operator may tune. Times in seconds."""
 
-    solve_limit_s: float = 2.0
+    solve_limit_s: float = 1.5
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
     reclaim: bool = False  # whether plans may evict; only for whoever carries evictions and claims out

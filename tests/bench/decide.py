@@ -15,6 +15,7 @@ make other fleets. Prints a table; `--json` prints JSON. Seconds, the slowest of
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import resource
@@ -26,6 +27,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from fleet.backlog import Backlog
+from fleet.cli.compose import COLLECT_AFTER
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
@@ -178,7 +180,8 @@ def measure(
 
 def worst_gap(snapshot: Snapshot, plan: Plan) -> float:
     """How much of what is proven to be the most is missing in the plan, in the tier and priority where it is worst: 0
-    is optimal, 1 where nothing is proven."""
+    is optimal, 1 where nothing is proven. A stage's bound is proven given what the solver reached before it, so where
+    the plan reaches more than that, what comes after has no bound."""
     if not plan.certificate.stages:
         return 0.0 if plan.certificate.why.startswith("optimal") else 1.0
     given = Grouping(snapshot, NOW)
@@ -190,8 +193,13 @@ def worst_gap(snapshot: Snapshot, plan: Plan) -> float:
                 candidate = group.candidate(index)
                 worth = weight(given.space.shapes[group.shape], age_bucket(candidate.unit, NOW), given.space)
                 reached[f"{candidate.tier.name.lower()}, priority {group.priority}"] += worth
-    stages = [stage for stage in plan.certificate.stages if stage.name != "fit" and stage.bound > 0]
-    return max((1 - min(1.0, reached[stage.name] / stage.bound) for stage in stages), default=0.0)
+    worst = 0.0
+    for stage in plan.certificate.stages:
+        if stage.name != "fit" and stage.bound > 0:
+            worst = max(worst, 1 - min(1.0, reached[stage.name] / stage.bound))
+        if reached[stage.name] > stage.value:
+            break
+    return worst
 
 
 def main() -> None:
@@ -203,6 +211,7 @@ def main() -> None:
     parser.add_argument("--leaves", type=int, default=30)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    gc.set_threshold(*COLLECT_AFTER)  # as in the controllers process
     solver = ProcessSolver()
     nothing = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())
     solver.solve(nothing, seed=0, limit_s=60.0)  # until the child is up: its start is not what is measured here

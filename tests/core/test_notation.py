@@ -144,7 +144,7 @@ def test_each_schema_is_one(kind: str) -> None:
 def test_the_descriptions_of_fields_are_their_comments() -> None:
     assert described_fields(Stage) == {}
     assert schema("Snapshot")["$defs"]["Unit"]["properties"]["id"]["description"] == "uid of the binding"
-    assert schema("Snapshot")["$defs"]["Config"]["properties"]["solve_limit_s"]["default"] == 2.0
+    assert schema("Snapshot")["$defs"]["Config"]["properties"]["solve_limit_s"]["default"] == 1.5
 
 
 def test_what_is_written_by_hand_is_valid() -> None:
