@@ -97,9 +97,6 @@ class Discovery:
                 entries.sort(key=lambda e: e.name)
         return {group: groups[group] for group in sorted(groups)}
 
-    def serves(self, group: str, version: str) -> bool:
-        return version in self._fresh().get(group, {})
-
     def versions(self, group: str) -> tuple[str, ...]:
         return tuple(self._fresh().get(group, {}))
 

@@ -23,8 +23,9 @@ from api.v1.past import pasts
 from fleet.decide import BadSnapshot
 from fleet.engine.status import Cause, StatusError
 from fleet.foresee.edits import BadEdit, Edit
+from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History
-from fleet.foresee.whatif import by_walltime, drawn, what_if
+from fleet.foresee.whatif import drawn, what_if
 from fleet.notation.edits import decode_edits, encode_comparison
 
 SNAPSHOT = "/fleet/v1/snapshot"

@@ -94,7 +94,7 @@ def what_if(
     from fleet.cli import whatif_edits, whatif_table
     from fleet.decide import BadSnapshot
     from fleet.foresee.edits import BadEdit
-    from fleet.foresee.whatif import by_walltime
+    from fleet.foresee.forward import by_walltime
     from fleet.foresee.whatif import what_if as compare
     from fleet.notation.edits import encode_comparison, encode_edits
 

@@ -6,7 +6,7 @@ snapshot. So it is the real decider that is asked, as often as things change, an
 what a member does by itself (slow starts, failures) is left out. Decisions stand `cycle_s` apart at least, and while
 somebody waits they are made again every `tick_s`, since protection, claims and heads are matters of time.
 
-    run = Forward(snapshot, now=now, decider=core(seed=0), runs_s=until_walltime(3600.0))
+    run = Forward(snapshot, now=now, decider=core(seed=0), runs_s=by_walltime(3600.0))
     run.submit(now + 60.0, unit)                    # a unit that comes later
     stop = run.run(most_events=10_000, until=now + 86_400.0, watch={"some-unit"})
     run.started["some-unit"]                        # epoch second of its first start, if it started
@@ -72,12 +72,16 @@ def core(seed: int, solver: Solver | None = None) -> Decider:
     return lambda run: decide(run.snapshot(), now=run.now, seed=seed, solver=solver)
 
 
-def until_walltime(otherwise: float) -> RunsS:
-    """Units run for their walltime since their start, or `otherwise`; those that are beyond it, a second more."""
+def by_walltime(otherwise: float | None = None) -> RunsS:
+    """Units run for their walltime since their start, those without one for `otherwise` seconds; None: they do not
+    end. Those that are beyond it run a second more."""
 
-    def runs_s(unit: Unit, now: float) -> float:
+    def runs_s(unit: Unit, now: float) -> float | None:
+        length = unit.walltime_s or otherwise
+        if length is None:
+            return None
         ran = now - unit.placed_at if unit.placed_at is not None else 0.0
-        return max(1.0, (unit.walltime_s or otherwise) - ran)
+        return max(1.0, length - ran)
 
     return runs_s
 

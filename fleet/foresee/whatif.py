@@ -17,7 +17,7 @@ from random import Random
 from fleet.decide import decide
 from fleet.foresee.edits import Edit, edited
 from fleet.foresee.estimate import quantile
-from fleet.foresee.forward import Forward, RunsS, Stop, What, core
+from fleet.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
 from fleet.foresee.history import History
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
@@ -105,19 +105,6 @@ class Comparison:
     until: float
     no_times: str = ""
     endless: int = 0
-
-
-def by_walltime(otherwise: float | None = None) -> RunsS:
-    """Units run until their walltime, those without one for `otherwise` seconds; None: they do not end."""
-
-    def runs_s(unit: Unit, now: float) -> float | None:
-        length = unit.walltime_s or otherwise
-        if length is None:
-            return None
-        ran = now - unit.placed_at if unit.placed_at is not None else 0.0
-        return max(1.0, length - ran)
-
-    return runs_s
 
 
 def drawn(history: History, seed: int, number: int) -> RunsS:

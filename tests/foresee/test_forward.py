@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from fleet.foresee.forward import Forward, Stop, What, core, until_walltime
+from fleet.foresee.forward import Forward, Stop, What, by_walltime, core
 from fleet.model.unit import Phase, Unit
 from fleet.snapshot import Config, Snapshot
 from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapshot, tree, unit
@@ -13,7 +13,7 @@ FOREVER = NOW + 1e9
 
 
 def forward(of: Snapshot, **options: float) -> Forward:
-    return Forward(of, now=NOW, decider=core(seed=1), runs_s=until_walltime(100.0), **options)
+    return Forward(of, now=NOW, decider=core(seed=1), runs_s=by_walltime(100.0), **options)
 
 
 def starts(run: Forward) -> dict[str, float]:
@@ -101,7 +101,7 @@ def test_the_decider_sees_seats_and_the_same_run_twice_is_the_same() -> None:
         world = [unit(f"u{n}").gpus(1 + n % 4).having(walltime_s=10.0 + n) for n in range(20)]
         run = Forward(
             snapshot(one_node(), *world), now=NOW, decider=lambda r: (seen.append(r.snapshot()), core(3)(r))[1],
-            runs_s=until_walltime(1.0),
+            runs_s=by_walltime(1.0),
         )  # fmt: skip
         assert run.run(most_events=1000, until=FOREVER) is Stop.DONE
         return run

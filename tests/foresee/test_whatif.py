@@ -24,8 +24,9 @@ from fleet.foresee.edits import (
     Submit,
     edited,
 )
+from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History, Past
-from fleet.foresee.whatif import Comparison, State, Verdict, by_walltime, drawn, what_if
+from fleet.foresee.whatif import Comparison, State, Verdict, drawn, what_if
 from fleet.model.reason import Code
 from fleet.model.unit import Phase, Seat
 from fleet.placement.cpsat import CpSat
