@@ -129,7 +129,8 @@ class Ground:
         )
 
     def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
-        """Place it; a head that is placed holds nothing any more."""
+        """Place it; a head that is placed holds nothing any more. If it collected in another member, those behind it
+        there counted on less: until holds are made again, nothing more comes into their seats."""
         self.rooms[member].take(fit)
         self._touched.append(member)
         if candidate.account is not None and self.usage is not None:
@@ -138,5 +139,9 @@ class Ground:
             if self._standing & 1 << number:
                 if hold.head.unit.id == candidate.unit.id:
                     self._standing &= ~(1 << number)
+                    if hold.member != member:
+                        for behind in self.holds[number + 1 :]:
+                            if behind.member == hold.member:
+                                behind.close()
                 elif not self._own.get(candidate.unit.id, 0) & 1 << number:
                     hold.see(candidate, member)

@@ -156,7 +156,7 @@ class Heads:
     ) -> Hold | None:
         said = queued.candidate.unit.head
         if queued.last is not None and queued.member is not None:
-            found = self._seating(queued, queued.member, *queued.last, new, ahead)
+            found = self._as_told(queued, new, ahead) or self._seating(queued, queued.member, *queued.last, new, ahead)
             found = found or self._closed(queued, *queued.last, new, ahead)
         else:
             found = self._first(queued, new, ahead, rooms)
@@ -171,6 +171,14 @@ class Heads:
         turn = queued.turn if queued.turn < queued.since else None
         nomination = Nomination(queued.member, queued.since, at, certain, turn)
         return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
+
+    def _as_told(self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating | None:
+        """The moment that was told, if one ahead that had pushed it back has started meanwhile, and elsewhere."""
+        said, last, member = queued.candidate.unit.head, queued.last, queued.member
+        if said is None or last is None or not said.certain or said.member != member:
+            return None
+        soon = self._now < said.at < last[1] and last[0] == KNOWN
+        return self._seating(queued, said.member, KNOWN, said.at, new, ahead) if soon else None
 
     def _first(
         self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]

@@ -92,6 +92,11 @@ class Hold:
         made._spared = {}
         return made
 
+    def close(self) -> None:
+        """Its seat is not known any more."""
+        self._seat = None
+        self._spared.clear()
+
     def outlasts(self, unit: Unit, tier: Tier) -> bool:
         """Whether work that starts now may still be there when the head could start."""
         return self._ends.of(unit, tier) > self.nomination.at

@@ -270,6 +270,16 @@ def test_a_small_job_starts_beside_one_that_takes_its_claimed_room_from_a_head()
     assert heads(plan) == {"g": ("x", 0.0, False)}
 
 
+def test_a_head_starts_when_it_was_told_once_the_one_ahead_of_it_has_started_elsewhere() -> None:
+    ahead = gang("h", 8, leaf="root/c").having(walltime_s=1000.0, head=Nomination("x", NOW - 120, NOW + 600, True))
+    head = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW + 600, True))
+    full: list[Part] = [runs("r", 4, "n", 4, left_s=600), runs("t", 8, "m", 0, left_s=1200, pool=1)]
+    x = member("x").nodes(1, free_gpu=4).nodes(1, free_gpu=0)
+    _, plan = decided(ahead, head, small("s", 4, ends_in=1500.0), *full, x, member("y").nodes(1), TREE)
+    assert [(p.unit, p.member) for p in plan.placements] == [("h", "y")]
+    assert heads(plan) == {"g": ("x", 600.0, True)}
+
+
 def test_room_that_is_free_for_two_heads_is_used_by_both() -> None:
     _, plan = decided(gang("g", 4), gang("h", 4, leaf="root/c"), small("s", 2), member("x").nodes(1), TREE)
     assert {p.unit for p in plan.placements} == {"g", "h"}
