@@ -319,7 +319,7 @@ def test_a_child_stopped_in_the_middle_of_a_solve_does_not_hold_up_the_plan(chil
     plan = decide(TRAP, now=NOW, seed=1, solver=child)
     assert time.monotonic() - began < Config().solve_limit_s + 3
     assert {p.unit for p in plan.placements} == {"a"}
-    assert plan.certificate.why == "the solver was stopped at its deadline of 2 s"
+    assert plan.certificate.why == "the solver was stopped at its deadline of 1.5 s"
 
 
 def test_a_child_killed_in_the_middle_of_a_solve_leaves_greedy(child: ProcessSolver) -> None:
