@@ -19,7 +19,7 @@ from fleet.placement.linked import Linked, Pairs, decode, sound
 from fleet.placement.problem import Answer, Solver
 from fleet.plan import Certificate, Stage
 
-_MOST_ANSWERS = 4
+_MOST_ANSWERS = 6
 _LEAST_LIMIT_S = 0.05
 
 
@@ -61,7 +61,7 @@ class Answers(Generic[Result]):
             worth = self.worth(outcome)
             if best is None or worth > best[0]:
                 best = (worth, outcome)
-            more = refined(linked.problem, dropped, precise, self.fresh())
+            more = refined(linked.problem, packed, dropped, precise, self.fresh())
             if more is None:
                 break
             problem, precise = more

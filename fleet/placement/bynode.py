@@ -4,12 +4,14 @@ The rows of rows.py allow too much where CPU or odd sizes are scattered over nod
 more gangs than its nodes take. Modelling every node from the start would be exact and far too slow for a large fleet.
 So only members where something found no place are modelled node by node, the next time the same question is asked: a
 variable for each kind of pod and node, and a row for each node and resource. Their number is bounded: where there are
-too many nodes the coarse rows stay the only ones, and what is lost is a small part of much.
+too many nodes the coarse rows stay the only ones, and what is lost is a small part of much. Where something finds no
+place in a member that is modelled already, no more of its kind may go there: packing is not as clever as the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fleet.placement.candidate import Candidate
@@ -19,14 +21,17 @@ from fleet.placement.room import MemberRoom
 from fleet.placement.space import Part, Space, slots
 
 MOST_NODE_VARIABLES = 6_000
+Pairs = Sequence[tuple[Candidate, str]]
 
 
 def refined(
-    problem: Problem, dropped: Iterable[tuple[Candidate, str]], precise: frozenset[str], ground: Ground
+    problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], ground: Ground
 ) -> tuple[Problem, frozenset[str]] | None:
-    """The problem with the members where something was `dropped` modelled node by node, and which are now: `precise`
-    are already. None when there is nothing more to tell, or too much. `ground`: before anything is placed."""
+    """The problem with the members where something was `dropped` beside what was `packed` modelled node by node, and
+    which are now: `precise` are already. None when there is nothing more to tell, or too much. `ground`: before
+    anything is placed."""
     members = {member for _, member in dropped} - precise
+    problem = _fewer(problem, packed, [pair for pair in dropped if pair[1] in precise])
     variables = sum(len(spread.variables) for spread in problem.spreads)
     first = 1 + max((number for spread in problem.spreads for number in spread.variables), default=-1)
     rooms, spreads = list(problem.rooms), list(problem.spreads)
@@ -38,9 +43,25 @@ def refined(
             return None
         rooms += rows
         spreads += more
-    if not members:
+    if not dropped:
         return None
     return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads)), precise | members
+
+
+def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
+    """No more of a kind in a member than was packed there, where some were dropped although its nodes are modelled: the
+    packing is harder than packing goes."""
+    kinds = {(candidate.shape, candidate.eligibility.number, member) for candidate, member in dropped}
+    if not kinds:
+        return problem
+    have = Counter((candidate.shape, candidate.eligibility.number, member) for candidate, member in packed)
+    lanes = (
+        replace(lane, cap=min(lane.cap, have[key]))
+        if (key := (lane.shape, lane.eligibility, lane.member)) in kinds
+        else lane
+        for lane in problem.lanes
+    )
+    return replace(problem, lanes=tuple(lanes))
 
 
 def _nodes(

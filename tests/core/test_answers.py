@@ -43,7 +43,7 @@ def linked_of(snapshot: Snapshot) -> tuple[Problem, Ground, list[tuple[Candidate
 def test_modelled_node_by_node_the_answer_is_worth_what_the_exact_model_proves(seed: int) -> None:
     snapshot = world(seed)
     problem, ground, dropped_everywhere = linked_of(snapshot)
-    found = refined(problem, dropped_everywhere, frozenset(), ground)
+    found = refined(problem, [], dropped_everywhere, frozenset(), ground)
     assert found is not None and found[1] == frozenset(snapshot.members)
     answer = CpSat().solve(found[0], seed=1, limit_s=60.0)
     best = exact(*posed(snapshot), 60.0)
@@ -55,18 +55,29 @@ def test_modelled_node_by_node_the_answer_is_worth_what_the_exact_model_proves(s
     assert tuple(worth) == best.values
 
 
-def test_members_that_are_modelled_already_have_nothing_more_to_tell() -> None:
+def test_where_nothing_was_dropped_there_is_nothing_more_to_tell() -> None:
+    problem, ground, _ = linked_of(world(4))
+    assert refined(problem, [], [], frozenset(), ground) is None
+
+
+def test_what_does_not_pack_in_a_member_that_is_modelled_already_may_not_come_there_again() -> None:
     snapshot = world(4)
     problem, ground, dropped = linked_of(snapshot)
-    assert refined(problem, dropped, frozenset(snapshot.members), ground) is None
-    assert refined(problem, [], frozenset(), ground) is None
+    known = frozenset(snapshot.members)
+    found = refined(problem, dropped, dropped, known, ground)  # of each kind there, one was packed and one was not
+    assert found is not None and found[1] == known
+    capped = {(c.shape, c.eligibility.number, member) for c, member in dropped}
+    for before, after in zip(problem.lanes, found[0].lanes, strict=True):
+        told = (before.shape, before.eligibility, before.member) in capped
+        assert after == (replace(before, cap=min(1, before.cap)) if told else before)
+    assert found[0].spreads == problem.spreads
 
 
 def test_a_fleet_of_too_many_nodes_keeps_its_coarse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.placement.bynode.MOST_NODE_VARIABLES", 10)
     problem, ground, dropped = linked_of(world(4))
     assert MOST_NODE_VARIABLES > 10
-    assert refined(problem, dropped, frozenset(), ground) is None
+    assert refined(problem, [], dropped, frozenset(), ground) is None
 
 
 @pytest.mark.parametrize("seed", ASKED_AGAIN)
