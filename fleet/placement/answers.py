@@ -51,8 +51,10 @@ class Answers(Generic[Result]):
         left_s = self.limit_s
         best: tuple[tuple[int, ...], Result] | None = None
         precise: frozenset[str] = frozenset()
+        lanes = linked.problem.lanes
         for _ in range(_MOST_ANSWERS):
-            answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s))
+            whole = linked.problem.lanes == lanes  # else it was told to look elsewhere, and proves nothing in general
+            answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s), whole)
             if answer is None:
                 break
             left_s -= sum(stage.seconds for stage in answer.stages)
@@ -68,8 +70,8 @@ class Answers(Generic[Result]):
             linked = replace(linked, problem=replace(problem, hint=linked.hint(best[1].placed)))
         return None if best is None else best[1]
 
-    def _ask(self, linked: Linked, limit_s: float) -> Answer | None:
-        """One answer that belongs to the problem, or None."""
+    def _ask(self, linked: Linked, limit_s: float, whole: bool) -> Answer | None:
+        """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""
         known, first = self.certificate, self.certificate.answer is None
         try:
             answer = self.solver.solve(linked.problem, seed=self.seed, limit_s=limit_s)
@@ -88,5 +90,6 @@ class Answers(Generic[Result]):
                 why = "the solver's answer does not belong to the problem"
             self.certificate = replace(known, stages=stages, why=why, answer=said)
         elif belongs:
+            stages = stages if whole else known.stages
             self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
         return answer if belongs else None
