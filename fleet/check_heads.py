@@ -37,7 +37,7 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
     yield from _dropped(snapshot, plan, placed, firsts, now)
     if not placed:
         return
-    tiers: dict[str, Tier] = {}
+    tiers: Mapping[str, Tier] = {}
     # Theirs before any head's.
     claimed = {key: member for key, member in placed.items() if _claimed(snapshot.units[key], member, now)}
     for head in sound:
@@ -59,7 +59,7 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
             snapshot, head, [*beside, *firm], beside, now
         ):
             continue
-        tiers = tiers or dict(tiers_of(snapshot, now))
+        tiers = tiers or tiers_of(snapshot, now, {*placed, *firsts.values()})
         mine = min(tiers.get(unit.id, Tier.SHARE), Tier.SHARE)
         bound = [key for key in beside if snapshot.units[key].leaf == unit.leaf or tiers.get(key, Tier.SHARE) >= mine]
         taker = _takes_seat(snapshot, head, {key: placed[key] for key in bound}, firm, now)

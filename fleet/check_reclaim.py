@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from fleet.check_units import coming_to, gang_of, may_start, stops_leaf, tiers_of
+from fleet.backlog import Key
+from fleet.check_units import coming_to, gang_of, may_start, resources_of, stops_leaf, tiers_of
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
-from fleet.model.unit import Component, Phase, Unit
-from fleet.packer import first_unpackable
+from fleet.model.unit import Phase, Unit
+from fleet.packer import first_unpackable, too_many
 from fleet.plan import Eviction, Plan
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import request_of
@@ -32,7 +33,8 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
     live = {key: member for key, member in known.items() if key not in placed and key not in claims}
     sound = {key: member for key, member in claims.items() if key not in bad}
     victims: dict[str, Eviction] = {}
-    tiers = tiers_of(snapshot, now) if plan.evictions else {}
+    about = {key for eviction in plan.evictions for key in (eviction.unit, eviction.preemptor)}
+    tiers = tiers_of(snapshot, now, about) if about else {}
     for eviction in plan.evictions:
         unit = snapshot.units.get(eviction.unit)
         broken = _may_not_leave(snapshot, eviction, unit, victims, tiers, now)
@@ -129,12 +131,12 @@ def _room(
     longer fit beside each other (`claimed` has all that hold) one may start."""
     if not live and not new:
         return
-    names = {name for unit in snapshot.units.values() for c in unit.components for name, _ in c.requests.items_}
+    names = resources_of(snapshot)
+    gone: dict[str, list[Unit]] = {}
+    for unit in _gone(snapshot, victims, now):
+        gone.setdefault(unit.member or "", []).append(unit)
     for member in sorted({*live.values(), *new.values()}):
-        going = [
-            unit for unit in snapshot.units.values()
-            if unit.member == member and (leaves(unit, now, snapshot.config.claim_s) or unit.id in victims)
-        ]  # fmt: skip
+        going = gone.get(member, [])
         after = vacated(snapshot.members[member], going)
         leaving = {unit.id for unit in going}
         coming = coming_to(snapshot, member, leaving)
@@ -161,9 +163,19 @@ def _room(
                 still = coming_to(snapshot, member, leaving - own)
                 everything = [*still, *others, *first, *starting]
                 blocked = quota.over(snapshot.units[gang.unit], [snapshot.units[key] for key in own])
-                if not blocked and not first_unpackable(today, [], [*everything, gang], names):
+                everything.append(gang)
+                if blocked or too_many(today, everything, names):
+                    continue
+                if not first_unpackable(today, [], everything, names, tries=1):
                     text = f"{gang.unit} has room in {member} without evicting anybody"
                     yield Violation(Rule.EVICTS_NEEDLESSLY, cause[0].unit, text)
+
+
+def _gone(snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> Iterable[Unit]:
+    """Who holds room and leaves it."""
+    for unit in snapshot.backlog.holding.values():
+        if unit.id in victims or leaves(unit, now, snapshot.config.claim_s):
+            yield unit
 
 
 class _Quota:
@@ -172,25 +184,25 @@ class _Quota:
     def __init__(self, snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> None:
         self._tree = snapshot.tree
         self._used: dict[str, dict[str, int]] = {}
-        requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
-        for unit in snapshot.units.values():
-            gone = unit.id in victims or leaves(unit, now, snapshot.config.claim_s)
-            if unit.phase is not Phase.WAITING and not gone:
-                alike = (unit.components, unit.preemptible)
-                if alike not in requests:
-                    requests[alike] = request_of(unit)
-                self.charge(unit, requests[alike])
+        requests: dict[tuple[Key, bool], Amounts] = {}
+        for held in snapshot.backlog.held.values():
+            alike = (held.gang, held.unit.preemptible)
+            if alike not in requests:
+                requests[alike] = request_of(held.unit)
+            self.charge(held.unit, requests[alike], held.count)
+        for unit in _gone(snapshot, victims, now):
+            self.charge(unit, request_of(unit), -1)
 
     def _path(self, leaf: str | None) -> list[str]:
         steps = (leaf or "").split("/")
         paths = ("/".join(steps[:end]) for end in range(1, len(steps) + 1))
         return [path for path in paths if self._tree is not None and path in self._tree.nodes] if leaf else []
 
-    def charge(self, unit: Unit, request: Amounts | None = None) -> None:
+    def charge(self, unit: Unit, request: Amounts | None = None, times: int = 1) -> None:
         for path in self._path(unit.leaf):
             used = self._used.setdefault(path, {})
             for name, amount in (request or request_of(unit)).items_:
-                used[name] = used.get(name, 0) + amount
+                used[name] = used.get(name, 0) + amount * times
 
     def over(self, unit: Unit, more: Iterable[Unit] = ()) -> str:
         """The first node whose max is broken in what the unit asks for, once it and these are charged too; or ""."""

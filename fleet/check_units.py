@@ -5,16 +5,17 @@ Tiers are what they are by definition (fleet/quota); which waiting units count a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from fleet.backlog import Key, Lot, gang_key
 from fleet.model.amounts import Amounts
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
-from fleet.model.unit import Component, Phase, Unit
+from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
-from fleet.quota.entitlement import Entitlement, entitlement
-from fleet.quota.tiers import Claimed, Tier
+from fleet.quota.entitlement import entitlement, tier_at
+from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
@@ -49,9 +50,27 @@ def counted(unit: Unit) -> dict[str, int]:
     return total
 
 
-def tiers_of(snapshot: Snapshot, now: float) -> Mapping[str, Tier]:
-    """Of every unit in quota that may start or holds room, by id."""
-    return _entitled(snapshot, now).tiers if snapshot.tree is not None else {}
+def tiers_of(snapshot: Snapshot, now: float, about: Container[str] | None = None) -> Mapping[str, Tier]:
+    """Of every unit in quota that holds room, by id, and of those `about` that may start (None: of all that may)."""
+    if snapshot.tree is None:
+        return {}
+    waiting, later = _demand(snapshot, now)
+    holding = list(snapshot.backlog.holding.values())
+    entitled = entitlement(snapshot.tree, snapshot.members, holding, waiting, later)
+    found = entitled.running
+    for alike, (guaranteed, share) in zip(waiting, entitled.ranks, strict=True):
+        if alike.leaf is not None:
+            for index, key in enumerate(alike.ids):
+                if about is None or key in about:
+                    found[key] = tier_at(index, guaranteed, share)
+    return found
+
+
+def resources_of(snapshot: Snapshot) -> set[str]:
+    """All that anybody asks for."""
+    backlog = snapshot.backlog
+    kinds = (*(lot.units[0] for lot in backlog.lots.values()), *(held.unit for held in backlog.held.values()))
+    return {name for unit in (*kinds, *backlog.odd.values()) for c in unit.components for name, _ in c.requests.items_}
 
 
 def emptied(member: Member) -> Member | None:
@@ -80,36 +99,48 @@ def coming_to(snapshot: Snapshot, member: str, leaving: set[str]) -> list[Gang]:
     """What is on its way to the member, but for units that are `leaving`."""
     return [
         gang_of(unit, hidden=True)
-        for unit in snapshot.units.values()
-        if unit.phase is not Phase.WAITING and unit.member == member and unit.id not in leaving
+        for unit in snapshot.backlog.unseen.values()
+        if unit.member == member and unit.id not in leaving
     ]
 
 
-def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
-    assert snapshot.tree is not None
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """Waiting units that differ in nothing but their turn; see `Ranked` of fleet/quota/tiers.py."""
+
+    leaf: str | None
+    units: Sequence[Unit]
+    ids: Sequence[str]
+    request: Amounts
+    block: bool = False
+
+
+def _demand(snapshot: Snapshot, now: float) -> tuple[list[_Alike], list[_Alike]]:
+    """Who waits and fits an empty member where it may go, and who would but for its back-off."""
+    backlog = snapshot.backlog
     empty = {name: emptied(member) for name, member in snapshot.members.items()}
-    fits: dict[tuple[tuple[Component, ...], str, tuple[str, ...]], bool] = {}
+    fits: dict[tuple[Key, str, tuple[str, ...]], bool] = {}
     open_to: dict[object, tuple[str, ...]] = {}  # members by policy, which many units share
-    requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
-    waiting: list[Claimed] = []
-    later: list[Claimed] = []
-    queue = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
-    queue.sort(key=lambda u: (-u.priority, u.enqueued_at, u.name, u.id))
-    for unit in queue:
+    requests: dict[tuple[Key, bool], Amounts] = {}
+    waiting: list[_Alike] = []
+    later: list[_Alike] = []
+    alone = (Lot(gang_key(unit.components), None, (unit,), (unit.id,)) for unit in backlog.odd.values())
+    for lot in (*backlog.lots.values(), *alone):
+        unit = lot.units[0]
         if not may_start(snapshot, unit, now, though_it_backs_off=True):
             continue
-        alike = (unit.components, unit.preemptible)
+        alike = (lot.gang, unit.preemptible)
         if alike not in requests:
             requests[alike] = request_of(unit)
         if unit.backoff_until is not None and unit.backoff_until > now:
-            later.append(Claimed(unit, requests[alike]))
+            later.append(_Alike(unit.leaf, lot.units, lot.ids, requests[alike]))
             continue
         policy = (unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded)
         names = open_to.get(policy)
         if names is None:
             bars = (name for name, member in snapshot.members.items() if not member_bars(unit, member))
             names = open_to[policy] = tuple(sorted(bars))
-        key = (unit.components, unit.topology, names)
+        key = (lot.gang, unit.topology, names)
         if key not in fits:
             gang = [gang_of(unit)]
             rooms = [empty[name] for name in names]
@@ -118,6 +149,5 @@ def _entitled(snapshot: Snapshot, now: float) -> Entitlement:
                 not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
             )
         if fits[key]:
-            waiting.append(Claimed(unit, requests[alike], stops_leaf(snapshot, unit)))
-    holding = [unit for unit in snapshot.units.values() if unit.phase is not Phase.WAITING]
-    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later)
+            waiting.append(_Alike(unit.leaf, lot.units, lot.ids, requests[alike], stops_leaf(snapshot, unit)))
+    return waiting, later

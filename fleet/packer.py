@@ -215,11 +215,37 @@ class _Nodes:
             self.free[node] = np.maximum(np.minimum(have, 0), have - np.array(pods.size, dtype=np.int64))
 
 
+def too_many(member: Member, gangs: Sequence[Gang], names: Iterable[str] = ()) -> bool:
+    """Whether no packer could pack these: of the pods at least as large as one of them there are more than nodes take
+    of that one alone. False says nothing."""
+    resources = sorted({name for gang in gangs for _, requests, _ in gang.parts for name in requests}.union(names))
+    nodes = _Nodes(member, resources)
+    pods = _pods(gangs, resources)
+    for least in pods:
+        size = np.array([max(1, amount) for amount in least.size], dtype=np.int64)
+        wanted = [index for index, amount in enumerate(least.size) if amount > 0]
+        larger = sum(
+            group.count
+            for group in pods
+            if group.claim == least.claim and all(group.size[index] >= least.size[index] for index in wanted)
+        )
+        room = (np.maximum(nodes.free, 0) // size)[:, wanted].min(axis=1, initial=larger)
+        if int(room[nodes.usable(least.claim)].sum()) < larger:
+            return True
+    return False
+
+
 def first_unpackable(
-    member: Member, coming: Sequence[Gang], gangs: Sequence[Gang], names: Iterable[str] = ()
+    member: Member,
+    coming: Sequence[Gang],
+    gangs: Sequence[Gang],
+    names: Iterable[str] = (),
+    *,
+    tries: int = _MOST_TRIES,
 ) -> list[str]:
     """Units of `gangs` that do not fit the member beside `coming` and the others; empty when all do. `names`: more
-    resources to tell nodes apart by. Whether one is refused depends on what is beside it, not on who came first."""
+    resources to tell nodes apart by. Whether one is refused depends on what is beside it, not on who came first.
+    `tries`: for so many other packings are tried; 1 is enough for whether all fit."""
     asked = {name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name in requests}
     resources = sorted(asked.union(names), key=lambda name: ("/" not in name, name))
 
@@ -271,7 +297,7 @@ def first_unpackable(
     for gang in gangs:
         if nodes.put_gang(_pods([gang], resources), gang.topology):
             kept.append(gang)
-        elif len(refused) < _MOST_TRIES:
+        elif len(refused) < tries:
             every = [*coming, *kept, gang]
             other = together(every) or one_by_one(ordered(every)) or beside([*kept, gang])
             if other is None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.check import Rule, check
 from fleet.decide import decide
 from fleet.model.reason import Code, Reason
-from fleet.packer import Gang, first_unpackable
+from fleet.packer import Gang, first_unpackable, too_many
 from fleet.plan import Placement, Plan
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.users import USER_MAX
@@ -188,6 +188,16 @@ def test_the_packer_agrees_with_trying_everything(nodes: list[tuple[int, int]], 
     gangs = [Gang(f"g{i}", ((1, amounts(gpu=gpu, cpu=cpu), ANYWHERE),)) for i, (gpu, cpu) in enumerate(pods)]
     refused = first_unpackable(replace(member("x").value, pools=pools), [], gangs)
     assert (not refused) == _tried(nodes, pods)
+    if too_many(replace(member("x").value, pools=pools), gangs):
+        assert refused
+
+
+def test_what_is_larger_than_a_pod_takes_at_least_its_room() -> None:
+    x = member("x").nodes(2, free_gpu=6).value
+    large, small = (Gang(f"g{gpu}", ((2, amounts(gpu=gpu), ANYWHERE),)) for gpu in (6, 4))
+    assert not too_many(x, [large])
+    assert too_many(x, [large, small])
+    assert too_many(x, [replace(small, parts=((3, amounts(gpu=4), ANYWHERE),))])  # enough in sum
 
 
 def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
