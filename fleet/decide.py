@@ -288,7 +288,7 @@ def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) 
     improved, certificate = _improved(decision, greedy, seed, solver, now)
     asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     outcome, found = decision.reclaimed(improved, now, asking)
-    certificate = replace(certificate, victims=found.searches)
+    certificate = replace(certificate, victims=found.searches, reclaim=found.cut)
     plan = _plan(decision, outcome, certificate, found)
     violations = check(snapshot, plan, now=now)
     if violations and found.claims:

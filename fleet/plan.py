@@ -103,6 +103,8 @@ class Certificate:
     more: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = field(default=(), compare=False)
     """What it said when it was asked again, with members that did not pack modelled node by node."""
     victims: tuple[VictimSearch, ...] = ()
+    reclaim: str = ""
+    """Why not all who might take room back were looked at; "" if they were."""
 
 
 @dataclass(frozen=True, slots=True)

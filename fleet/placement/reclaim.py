@@ -5,20 +5,23 @@ higher priority (the leaf's attribute `preempt-policy` may say otherwise), of it
 its age, or not preemptible. Where the policy is PreemptLowerPriority, a gang may also evict work of lower priority in
 its own leaf, whatever they count on. Nothing that may evict can be evicted by what it evicts, so nobody goes round in
 circles. Gangs leave whole, as few and as cheap ones as can be (search.py). The number of tries and of questions to the
-solver in a plan is bounded; what is not reached waits for the next one.
+solver in a plan is bounded, and so are the kinds of gangs that are looked at in vain; who is not reached waits for the
+next one, and the plan's certificate says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.candidate import Candidate
 from fleet.placement.room import Shape, Space
-from fleet.placement.scene import Scene, Work
+from fleet.placement.runners import Runners, Work
+from fleet.placement.scene import Scene
 from fleet.placement.search import Search, Tries
 from fleet.placement.victims import Asking
 from fleet.plan import Eviction, RoomClaim, VictimSearch
@@ -30,6 +33,8 @@ from fleet.snapshot import Snapshot
 POLICY = "preempt-policy"  # attribute of a leaf: LOWER, AnyPriority, Never; else equal or lower priority
 LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 MOST_TRIES = 1_000
+MOST_LOOKED_AT = 10_000  # gangs that might take back
+MOST_HOPELESS = 200  # kinds of them for which no room can be made
 _MOST_DEVICES = 1024
 
 
@@ -64,12 +69,14 @@ def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What to evict, which room to claim, for which candidates, and how the victims were found."""
+    """What to evict, which room to claim, for which candidates, and how the victims were found. `cut`: why not all who
+    might take back were looked at; "" if they were."""
 
     evictions: tuple[Eviction, ...]
     claims: tuple[RoomClaim, ...]
     kept: tuple[tuple[Candidate, str], ...]
     searches: tuple[VictimSearch, ...] = ()
+    cut: str = ""
 
 
 NOTHING_FOUND = Found((), (), ())
@@ -99,7 +106,7 @@ class Reclaim:
         self._asking = asking or Asking(None, 0, 0.0)
         self._tries = Tries(MOST_TRIES)
         self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
-        self._running: dict[str, Work] = {}
+        self._running = Runners((), space)
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
         for key, unit in sorted(snapshot.backlog.holding.items()):
             alike = (unit.components, unit.preemptible)
@@ -112,7 +119,7 @@ class Reclaim:
                 tier = tiers.get(key, Tier.BORROWED)
                 account = account_of(self._tree, unit)
                 lost = lost_work(unit, now, requests[alike])
-                self._running[key] = Work(unit, tier, lost, requests[alike], account)
+                self._running.put(Work(unit, tier, lost, requests[alike], account))
 
     def _reachable(self, unit: Unit) -> bool:
         """Whether its member could be told: what cannot be reached leaves nothing behind."""
@@ -122,6 +129,9 @@ class Reclaim:
     def _old_enough(self, unit: Unit) -> bool:
         return unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
 
+    def _may_evict(self, candidate: Candidate, work: Work) -> bool:
+        return may_evict(self._tree, candidate.unit, candidate.tier, work.unit, work.tier)
+
     def run(self, preemptors: Iterable[Candidate]) -> Found:
         """`preemptors`: waiting candidates that may take back, in order."""
         evictions: list[Eviction] = []
@@ -129,18 +139,22 @@ class Reclaim:
         kept: list[tuple[Candidate, str]] = []
         searches: list[VictimSearch] = []
         hopeless: set[tuple[str | None, int, int, int, int, bool]] = set()
+        cut = ""
         until = self._now + self._snapshot.config.claim_s
-        for candidate in preemptors:
+        for number, candidate in enumerate(preemptors):
             unit = candidate.unit
             alike = (
                 candidate.account, candidate.tier, unit.priority, candidate.shape, candidate.eligibility.number,
                 unit.preemptible,
             )  # fmt: skip
-            if self._tries.left <= 0:
-                break
-            if alike in hopeless:
+            cut = self._spent(number)
+            if not cut and alike in hopeless:
                 continue
-            able = [w for w in self._running.values() if may_evict(self._tree, unit, candidate.tier, w.unit, w.tier)]
+            if not cut and len(hopeless) >= MOST_HOPELESS:
+                cut = f"no room for {MOST_HOPELESS} kinds of gangs"
+            if cut:
+                break
+            able = self._running.able(partial(self._may_evict, candidate))
             best, how = Search(self._scene, candidate, able, self._tries).best(self._asking)
             if best is None:
                 hopeless.add(alike)
@@ -149,9 +163,14 @@ class Reclaim:
                 searches.append(how)
             for work in best.victims:
                 self._scene.leave(work.unit, work.account, work.request)
-                del self._running[work.unit.id]
+                self._running.remove(work)
                 evictions.append(Eviction(work.unit.id, work.unit.member or "", unit.id))
             self._scene.keep(candidate, best.member)
             claims.append(RoomClaim(unit.id, best.member, unit.total, until))
             kept.append((candidate, best.member))
-        return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(searches))
+        return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(searches), cut)
+
+    def _spent(self, looked_at: int) -> str:
+        if looked_at >= MOST_LOOKED_AT:
+            return f"{MOST_LOOKED_AT} gangs were looked at"
+        return f"{MOST_TRIES} tries were made" if self._tries.left <= 0 else ""

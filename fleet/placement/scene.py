@@ -6,32 +6,16 @@ somebody more leaves it, or more of it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.candidate import Candidate
+from fleet.placement.runners import Able
 from fleet.placement.space import Shape, Space, Vector
 from fleet.placement.vacancy import Vacancy
-from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Work:
-    """A gang that runs and may be evicted; `lost` is what that throws away."""
-
-    unit: Unit
-    tier: Tier
-    lost: int
-    request: Amounts
-    account: str | None
-
-    @property
-    def borrows(self) -> bool:
-        return self.tier is Tier.BORROWED
 
 
 class Scene:
@@ -94,11 +78,11 @@ class Scene:
             found = self._free[member] = tuple(total[name] for name in self.space.resources)
         return found
 
-    def able(self, works: Sequence[Work], member: str) -> Vector:
+    def able(self, able: Able, member: str) -> Vector:
         """At most what would be free there, with all these and all that leave gone."""
-        free = list(self.free(member))
+        free = [have + more for have, more in zip(self.free(member), able.sum(member), strict=True)]
         index = self.space.index
-        for unit in (*self.leaving.get(member, ()), *(work.unit for work in works)):
+        for unit in self.leaving.get(member, ()):
             for component in unit.components:
                 for name, amount in component.requests.items_:
                     if name in index:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.problem import FreedRow, Victim, VictimProblem
-from fleet.placement.scene import Scene, Work
+from fleet.placement.runners import Able, Work
+from fleet.placement.scene import Scene
 from fleet.placement.victims import Asking, question, sound
 from fleet.plan import Said, VictimSearch
 
@@ -55,32 +57,48 @@ class Tries:
 class Search:
     """One gang's. `able`: those that it may evict."""
 
-    def __init__(self, scene: Scene, candidate: Candidate, able: Sequence[Work], tries: Tries) -> None:
+    def __init__(self, scene: Scene, candidate: Candidate, able: Able, tries: Tries) -> None:
         self._scene = scene
         self._candidate = candidate
+        self._able = able
         self._tries = tries
+        self._by_member: dict[str, list[Work]] = {}
         self._shape = scene.space.shapes[candidate.shape]
-        account = candidate.account or ""
         usage = scene.usage
         self._exact = usage.withholds  # what is not lent makes quota more than a sum of what is freed
-        self._lacking = usage.lacking(account, candidate.request)
-        self._freed: dict[str, tuple[int, ...]] = {}  # by unit: what it frees of each that is lacking
-        for work in able if self._lacking else ():
-            path = usage.path(work.account) if work.account is not None else ()
-            freed = tuple(work.request[resource] if node in path else 0 for node, resource, _ in self._lacking)
-            if any(freed):
-                self._freed[work.unit.id] = freed
-        self._by_member: dict[str, list[Work]] = {}
-        for work in able:
-            self._by_member.setdefault(work.unit.member or "", []).append(work)
-        # Those whose leaving helps quota, whatever member they are in.
-        self._elsewhere = sorted((work for work in able if self._exact or work.unit.id in self._freed), key=_cheapest)
+        self._lacking = usage.lacking(candidate.account or "", candidate.request)
+        self._freed = self._freeing() if self._lacking else {}  # by unit: what it frees of each that is lacking
         self._sites = self._promising()
+
+    def _freeing(self) -> dict[str, tuple[int, ...]]:
+        found: dict[str, tuple[int, ...]] = {}
+        known: dict[tuple[str | None, int], tuple[int, ...]] = {}  # requests are shared by those that ask for the same
+        for work in self._able:
+            alike = (work.account, id(work.request))
+            freed = known.get(alike)
+            if freed is None:
+                path = self._scene.usage.path(work.account) if work.account is not None else ()
+                freed = tuple(work.request[resource] if node in path else 0 for node, resource, _ in self._lacking)
+                known[alike] = freed
+            if any(freed):
+                found[work.unit.id] = freed
+        return found
+
+    @cached_property
+    def _elsewhere(self) -> list[Work]:
+        """Those whose leaving helps quota, whatever member they are in."""
+        found = (work for work in self._able if self._exact or work.unit.id in self._freed)
+        return sorted(found if self._exact or self._freed else (), key=_cheapest)
+
+    def _at(self, member: str) -> list[Work]:
+        if member not in self._by_member:
+            self._by_member[member] = self._able.at(member)
+        return self._by_member[member]
 
     def best(self, asking: Asking) -> tuple[Choice | None, VictimSearch | None]:
         """As few victims that do not even borrow as can be, then few, then cheap ones; and how the solver was asked."""
         best: Choice | None = None
-        if self._exact or self._quota(self._elsewhere):
+        if self._sites and (self._exact or self._quota(self._elsewhere)):
             for number, member in self._sites:
                 for found in self._choices(number, member, best):
                     if best is None or found.cost < best.cost:
@@ -92,9 +110,7 @@ class Search:
     def _choices(self, number: int, member: str, best: Choice | None) -> Iterator[Choice]:
         """What is found in one member, `best` being known already."""
         if best is not None and best.cost[:2] == (0, 1):
-            cheaper = sorted(
-                (w for w in self._by_member.get(member, ()) if w.borrows and w.lost < best.cost[2]), key=_cheapest
-            )
+            cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=_cheapest)
             for work in cheaper[:MOST_SINGLE]:
                 if self._tries.left > 0 and self._room(member, [work]):
                     yield _choice(number, member, [work])
@@ -118,7 +134,7 @@ class Search:
         asked = [index for index, amount in enumerate(total) if amount]
         found: list[tuple[tuple[int, ...], int, str]] = []
         for number, choice in enumerate(self._candidate.eligibility.choices):
-            most = scene.able(self._by_member.get(choice.member, ()), choice.member)
+            most = scene.able(self._able, choice.member)
             if all(most[index] >= total[index] for index in asked):
                 free = scene.free(choice.member)
                 found.append((tuple(-free[index] for index in asked), number, choice.member))
@@ -127,7 +143,7 @@ class Search:
     def _greedy(self, member: str, by_size: bool) -> list[Work] | None:
         """The first ones of the member in order that make room, then the first ones anywhere that make up the quota,
         less those that are not needed."""
-        order = sorted(self._by_member.get(member, ()), key=_largest if by_size else _cheapest)
+        order = sorted(self._at(member), key=_largest if by_size else _cheapest)
         high = self._first(len(order), lambda count: self._fits(member, order[:count]))
         if high is None:
             return None
@@ -262,7 +278,7 @@ class Search:
         self, numbered: Sequence[tuple[int, str]], greedy: Choice
     ) -> tuple[list[Work], VictimProblem | None]:
         sites = [member for _, member in numbered]
-        known = [work for member in sites for work in self._by_member.get(member, ())]
+        known = [work for member in sites for work in self._at(member)]
         known += self._elsewhere_at_most(set(sites))
         terms: list[list[tuple[int, int]]] = [[] for _ in self._lacking]
         for index, work in enumerate(known):
