@@ -17,6 +17,7 @@ from fleet.placement.candidate import Group
 from fleet.placement.ground import Ground
 from fleet.placement.linked import Linked, Pairs, decode, sound
 from fleet.placement.problem import Answer, Solver
+from fleet.placement.repack import repacked
 from fleet.plan import Certificate, Stage
 
 _MOST_ANSWERS = 6
@@ -58,17 +59,31 @@ class Answers(Generic[Result]):
             if answer is None:
                 break
             left_s -= sum(stage.seconds for stage in answer.stages)
+            gains = linked.gains(answer)
+            if gains <= 0:  # packing it cannot make it better than what is packed already
+                if best is None and not self.certificate.why:
+                    why = "greedy is better" if gains < 0 else "greedy is as good"
+                    self.certificate = replace(self.certificate, why=why)
+                break
             ground, packed, dropped = decode(linked, answer, self.groups, self.fresh)
-            outcome = self.settle(ground, packed)
-            worth = self.worth(outcome)
-            if best is None or worth > best[0]:
-                best = (worth, outcome)
+            again = ground.copy() if dropped else ground
+            best = self._better(best, self.settle(ground, packed))
+            if dropped:
+                anew = repacked(again, self.fresh().rooms, self.groups, packed, dropped)
+                if anew is not None:
+                    packed, dropped = anew
+                    best = self._better(best, self.settle(again, packed))
             more = refined(linked.problem, packed, dropped, precise, self.fresh())
             if more is None:
                 break
             problem, precise = more
             linked = replace(linked, problem=replace(problem, hint=linked.hint(best[1].placed)))
         return None if best is None else best[1]
+
+    def _better(self, best: tuple[tuple[int, ...], Result] | None, other: Result) -> tuple[tuple[int, ...], Result]:
+        """The outcome that is worth more, with its worth; of two that are worth the same the one before."""
+        worth = self.worth(other)
+        return (worth, other) if best is None or worth > best[0] else best
 
     def _ask(self, linked: Linked, limit_s: float, whole: bool) -> Answer | None:
         """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""

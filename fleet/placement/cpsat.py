@@ -2,8 +2,10 @@
 
 One stage a priority band, most important first: maximise it, keep at least what was reached, go on; last, cheapest
 lanes. One worker, a fixed seed and a limit in deterministic time, so that the same problem gets the same answer; a
-relative gap ends a stage, since proving the last unit is what takes the time. A stage that cannot improve is skipped.
-Victims are chosen in stages likewise, without a gap: few, then cheap ones.
+relative gap ends a stage, since proving the last unit is what takes the time. No stage accepts less than the known
+answer reaches there while it may still be had: what a gap gives away in one stage is room that all stages after it
+would have to prove useless, and that took most of the time. A stage that cannot improve is skipped. Victims are chosen
+in stages likewise, without a gap: few, then cheap ones.
 """
 
 from __future__ import annotations
@@ -109,20 +111,25 @@ class _Run:
 
     def run(self) -> Answer:
         answer = Answer()
-        hint = self._problem.hint
+        known = hint = self._problem.hint
         for band, name in enumerate(self._problem.bands):
             classes = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band == band]
             terms = [(self._admitted[index], cls.weight) for index, cls in classes]
             most = sum(cls.weight * cls.cap for _, cls in classes)
             value = 0 if answer.empty else sum(cls.weight * answer.admitted[index] for index, cls in classes)
+            least = sum(cls.weight * known[0][index] for index, cls in classes) if known[0] else 0
             if value == most and (most == 0 or not answer.empty):
                 self._stages.append(Solved(name, value, most, "OPTIMAL"))
             else:
-                found = self._stage(name, terms, True, hint)
+                if least > value:
+                    hint = known
+                found = self._stage(name, terms, True, hint, max(least, value))
                 if found is None:
                     break
                 answer, hint = found, (found.admitted, found.placed)
                 value = self._stages[-1].value
+            if least != value:
+                known = ((), ())  # it is not to be had any more, or never was
             self._model.add(sum(weight * var for var, weight in terms) >= value)
         else:
             answer = self._fit(answer)
@@ -135,7 +142,7 @@ class _Run:
             return answer
         for var, count in zip(self._admitted, answer.admitted, strict=True):
             self._model.add(var == count)
-        return self._stage(_FIT, terms, False, (answer.admitted, answer.placed)) or answer
+        return self._stage(_FIT, terms, False, (answer.admitted, answer.placed), 0) or answer
 
     def _stage(
         self,
@@ -143,13 +150,17 @@ class _Run:
         terms: list[tuple[cp_model.IntVar, int]],
         upwards: bool,
         hint: tuple[tuple[int, ...], tuple[int, ...]],
+        least: int,
     ) -> Answer | None:
+        """The best by `terms`, at least `least` of it: what the hint reaches. Where the model knows of a limit that the
+        hint breaks, whatever it finds."""
         if self._left_work <= 0 or self._left_s <= 0:
             self._stages.append(Solved(name, 0, 0, "SKIPPED"))
             return None
         model = self._model
         objective = sum(weight * var for var, weight in terms)
         (model.maximize if upwards else model.minimize)(objective)
+        floor = model.add(objective >= least) if least > 0 else None
         model.clear_hints()  # type: ignore[no-untyped-call]
         for variables, values in ((self._admitted, hint[0]), (self._placed, hint[1])):
             for var, value in zip(variables, values, strict=False):
@@ -161,9 +172,15 @@ class _Run:
         solver.parameters.max_time_in_seconds = self._left_s
         solver.parameters.relative_gap_limit = self._problem.relative_gap
         status = solver.solve(model)
-        self._left_s -= solver.wall_time
-        self._left_work -= solver.response_proto.deterministic_time
-        seconds = round(solver.wall_time, 4)
+        took, work = solver.wall_time, solver.response_proto.deterministic_time
+        if status == cp_model.INFEASIBLE and floor is not None:
+            floor.proto.linear.domain[0] = 0
+            solver.parameters.max_time_in_seconds = max(0.0, self._left_s - took)
+            status = solver.solve(model)
+            took, work = took + solver.wall_time, work + solver.response_proto.deterministic_time
+        self._left_s -= took
+        self._left_work -= work
+        seconds = round(took, 4)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             self._stages.append(Solved(name, 0, 0, solver.status_name(status), seconds))
             return None

@@ -68,6 +68,17 @@ class Linked:
         """A known answer, as the problem counts it: (admitted, placed)."""
         return _hint(placed, self.number, self.problem)
 
+    def gains(self, answer: Answer) -> int:
+        """Whether the model values an answer above the known one (1), the same (0), or below it (-1)."""
+        admitted = self.problem.hint[0]
+        if not admitted:
+            return 1
+        more = [0] * len(self.problem.bands)
+        for cls, now, before in zip(self.problem.classes, answer.admitted, admitted, strict=True):
+            more[cls.band] += cls.weight * (now - before)
+        first = next((difference for difference in more if difference), 0)
+        return (first > 0) - (first < 0)
+
     @property
     def trivial_bounds(self) -> tuple[int, ...]:
         """Per band what no answer can exceed, since no class can start more than its cap."""
@@ -328,7 +339,7 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) 
             else:
                 ground.take(candidate, member, fit)
                 packed.append((candidate, member))
-        early = _out_of_order(groups, packed)
+        early = out_of_order(groups, packed)
         if not early:
             return ground, packed, dropped
         skip |= early
@@ -356,7 +367,7 @@ def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
     return pairs
 
 
-def _out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
+def out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
     """Units placed although one that nobody of its queue may start before is not."""
     started = {candidate.unit.id for candidate, _ in placed}
     stops: dict[str, tuple[int, float, str, str]] = {}

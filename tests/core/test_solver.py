@@ -156,7 +156,8 @@ WRONG = {
     "answers another problem": (Answer((1,), ()), "the solver's answer does not belong to the problem"),
     "admits more than there is": (Answer((9, 9), (9, 9)), "the solver's answer does not belong to the problem"),
     "admits below zero": (Answer((-1, 1), (0, 0)), "the solver's answer does not belong to the problem"),
-    "is worse": (Answer((0, 0), (0, 0)), "greedy is as good"),
+    "is worse": (Answer((0, 0), (0, 0)), "greedy is better"),
+    "is as good": (Answer((1, 0), (1, 0)), "greedy is as good"),
 }
 
 
@@ -191,6 +192,28 @@ def test_rows_are_scaled_so_that_no_sum_overflows_and_no_answer_exceeds_the_room
     assert sum(amount * 1_000_000 for _, amount in huge) < 1 << 62
     most = room // dict(huge)[0]
     assert most * ((1 << 61) + 1) <= (1 << 62) + 1
+
+
+def halves(hint: tuple[int, ...], room: int = 100) -> Problem:
+    """Two bands of gangs of one size that share a room; half of what is proven is good enough."""
+    classes = tuple(GangClass(None, band, 0, band, 0, 60, 1, 60) for band in (0, 1))
+    lanes = tuple(Lane(band, 0, "x", 60, 0) for band in (0, 1))
+    rows = (RoomRow("x", ((0, 1), (1, 1)), (), room),)
+    return Problem(("high", "low"), classes, lanes, (), rows, hint=(hint, hint), relative_gap=0.5)
+
+
+@pytest.mark.parametrize("hint", [(60, 40), (55, 45), (31, 0), (30, 60)], ids=repr)
+def test_no_gap_is_so_wide_that_an_answer_is_worth_less_than_the_known_one(hint: tuple[int, int]) -> None:
+    answer = CpSat().solve(halves(hint), seed=1, limit_s=10.0)
+    assert answer.admitted >= hint
+    assert all(stage.value == count for stage, count in zip(answer.stages, answer.admitted, strict=True))
+
+
+def test_a_known_answer_that_breaks_a_limit_of_the_model_is_no_reason_to_find_none() -> None:
+    answer = CpSat().solve(halves((60, 60)), seed=1, limit_s=10.0)
+    assert answer.stages[0].bound == 60
+    assert 50 <= sum(answer.admitted) <= 100
+    assert CpSat().solve(halves((60, 60), room=10), seed=1, limit_s=10.0).admitted >= (5, 0)
 
 
 def test_exabytes_of_memory_overflow_nothing() -> None:
