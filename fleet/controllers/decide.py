@@ -25,6 +25,7 @@ from fleet.controllers.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.waking import next_change
 from fleet.decide import decide
 from fleet.members.members import Changed
+from fleet.placement.intime import InTime
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
 from fleet.ports import Event, Key
@@ -95,7 +96,9 @@ class DecideLoop:
             return None
         over = self._stands_until is not None and self._stands_until <= now
         if over or picture.snapshot != self._last:
-            plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=self._solver)
+            clock = self._hub.clock.monotonic
+            solver = InTime(self._solver, clock, began=began) if self._solver is not None else None
+            plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=solver)
             self.cycles += 1
             complete = await self._carry_out(picture, plan, now)
             self._took_s = self._hub.clock.monotonic() - began
