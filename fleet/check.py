@@ -238,7 +238,8 @@ def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
     asking = (*kinds, *backlog.odd.values())
     names = {name for unit in asking for part in unit.components for name, _ in part.requests.items_}
     for name in sorted(by_member):
-        for key in first_unpackable(snapshot.members[name], coming.get(name, []), by_member[name], names):
+        beside = coming.get(name, [])
+        for key in first_unpackable(snapshot.members[name], beside, by_member[name], names, thorough=True):
             unit = snapshot.units[key]
             yield Violation(Rule.ROOM, key, f"{unit.name} does not fit {name} whole")
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from fleet.model.amounts import Amounts
 from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member
+from fleet.model.packing import packing
 from fleet.model.unit import NodeClaim
 
 Ints = npt.NDArray[np.int64]
@@ -66,7 +67,7 @@ class _Nodes:
                 pools += [number] * max(0, nodes)
         self.free: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), len(resources))
         self._pool = np.array(pools, dtype=np.int64)
-        self._later = self._pool >= len(member.pools)
+        self.later = self._pool >= len(member.pools)
         self._usable: dict[NodeClaim, Mask] = {}
         self._within: dict[str, list[Mask]] = {}
 
@@ -103,7 +104,7 @@ class _Nodes:
 
     def _fullest_first(self, homes: Ints) -> Ints:
         keys = [self.free[homes, index] for index in range(self.free.shape[1] - 1, -1, -1)]
-        return np.lexsort([*keys, self._later[homes]])
+        return np.lexsort([*keys, self.later[homes]])
 
     def put_gang(self, pods: Sequence[_Pods], topology: str = "") -> bool:
         """Put all of a gang, largest pods first or else in whatever way an exact try finds, or nothing of it."""
@@ -209,7 +210,7 @@ class _Nodes:
         """Room for pods that come and fit nowhere: the freest nodes lose it, down to nothing."""
         usable = np.flatnonzero(self.usable(pods.claim))
         keys = [self.free[usable, index] for index in range(self.free.shape[1] - 1, -1, -1)]
-        keys.append(~self._later[usable])
+        keys.append(~self.later[usable])
         for node in usable[np.lexsort(keys)][::-1][:left]:
             have = self.free[node]
             self.free[node] = np.maximum(np.minimum(have, 0), have - np.array(pods.size, dtype=np.int64))
@@ -242,10 +243,12 @@ def first_unpackable(
     names: Iterable[str] = (),
     *,
     tries: int = _MOST_TRIES,
+    thorough: bool = False,
 ) -> list[str]:
     """Units of `gangs` that do not fit the member beside `coming` and the others; empty when all do. `names`: more
     resources to tell nodes apart by. Whether one is refused depends on what is beside it, not on who came first.
-    `tries`: for so many other packings are tried; 1 is enough for whether all fit."""
+    `tries`: for so many other packings are tried; 1 is enough for whether all fit. `thorough`: any packing of all will
+    do, not only one that is found by simple rules."""
     asked = {name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name in requests}
     resources = sorted(asked.union(names), key=lambda name: ("/" not in name, name))
 
@@ -291,6 +294,9 @@ def first_unpackable(
 
     if together([*coming, *gangs]) or one_by_one(ordered([*coming, *gangs])):
         return []
+    bound = any(gang.topology for gang in (*coming, *gangs))
+    if thorough and not bound and _proposed(_Nodes(member, resources), _pods([*coming, *gangs], resources)):
+        return []
     kept: list[Gang] = []
     refused: list[str] = []
     nodes = assumed(coming)
@@ -307,7 +313,6 @@ def first_unpackable(
             nodes = other
         else:
             refused.append(gang.unit)
-    bound = any(gang.topology for gang in (*coming, *gangs))
     if (
         refused
         and not bound
@@ -329,6 +334,28 @@ def _pods(gangs: Sequence[Gang], resources: Sequence[str]) -> list[_Pods]:
 
 def _largest_first(pods: Sequence[_Pods]) -> list[_Pods]:
     return sorted(pods, key=lambda p: p.size, reverse=True)
+
+
+def _proposed(nodes: _Nodes, pods: Sequence[_Pods]) -> bool:
+    """Whether the packing that is proposed for these pods, if any, holds: every pod is on a node that is there, takes
+    it, and has room for all that is put onto it."""
+    homes = [int(node) for node in np.flatnonzero(~nodes.later)]
+    takes = [nodes.usable(group.claim) for group in pods]
+    free = [tuple(int(amount) for amount in nodes.free[node]) for node in homes]
+    proposal = packing(
+        [(group.size, group.count) for group in pods],
+        [(have, [bool(mask[node]) for mask in takes]) for node, have in zip(homes, free, strict=True)],
+    )
+    if proposal is None or len(proposal) != len(homes):
+        return False
+    for node, have, counts in zip(homes, free, proposal, strict=True):
+        if any(count < 0 or (count and not mask[node]) for count, mask in zip(counts, takes, strict=True)):
+            return False
+        for index, amount in enumerate(have):
+            asked = sum(group.size[index] * count for group, count in zip(pods, counts, strict=True))
+            if asked > max(0, amount):
+                return False
+    return all(sum(counts[kind] for counts in proposal) == group.count for kind, group in enumerate(pods))
 
 
 def _search(nodes: _Nodes, pods: Sequence[_Pods]) -> bool:

@@ -2,16 +2,17 @@
 
 The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes: an answer may then promise a member
 more gangs than its nodes take. Modelling every node from the start would be exact and far too slow for a large fleet.
-So only members where something found no place are modelled node by node, the next time the same question is asked: a
-variable for each kind of pod and node, and a row for each node and resource. Their number is bounded: where there are
-too many nodes the coarse rows stay the only ones, and what is lost is a small part of much. Where something finds no
+So only members where something found no place are modelled node by node, the next time the same question is asked (of a
+small fleet all members at once, else what found no place in one would only move to the next): a variable for each kind
+of pod and node, and a row for each node and resource. Their number is bounded: where there are too many nodes the
+coarse rows stay the only ones, and what is lost is a small part of much. Where something finds no
 place in a member that is modelled already, no more of its kind may go there: packing is not as clever as the model.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from fleet.placement.candidate import Candidate
@@ -21,6 +22,7 @@ from fleet.placement.room import MemberRoom
 from fleet.placement.space import Part, Space, slots
 
 MOST_NODE_VARIABLES = 6_000
+MOST_AT_ONCE = 1_000  # variables: a problem that has no more is modelled node by node everywhere as soon as anywhere
 Pairs = Sequence[tuple[Candidate, str]]
 
 
@@ -30,8 +32,21 @@ def refined(
     """The problem with the members where something was `dropped` beside what was `packed` modelled node by node, and
     which are now: `precise` are already. None when there is nothing more to tell, or too much. `ground`: before
     anything is placed."""
+    if not dropped:
+        return None
     members = {member for _, member in dropped} - precise
     problem = _fewer(problem, packed, [pair for pair in dropped if pair[1] in precise])
+    if members and not precise:
+        everyone = frozenset(lane.member for lane in problem.lanes)
+        everywhere = _modelled(problem, everyone, ground, min(MOST_AT_ONCE, MOST_NODE_VARIABLES))
+        if everywhere is not None:
+            return everywhere, everyone
+    more = _modelled(problem, members, ground, MOST_NODE_VARIABLES)
+    return None if more is None else (more, precise | members)
+
+
+def _modelled(problem: Problem, members: Set[str], ground: Ground, most: int) -> Problem | None:
+    """The problem with these members modelled node by node; None when it has more than `most` variables for nodes."""
     variables = sum(len(spread.variables) for spread in problem.spreads)
     first = 1 + max((number for spread in problem.spreads for number in spread.variables), default=-1)
     rooms, spreads = list(problem.rooms), list(problem.spreads)
@@ -39,13 +54,11 @@ def refined(
         rows, more = _nodes(member, ground.rooms[member], problem.lanes, ground.space, first)
         count = sum(len(spread.variables) for spread in more)
         variables, first = variables + count, first + count
-        if variables > MOST_NODE_VARIABLES:
+        if variables > most:
             return None
         rooms += rows
         spreads += more
-    if not dropped:
-        return None
-    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads)), precise | members
+    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads))
 
 
 def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
@@ -81,7 +94,7 @@ def _nodes(
         for vector in sorted(pool.counts)
         for _ in range(pool.counts[vector])
     ]
-    loads: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # node, resource -> (variable, amount, cap)
+    loads: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # node, resource -> (variable, amount, its cap)
     spreads: list[Spread] = []
     for (need, claim), users in sorted(kinds.items()):
         most = sum(part.replicas * cap for _, part, cap in users)
@@ -91,12 +104,12 @@ def _nodes(
             if fit > 0:
                 numbers.append(first)
                 for resource, amount in need:
-                    loads.setdefault((node, resource), []).append((first, amount, fit))
+                    loads.setdefault((node, resource), []).append((first, amount, most))
                 first += 1
         spreads.append(Spread(tuple((index, part.replicas) for index, part, _ in users), tuple(numbers), most))
     rows = [
         RoomRow(f"{member} node {node} {space.resources[resource]}", (), tuple((v, a) for v, a, _ in terms), free)
         for (node, resource), terms in loads.items()
-        if sum(a * fit for _, a, fit in terms) > (free := vectors[node][1][resource])
+        if sum(a * cap for _, a, cap in terms) > (free := vectors[node][1][resource])
     ]
     return rows, spreads

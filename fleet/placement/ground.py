@@ -44,6 +44,12 @@ class Ground:
         for number, hold in enumerate(self.holds):
             self._held.setdefault(hold.member, []).append(number)
 
+    def copy(self) -> Ground:
+        """The same ground, to place on in another way."""
+        made = Ground(self.rooms, self.usage, self.space, self.holds)
+        made._standing = self._standing
+        return made
+
     def bound(self, candidate: Candidate) -> int:
         """The holds that bind this candidate, as bits."""
         return self.standing(self._binding(candidate.unit, candidate.tier, lambda: candidate), candidate.unit.id)
@@ -132,6 +138,15 @@ class Ground:
         """Place it; a head that is placed holds nothing any more. If it collected in another member, those behind it
         there counted on less: until holds are made again, nothing more comes into their seats."""
         self.rooms[member].take(fit)
+        self._started(candidate, member)
+
+    def take_anew(self, candidate: Candidate, member: str, room: MemberRoom) -> None:
+        """Place it where all that was placed in the member is packed anew with it: `room` is what is left."""
+        room.version = self.rooms[member].version + 1
+        self.rooms[member] = room
+        self._started(candidate, member)
+
+    def _started(self, candidate: Candidate, member: str) -> None:
         self._touched.append(member)
         if candidate.account is not None and self.usage is not None:
             self.usage.charge(candidate.account, candidate.request)

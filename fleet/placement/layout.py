@@ -15,8 +15,9 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 
+from fleet.model.packing import MOST_NODES, packing
 from fleet.placement.room import MemberRoom, largest_first
-from fleet.placement.space import Shape, Space
+from fleet.placement.space import Need, Shape, Space
 
 Coming = tuple[str, str, Shape]  # unit, member, pods that are committed but not seen
 _MOST_ORDERS = 4
@@ -48,11 +49,46 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
             other = _packed(free[name], first, space.devices)
             if len(other[1]) < len(lost):
                 best, lost, domains = other
+        whole = packed_anew(free[name], [item[2] for item in items], space) if lost else None
+        if whole is not None:
+            best, lost = whole, []
         found.rooms[name] = best
         found.domains.update(domains)
         if lost:
             found.lost[name] = tuple(lost)
     return found
+
+
+def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> MemberRoom | None:
+    """What is left of `free` beside gangs of all of these shapes, in whatever packing there is; None where none was
+    found. Gangs that must lie within a rack, and nodes that could be added, are not looked at."""
+    pods: dict[tuple[Need, int], int] = {}
+    for shape in shapes:
+        for part in shape:
+            if part.topology:
+                return None
+            pods[part.need, part.claim] = pods.get((part.need, part.claim), 0) + part.replicas
+    kinds = sorted(pods)
+    homes: list[tuple[int, tuple[int, ...]]] = []  # pool and free vector of each node
+    for index, pool in enumerate(free.pools):
+        if not pool.potential:
+            if sum(pool.counts.values()) > MOST_NODES:
+                return None
+            homes += ((index, vector) for vector in pool.keys for _ in range(pool.counts[vector]))
+    takes = [tuple(pool.takes[claim] for _, claim in kinds) for pool in free.pools]
+    sizes = [(space.size(need), pods[need, claim]) for need, claim in kinds]
+    found = packing(sizes, [(vector, takes[index]) for index, vector in homes])
+    if found is None:
+        return None
+    pools = [pool.copy() for pool in free.pools]
+    for (index, vector), counts in zip(homes, found, strict=True):
+        after = list(vector)
+        for (need, _), count in zip(kinds, counts, strict=True):
+            for resource, amount in need:
+                after[resource] -= amount * count
+        if any(counts):
+            pools[index].move(vector, tuple(after), 1)
+    return MemberRoom(free.name, tuple(pools))
 
 
 def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[MemberRoom, list[str], dict[str, str]]:
