@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import gcd
+from time import monotonic
 
 from ortools.sat.python import cp_model
 
@@ -63,7 +64,7 @@ class _Run:
     def __init__(self, problem: Problem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
         self._seed = seed
-        self._left_s = limit_s
+        self._ends = monotonic() + limit_s  # building the model counts, too
         self._left_work = problem.deterministic_limit
         self._emit = emit
         self._model = cp_model.CpModel()
@@ -154,7 +155,8 @@ class _Run:
     ) -> Answer | None:
         """The best by `terms`, at least `least` of it: what the hint reaches. Where the model knows of a limit that the
         hint breaks, whatever it finds."""
-        if self._left_work <= 0 or self._left_s <= 0:
+        left_s = self._ends - monotonic()
+        if self._left_work <= 0 or left_s <= 0:
             self._stages.append(Solved(name, 0, 0, "SKIPPED"))
             return None
         model = self._model
@@ -169,16 +171,15 @@ class _Run:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = self._seed % (1 << 31)
         solver.parameters.max_deterministic_time = self._left_work / 2 if upwards else self._left_work
-        solver.parameters.max_time_in_seconds = self._left_s
+        solver.parameters.max_time_in_seconds = left_s
         solver.parameters.relative_gap_limit = self._problem.relative_gap
         status = solver.solve(model)
         took, work = solver.wall_time, solver.response_proto.deterministic_time
         if status == cp_model.INFEASIBLE and floor is not None:
             floor.proto.linear.domain[0] = 0
-            solver.parameters.max_time_in_seconds = max(0.0, self._left_s - took)
+            solver.parameters.max_time_in_seconds = max(0.0, self._ends - monotonic())
             status = solver.solve(model)
             took, work = took + solver.wall_time, work + solver.response_proto.deterministic_time
-        self._left_s -= took
         self._left_work -= work
         seconds = round(took, 4)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -200,19 +201,25 @@ class _TooLarge(Exception):
 
 
 class _Victims:
-    """Who leaves: `x` of each victim, `site` of each member, and how many pods of each demand lie on each place."""
+    """Who leaves: `x` of each victim, `m` of each gang and site, and how many pods of each demand lie on each place."""
 
     def __init__(self, problem: VictimProblem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
         self._seed = seed
-        self._left_s = limit_s
+        self._ends = monotonic() + limit_s
         self._left_work = problem.deterministic_limit
         self._emit = emit
         self._stages: list[Solved] = []
         model = self._model = cp_model.CpModel()
         self._leaves = [model.new_bool_var(f"x{index}") for index in range(len(problem.victims))]
-        self._site = [model.new_bool_var(f"m{index}") for index in range(len(problem.sites))]
-        model.add_exactly_one(self._site)
+        self._at: list[dict[int, cp_model.IntVar]] = []  # of each gang: whether it goes to a site
+        for gang, sites in enumerate(problem.gangs):
+            self._at.append({site: model.new_bool_var(f"m{gang}.{site}") for site, _ in sites})
+            model.add_exactly_one(self._at[-1].values())
+        self._used = [model.new_bool_var(f"s{site}") for site in range(len(problem.sites))]
+        for at in self._at:
+            for site, chosen in at.items():
+                model.add_implication(chosen, self._used[site])
 
     def run(self) -> Answer:
         problem, answer = self._problem, Answer()
@@ -222,7 +229,11 @@ class _Victims:
             return Answer(why="the solver cannot add up amounts this large")
         within = [(var, 1) for var, victim in zip(self._leaves, problem.victims, strict=True) if victim.within]
         lost = [(var, victim.lost) for var, victim in zip(self._leaves, problem.victims, strict=True)]
-        order = [(var, number) for number, var in enumerate(self._site)]
+        order = [
+            (at[site], number)
+            for at, sites in zip(self._at, problem.gangs, strict=True)
+            for site, number in sites
+        ]  # fmt: skip
         hint = [int(index in problem.hint) for index in range(len(problem.victims))]
         everyone = [(var, 1) for var in self._leaves]
         least = 1 if problem.hint else 0  # who gives a hint knows that somebody must leave
@@ -261,7 +272,7 @@ class _Victims:
         per_demand: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in problem.demands]  # place, variable
         for number, demand in enumerate(problem.demands):
             for index, place in enumerate(problem.places):
-                cap = _cap(demand, place)
+                cap = self._cap(demand, place)
                 if cap:
                     variable = model.new_int_var(0, cap, f"y{number}.{index}")
                     pods[index].append((number, variable, cap))
@@ -274,21 +285,27 @@ class _Victims:
             self._together(pods)
         for where, victims in problem.cuts:
             others = [var for index, var in enumerate(self._leaves) if index not in victims]
-            model.add(sum(others) >= 1).only_enforce_if(self._site[where])
+            model.add(sum(others) >= 1).only_enforce_if(*(self._at[gang][site] for gang, site in where))
+        for leaves, victim in zip(self._leaves, problem.victims, strict=True):
+            if victim.site >= 0:
+                comes = [self._at[gang][victim.site] for gang in victim.by if victim.site in self._at[gang]]
+                model.add(leaves <= sum(comes))
 
     def _demand(self, demand: Demand, here: list[tuple[int, cp_model.IntVar]]) -> None:
         if demand.site >= 0:
             gone = sum(pods * self._leaves[victim] for victim, pods in demand.less)
             found = self._model.add(sum(variable for _, variable in here) + gone >= demand.replicas)
-            found.only_enforce_if(self._site[demand.site])
+            found.only_enforce_if(self._used[demand.site])
             return
-        for number, chosen in enumerate(self._site):
+        for number, chosen in self._at[demand.gang].items():
             at = [variable for index, variable in here if self._problem.places[index].site == number]
             self._model.add(sum(at) == demand.replicas * chosen)
 
     def _place(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
         if not here or (len(here) == 1 and not place.holds and place.owner < 0):
             return  # its cap says it all
+        if place.count > 1 and not place.holds and place.owner < 0:
+            self._slots(place, here)
         used = None
         if any(amount < 0 for amount in place.free):  # overcommitted: that binds only who comes there
             used = self._model.new_bool_var("u")
@@ -310,20 +327,50 @@ class _Victims:
             if used is not None:
                 row.only_enforce_if(used)
 
+    def _slots(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
+        """Of pods at least as large as those of one demand, nodes alike take no more than of that one."""
+        demands = self._problem.demands
+        for need in sorted({demands[number].need for number, _, _ in here if demands[number].need}):
+            larger = [
+                variable
+                for number, variable, _ in here
+                if all(dict(demands[number].need).get(index, 0) >= amount for index, amount in need)
+            ]
+            if len(larger) > 1:
+                each = min(max(0, place.free[index]) // amount for index, amount in need)
+                self._model.add(sum(larger) <= place.count * each)
+
     def _together(self, pods: list[list[tuple[int, cp_model.IntVar, int]]]) -> None:
-        domains: dict[tuple[int, str], cp_model.IntVar] = {}
+        domains: dict[tuple[int, int, str], cp_model.IntVar] = {}
         for place, here in zip(self._problem.places, pods, strict=True):
             for number, variable, cap in here:
-                if self._problem.demands[number].site < 0:
-                    at = (place.site, place.domain)
+                demand = self._problem.demands[number]
+                if demand.site < 0 and demand.gang in self._problem.together:
+                    at = (demand.gang, place.site, place.domain)
                     if at not in domains:
                         domains[at] = self._model.new_bool_var(f"d{at}")
                     self._model.add(variable <= cap * domains[at])
-        for number, chosen in enumerate(self._site):
-            self._model.add(sum(var for at, var in domains.items() if at[0] == number) == chosen)
+        for gang in self._problem.together:
+            for site, chosen in self._at[gang].items():
+                self._model.add(sum(var for at, var in domains.items() if at[:2] == (gang, site)) == chosen)
+
+    def _cap(self, demand: Demand, place: Place) -> int:
+        """How many pods of a demand one place takes at most, once everybody has left it."""
+        if not place.takes[demand.claim] or demand.site not in (-1, place.site):
+            return 0
+        if demand.site < 0:
+            barred = place.wide or (demand.gang in self._problem.together and not place.domain)
+            if barred or place.site not in self._at[demand.gang]:
+                return 0
+        most = list(place.free)
+        for _, held in place.holds:
+            most = [have + more for have, more in zip(most, held, strict=True)]
+        each = min((most[index] // amount for index, amount in demand.need), default=demand.replicas)
+        return max(0, min(demand.replicas, place.count * each))
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], hint: list[int]) -> Answer | None:
-        if self._left_work <= 0 or self._left_s <= 0:
+        left_s = self._ends - monotonic()
+        if self._left_work <= 0 or left_s <= 0:
             self._stages.append(Solved(name, 0, 0, "SKIPPED"))
             return None
         self._model.minimize(sum(weight * var for var, weight in terms))
@@ -334,9 +381,8 @@ class _Victims:
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = self._seed % (1 << 31)
         solver.parameters.max_deterministic_time = self._left_work
-        solver.parameters.max_time_in_seconds = self._left_s
+        solver.parameters.max_time_in_seconds = left_s
         status = solver.solve(self._model)
-        self._left_s -= solver.wall_time
         self._left_work -= solver.response_proto.deterministic_time
         seconds = round(solver.wall_time, 4)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
@@ -345,18 +391,7 @@ class _Victims:
         value, bound = round(solver.objective_value), round(solver.best_objective_bound)
         self._stages.append(Solved(name, value, bound, solver.status_name(status), seconds))
         leaves = tuple(int(solver.value(var)) for var in self._leaves)
-        where = next(number for number, var in enumerate(self._site) if solver.value(var))
-        answer = Answer(leaves, (where,), tuple(self._stages))
+        where = tuple(next(site for site, var in at.items() if solver.value(var)) for at in self._at)
+        answer = Answer(leaves, where, tuple(self._stages))
         self._emit(answer)
         return answer
-
-
-def _cap(demand: Demand, place: Place) -> int:
-    """How many pods of a demand one place takes at most, once everybody has left it."""
-    if demand.site not in (-1, place.site) or not place.takes[demand.claim] or (demand.site < 0 and place.wide):
-        return 0
-    most = list(place.free)
-    for _, held in place.holds:
-        most = [have + more for have, more in zip(most, held, strict=True)]
-    each = min((most[index] // amount for index, amount in demand.need), default=demand.replicas)
-    return max(0, min(demand.replicas, place.count * each))

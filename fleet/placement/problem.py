@@ -3,7 +3,7 @@
 Plain numbers and tuples, so that both travel to a child process and into a record. Gangs are counted, not named: a
 *class* is a set of gangs that are equal in leaf, priority band, age bucket, shape and eligibility, and a *lane* is one
 (shape, eligibility, member). Members do not care whose gang it is, so the two are linked by sums only. Who must leave
-for one gang is a problem of its own.
+for one gang, or for several, is a problem of its own.
 """
 
 from __future__ import annotations
@@ -113,10 +113,13 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A running gang that one waiting gang may evict. `within`: it does not even borrow; `lost`: work thrown away."""
+    """A running gang that may be evicted. `within`: it does not even borrow; `lost`: work thrown away. `site`: where
+    its room helps those gangs alone that go there, and may evict it (`by`); -1 when quota needs it, too."""
 
     within: bool
     lost: int
+    site: int = -1
+    by: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +133,8 @@ class FreedRow:
 @dataclass(frozen=True, slots=True)
 class Place:
     """`count` nodes of a site alike: the free vector of one, which claims may use it, and what each victim that leaves
-    frees there. `owner`: it is there only once this victim has left (-1: it is there). `wide`: not for the gang that
-    the room is for. Places of one `domain` are one rack, if that gang must lie in one."""
+    frees there. `owner`: it is there only once this victim has left (-1: it is there). `wide`: not for the gangs that
+    the room is for. Places of one `domain` are one rack, for those of them that must lie in one; "" is in none."""
 
     site: int
     count: int
@@ -145,31 +148,35 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`replicas` pods alike that find room in their site: of the gang that the room is for (`site` -1: in whichever is
-    chosen), or beside it. `less`: of those beside, so many go with a victim."""
+    """`replicas` pods alike that find room in their site: of a `gang` that the room is for (`site` -1: in whichever is
+    chosen for it), or beside those. `less`: of those beside, so many go with a victim."""
 
     site: int
     replicas: int
     need: tuple[tuple[int, int], ...]
     claim: int
     less: tuple[tuple[int, int], ...] = ()
+    gang: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class VictimProblem:
-    """Which victims must leave so that one gang has quota, and room in one of the `sites` (members, best first): as
-    few as can be that do not even borrow, then as few as can be, then those that lose the least, then the first site.
+    """Which victims must leave so that some gangs (mostly one) have quota, and each has room in one of its `sites`
+    (members): as few as can be that do not even borrow, then as few as can be, then those that lose the least, then
+    those members that policies put first.
 
-    `cuts`: (site, victims) known not to suffice there. The answer's `admitted` is 1 for a victim that leaves, its
-    `placed` the site."""
+    `gangs`: of each, the sites that it may go to, with their numbers by its policy; `together`: those that lie within
+    one domain. `cuts`: where gangs go to these sites ((gang, site), …), these victims are known not to suffice. The
+    answer's `admitted` is 1 for a victim that leaves, its `placed` the site of each gang."""
 
     victims: tuple[Victim, ...]
     sites: tuple[str, ...]
     freed: tuple[FreedRow, ...]
     places: tuple[Place, ...]
     demands: tuple[Demand, ...]
-    together: bool = False  # the gang lies within one domain
-    cuts: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    gangs: tuple[tuple[tuple[int, int], ...], ...]
+    together: tuple[int, ...] = ()
+    cuts: tuple[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], ...] = ()
     hint: tuple[int, ...] = ()  # victims of a known answer
     deterministic_limit: float = 1.0
 

@@ -22,7 +22,8 @@ from fleet.placement.candidate import Candidate
 from fleet.placement.room import Shape, Space
 from fleet.placement.runners import Runners, Work
 from fleet.placement.scene import Scene
-from fleet.placement.search import Search, Tries
+from fleet.placement.search import Search
+from fleet.placement.trial import Tries
 from fleet.placement.victims import Asking
 from fleet.plan import Eviction, RoomClaim, VictimSearch
 from fleet.quota.tiers import Tier

@@ -8,14 +8,15 @@ out in the same way. Both look at the few members that promise most, and the num
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.problem import FreedRow, Victim, VictimProblem
 from fleet.placement.runners import Able, Work
 from fleet.placement.scene import Scene
-from fleet.placement.victims import Asking, question, sound
+from fleet.placement.trial import Choice, Trial, Tries, cheapest
+from fleet.placement.victims import Asking, Wanting, question, sound
 from fleet.plan import Said, VictimSearch
 
 MOST_MEMBERS = 8  # that one gang's victims are looked for in
@@ -23,72 +24,26 @@ MOST_SINGLE = 12  # cheaper ones that are tried alone in a member, once one that
 MOST_CUTS = 8  # answers for one gang that turn out not to suffice
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Victims for one gang. `cost`: how many of them do not even borrow, how many they are, the work that is lost, the
-    number of the member by policy."""
-
-    cost: tuple[int, int, int, int]
-    member: str
-    victims: tuple[Work, ...]
-
-
-def _choice(number: int, member: str, victims: Sequence[Work]) -> Choice:
-    within = sum(not work.borrows for work in victims)
-    return Choice((within, len(victims), sum(work.lost for work in victims), number), member, tuple(victims))
-
-
-def _cheapest(work: Work) -> tuple[object, ...]:
-    return (not work.borrows, work.unit.priority, work.lost, -(work.unit.placed_at or 0.0), work.unit.id)
-
-
 def _largest(work: Work) -> tuple[object, ...]:
     devices = max((amount for name, amount in work.request.items_ if "/" in name), default=0)
-    return (not work.borrows, -devices, -work.unit.pods, *_cheapest(work))
+    return (not work.borrows, -devices, -work.unit.pods, *cheapest(work))
 
 
-class Tries:
-    """How many tries a plan has left."""
-
-    def __init__(self, most: int) -> None:
-        self.left = most
-
-
-class Search:
-    """One gang's. `able`: those that it may evict."""
+class Search(Trial):
+    """One gang's. `able`: those that it may evict; `sites`: the members that it looks into, each after its number in
+    the policy's order."""
 
     def __init__(self, scene: Scene, candidate: Candidate, able: Able, tries: Tries) -> None:
-        self._scene = scene
-        self._candidate = candidate
+        super().__init__(scene, candidate, able, tries)
         self._able = able
-        self._tries = tries
         self._by_member: dict[str, list[Work]] = {}
-        self._shape = scene.space.shapes[candidate.shape]
-        usage = scene.usage
-        self._exact = usage.withholds  # what is not lent makes quota more than a sum of what is freed
-        self._lacking = usage.lacking(candidate.account or "", candidate.request)
-        self._freed = self._freeing() if self._lacking else {}  # by unit: what it frees of each that is lacking
-        self._sites = self._promising()
-
-    def _freeing(self) -> dict[str, tuple[int, ...]]:
-        found: dict[str, tuple[int, ...]] = {}
-        known: dict[tuple[str | None, int], tuple[int, ...]] = {}  # requests are shared by those that ask for the same
-        for work in self._able:
-            alike = (work.account, id(work.request))
-            freed = known.get(alike)
-            if freed is None:
-                path = self._scene.usage.path(work.account) if work.account is not None else ()
-                freed = tuple(work.request[resource] if node in path else 0 for node, resource, _ in self._lacking)
-                known[alike] = freed
-            if any(freed):
-                found[work.unit.id] = freed
-        return found
+        self.sites = self._promising()
 
     @cached_property
     def _elsewhere(self) -> list[Work]:
         """Those whose leaving helps quota, whatever member they are in."""
         found = (work for work in self._able if self._exact or work.unit.id in self._freed)
-        return sorted(found if self._exact or self._freed else (), key=_cheapest)
+        return sorted(found if self._exact or self._freed else (), key=cheapest)
 
     def _at(self, member: str) -> list[Work]:
         if member not in self._by_member:
@@ -98,8 +53,8 @@ class Search:
     def best(self, asking: Asking) -> tuple[Choice | None, VictimSearch | None]:
         """As few victims that do not even borrow as can be, then few, then cheap ones; and how the solver was asked."""
         best: Choice | None = None
-        if self._sites and (self._exact or self._quota(self._elsewhere)):
-            for number, member in self._sites:
+        if self.sites and (self._exact or self.quota(self._elsewhere)):
+            for number, member in self.sites:
                 for found in self._choices(number, member, best):
                     if best is None or found.cost < best.cost:
                         best = found
@@ -110,17 +65,17 @@ class Search:
     def _choices(self, number: int, member: str, best: Choice | None) -> Iterator[Choice]:
         """What is found in one member, `best` being known already."""
         if best is not None and best.cost[:2] == (0, 1):
-            cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=_cheapest)
+            cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=cheapest)
             for work in cheaper[:MOST_SINGLE]:
-                if self._tries.left > 0 and self._room(member, [work]):
-                    yield _choice(number, member, [work])
+                if self._tries.left > 0 and self.room(member, [work]):
+                    yield Choice.of(number, member, [work])
                     return
             return
         for by_size in (False, True):
             victims = self._greedy(member, by_size)
             if victims is None:
                 return
-            yield _choice(number, member, victims)
+            yield Choice.of(number, member, victims)
             if len(victims) <= 1:
                 return
 
@@ -143,15 +98,15 @@ class Search:
     def _greedy(self, member: str, by_size: bool) -> list[Work] | None:
         """The first ones of the member in order that make room, then the first ones anywhere that make up the quota,
         less those that are not needed."""
-        order = sorted(self._at(member), key=_largest if by_size else _cheapest)
-        high = self._first(len(order), lambda count: self._fits(member, order[:count]))
+        order = sorted(self._at(member), key=_largest if by_size else cheapest)
+        high = self._first(len(order), lambda count: self.fits(member, order[:count]))
         if high is None:
             return None
         chosen = order[:high]
         known = {work.unit.id for work in order}
         rest = [*order[high:], *(work for work in self._elsewhere if work.unit.id not in known)]
-        more = self._first(len(rest), lambda count: self._quota([*chosen, *rest[:count]]))
-        return None if more is None else self._needed(member, [*chosen, *rest[:more]])
+        more = self._first(len(rest), lambda count: self.quota([*chosen, *rest[:count]]))
+        return None if more is None else self.needed(member, [*chosen, *rest[:more]])
 
     def _first(self, most: int, enough: Callable[[int], bool]) -> int | None:
         """The smallest count that is enough, up to `most`; None when that is not, or the tries run out."""
@@ -165,49 +120,6 @@ class Search:
             else:
                 low = middle + 1
         return high
-
-    def _needed(self, member: str, victims: Sequence[Work]) -> list[Work] | None:
-        """Those without any one of whom there is no room: dearest first, blocks of them and then single ones stay
-        where they are as long as there is room without them. None when the tries run out."""
-        left = sorted(victims, key=lambda work: (work.borrows, -work.lost, work.unit.id))
-        size = max(1, len(left) // 2)
-        while left:
-            start, dropped = 0, False
-            while start < len(left):
-                rest = left[:start] + left[start + size :]
-                if self._tries.left <= 0:
-                    return None
-                if self._room(member, rest):
-                    left, dropped = rest, True
-                else:
-                    start += size
-            if size == 1 and not dropped:
-                break
-            size = max(1, size // 2)
-        return left
-
-    def _room(self, member: str, gone: Sequence[Work]) -> bool:
-        """Whether quota and the member have room for the gang once these and all that leave already are gone."""
-        return self._quota(gone) and self._fits(member, gone)
-
-    def _fits(self, member: str, gone: Sequence[Work]) -> bool:
-        self._tries.left -= 1
-        return self._scene.vacancy(member).fits(self._shape, [work.unit for work in gone if work.unit.member == member])
-
-    def _quota(self, gone: Sequence[Work]) -> bool:
-        if not self._exact:
-            freed = [self._freed[work.unit.id] for work in gone if work.unit.id in self._freed]
-            return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(self._lacking))
-        usage, candidate = self._scene.usage, self._candidate
-        self._tries.left -= 1
-        for work in gone:
-            if work.account is not None:
-                usage.charge(work.account, work.request, -1)
-        refusal = usage.refusal(candidate.account or "", candidate.request)
-        for work in gone:
-            if work.account is not None:
-                usage.charge(work.account, work.request)
-        return refusal is None
 
     # -- the solver
 
@@ -227,13 +139,13 @@ class Search:
                 break
             site = answer.placed[0]
             victims = [known[index] for index in word.leaves]
-            if not self._room(problem.sites[site], victims):
-                problem = replace(problem, cuts=(*problem.cuts, (site, word.leaves)))
+            if not self.room(problem.sites[site], victims):
+                problem = replace(problem, cuts=(*problem.cuts, (((0, site),), word.leaves)))
                 why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else asking.silent
                 continue
-            needed = self._needed(problem.sites[site], victims)
-            number = next(number for number, member in self._sites if member == problem.sites[site])
-            found = _choice(number, problem.sites[site], needed) if needed is not None else greedy
+            needed = self.needed(problem.sites[site], victims)
+            number = next(number for number, member in self.sites if member == problem.sites[site])
+            found = Choice.of(number, problem.sites[site], needed) if needed is not None else greedy
             if found.cost < greedy.cost:
                 best, why = found, answer.why
             else:
@@ -266,7 +178,7 @@ class Search:
     def _question(self, greedy: Choice) -> tuple[list[Work], VictimProblem | None]:
         """Those who could leave to some effect, and the question which of them must: in all members looked at, or the
         half of them, the best one among them, that is not too large to ask about, and so on."""
-        sites = sorted(self._sites, key=lambda site: (site[1] != greedy.member, site))
+        sites = sorted(self.sites, key=lambda site: (site[1] != greedy.member, site))
         while sites:
             known, problem = self._question_about(sorted(sites), greedy)
             if problem is not None:
@@ -288,4 +200,5 @@ class Search:
         freed = [FreedRow(tuple(row), need) for row, (_, _, need) in zip(terms, self._lacking, strict=True)]
         hint = [index for index, work in enumerate(known) if work in greedy.victims]
         victims = [(work.unit, Victim(not work.borrows, work.lost)) for work in known]
-        return known, question(self._scene, self._shape, sites, victims, freed, hint)
+        wanting = Wanting(self._shape, tuple((site, site) for site in range(len(sites))))
+        return known, question(self._scene, (wanting,), sites, victims, freed, hint)

@@ -1,4 +1,4 @@
-"""The choice of victims as a problem for the solver: who must leave so that one gang has quota, and room in one member.
+"""The choice of victims as a problem for the solver: who must leave so that gangs have quota, and room in one member.
 
 Nodes that somebody may leave are places of their own, with what each victim frees there; the others are counted by
 their free vectors. Pods that are committed but not seen, and gangs for which room is kept, find room beside the gang.
@@ -66,35 +66,52 @@ def sound(problem: VictimProblem, answer: Answer) -> bool:
     return (
         len(answer.admitted) == len(problem.victims)
         and all(leaves in (0, 1) for leaves in answer.admitted)
-        and len(answer.placed) == 1
-        and 0 <= answer.placed[0] < len(problem.sites)
+        and len(answer.placed) == len(problem.gangs)
+        and all(site in dict(sites) for site, sites in zip(answer.placed, problem.gangs, strict=True))
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanting:
+    """A gang that room is made for: its shape, and the sites that it may go to, with their numbers by its policy."""
+
+    shape: Shape
+    sites: tuple[tuple[int, int], ...]
 
 
 def question(
     scene: Scene,
-    shape: Shape,
+    gangs: Sequence[Wanting],
     sites: Sequence[str],
     victims: Sequence[tuple[Unit, Victim]],
     freed: Iterable[FreedRow],
     hint: Iterable[int],
 ) -> VictimProblem | None:
-    """For a gang of this shape; `hint`: victims, by index, that would do. None when it is too large to ask."""
+    """For these gangs, all of which must lie within one value of the same label if any of them must. `hint`: victims,
+    by index, that would do. None when it is too large to ask."""
     if len(victims) > MOST_VICTIMS:
         return None
-    together = bool(shape and shape[0].topology)
-    demands = [Demand(-1, part.replicas, part.need, part.claim) for part in shape]
+    topologies = {gang.shape[0].topology if gang.shape else 0 for gang in gangs}
+    demands = [
+        Demand(-1, part.replicas, part.need, part.claim, gang=number)
+        for number, gang in enumerate(gangs)
+        for part in gang.shape
+    ]
+    kinds = {(demand.need, demand.claim) for demand in demands}
     places: list[Place] = []
     for site, name in enumerate(sites):
         there = [(index, unit) for index, (unit, _) in enumerate(victims) if unit.member == name]
         beside = _beside(scene, site, name, there)
         demands += beside
-        places += _Site(scene, site, scene.members[name], there, shape, bool(beside) or len(shape) > 1).places()
+        mixed = bool(beside) or len(kinds) > 1
+        places += _Site(scene, site, scene.members[name], there, max(topologies, default=0), mixed).places()
         if len(demands) * len(places) > MOST_CELLS:
             return None
     return VictimProblem(
         tuple(victim for _, victim in victims), tuple(sites), tuple(freed), tuple(places), tuple(demands),
-        together, hint=tuple(hint),
+        tuple(gang.sites for gang in gangs),
+        tuple(number for number, gang in enumerate(gangs) if gang.shape and gang.shape[0].topology),
+        hint=tuple(hint),
     )  # fmt: skip
 
 
@@ -131,17 +148,16 @@ class _Site:
     """The places of one member."""
 
     def __init__(
-        self, scene: Scene, site: int, member: Member, victims: Sequence[tuple[int, Unit]], shape: Shape, mixed: bool
+        self, scene: Scene, site: int, member: Member, victims: Sequence[tuple[int, Unit]], topology: int, mixed: bool
     ) -> None:
         self._space = scene.space
         self._site = site
         self._member = member
         self._leaving = scene.leaving.get(member.name, ())
         self._victims = victims
-        topology = shape[0].topology if shape else 0
         self._topology = scene.space.topologies[topology - 1] if topology else ""
         self._alone_max = ALONE_MAX if mixed else 0
-        self._traits: dict[int, tuple[tuple[bool, ...], str, bool]] = {}
+        self._traits: dict[int, tuple[tuple[bool, ...], str]] = {}
 
     def places(self) -> list[Place]:
         free = [dict(pool.free) for pool in self._member.pools]
@@ -150,9 +166,9 @@ class _Site:
         sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
                  *((pool, dict(pool.free), True) for pool in self._member.potential))  # fmt: skip
         for pool, left, potential in sides:
-            takes, domain, wide = self._of(pool)
+            takes, domain = self._of(pool)
             for amounts, nodes in left.items():
-                key = (takes, domain, wide or potential, self._vector(amounts))
+                key = (takes, domain, potential, self._vector(amounts))
                 groups[key] = groups.get(key, 0) + max(0, nodes)
         for (takes, domain, wide, vector), nodes in sorted(groups.items()):
             if nodes and any(amount > 0 for amount in vector):
@@ -177,14 +193,14 @@ class _Site:
             node = nodes[name]
             if not 0 <= node.seat.pool < len(free):
                 continue
-            takes, domain, wide = self._of(self._member.pools[node.seat.pool])
+            takes, domain = self._of(self._member.pools[node.seat.pool])
             there = free[node.seat.pool]
             before = NOTHING  # the inventory moved on meanwhile: what leaves is there all the same
             if there.get(node.seat.free, 0) > 0:
                 there[node.seat.free] -= 1
                 before = node.seat.free
             holds = tuple((index, self._vector(amounts)) for index, amounts in sorted(node.holds.items()))
-            yield Place(self._site, 1, self._vector(before.plus(node.leaving)), takes, holds, wide=wide, domain=domain)
+            yield Place(self._site, 1, self._vector(before.plus(node.leaving)), takes, holds, domain=domain)
 
     def _loose(self) -> Iterable[Place]:
         """Of those whose seats nobody knows, a place for each pod."""
@@ -194,16 +210,16 @@ class _Site:
                 pods = min(component.replicas, max(0, seen.get(component.name, 0)))
                 home = next((pool for pool in self._member.pools if pool_takes(pool, component.claim)), None)
                 if pods and home is not None:
-                    takes, domain, wide = self._of(home)
+                    takes, domain = self._of(home)
                     vector = self._vector(component.requests)
-                    yield Place(self._site, pods, vector, takes, (), owner, wide, domain)
+                    yield Place(self._site, pods, vector, takes, (), owner, domain=domain)
 
-    def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str, bool]:
+    def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str]:
         known = self._traits.get(id(pool))
         if known is None:
             takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
             domain = domain_of(pool, self._topology) if self._topology else ""
-            known = self._traits[id(pool)] = (takes, domain, bool(self._topology) and not domain)
+            known = self._traits[id(pool)] = (takes, domain)
         return known
 
     def _vector(self, amounts: Amounts) -> tuple[int, ...]:

@@ -1,0 +1,116 @@
+"""Whether one gang would have quota, and room in a member, once some have left; and which of them need not leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from fleet.placement.candidate import Candidate
+from fleet.placement.runners import Work
+from fleet.placement.scene import Scene
+from fleet.quota.usage import Usage
+
+Lacking = Sequence[tuple[str, str, int]]  # node, resource, and how much of it must leave there
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Victims for one gang. `cost`: how many of them do not even borrow, how many they are, the work that is lost, the
+    number of the member by policy."""
+
+    cost: tuple[int, int, int, int]
+    member: str
+    victims: tuple[Work, ...]
+
+    @staticmethod
+    def of(number: int, member: str, victims: Sequence[Work]) -> Choice:
+        within = sum(not work.borrows for work in victims)
+        return Choice((within, len(victims), sum(work.lost for work in victims), number), member, tuple(victims))
+
+
+def cheapest(work: Work) -> tuple[object, ...]:
+    return (not work.borrows, work.unit.priority, work.lost, -(work.unit.placed_at or 0.0), work.unit.id)
+
+
+def dearest(work: Work) -> tuple[object, ...]:
+    return (work.borrows, -work.lost, work.unit.id)
+
+
+def freeing(usage: Usage, lacking: Lacking, works: Iterable[Work]) -> dict[str, tuple[int, ...]]:
+    """What each unit frees of what is lacking, by id; those that free nothing of it are left out."""
+    found: dict[str, tuple[int, ...]] = {}
+    known: dict[tuple[str | None, int], tuple[int, ...]] = {}  # requests are shared by those that ask for the same
+    for work in works if lacking else ():
+        alike = (work.account, id(work.request))
+        freed = known.get(alike)
+        if freed is None:
+            path = usage.path(work.account) if work.account is not None else ()
+            freed = known[alike] = tuple(work.request[resource] if node in path else 0 for node, resource, _ in lacking)
+        if any(freed):
+            found[work.unit.id] = freed
+    return found
+
+
+class Tries:
+    """How many tries a plan has left."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+
+class Trial:
+    """One gang's. `works`: those that may be asked about."""
+
+    def __init__(self, scene: Scene, candidate: Candidate, works: Iterable[Work], tries: Tries) -> None:
+        self._scene = scene
+        self._candidate = candidate
+        self._tries = tries
+        self._shape = scene.space.shapes[candidate.shape]
+        self._exact = scene.usage.withholds  # what is not lent makes quota more than a sum of what is freed
+        self._lacking: Lacking = scene.usage.lacking(candidate.account or "", candidate.request)
+        self._freed = freeing(scene.usage, self._lacking, works)
+
+    def room(self, member: str, gone: Sequence[Work]) -> bool:
+        """Whether quota and the member have room for the gang once these and all that leave already are gone."""
+        return self.quota(gone) and self.fits(member, gone)
+
+    def fits(self, member: str, gone: Sequence[Work]) -> bool:
+        self._tries.left -= 1
+        return self._scene.vacancy(member).fits(self._shape, [work.unit for work in gone if work.unit.member == member])
+
+    def quota(self, gone: Sequence[Work]) -> bool:
+        if not self._exact:
+            freed = [self._freed[work.unit.id] for work in gone if work.unit.id in self._freed]
+            return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(self._lacking))
+        usage, candidate = self._scene.usage, self._candidate
+        self._tries.left -= 1
+        for work in gone:
+            if work.account is not None:
+                usage.charge(work.account, work.request, -1)
+        refusal = usage.refusal(candidate.account or "", candidate.request)
+        for work in gone:
+            if work.account is not None:
+                usage.charge(work.account, work.request)
+        return refusal is None
+
+    def needed(
+        self, member: str, victims: Sequence[Work], order: Callable[[Work], tuple[object, ...]] = dearest
+    ) -> list[Work] | None:
+        """Those without any one of whom there is no room: in order, blocks of them and then single ones stay where
+        they are as long as there is room without them. None when the tries run out."""
+        left = sorted(victims, key=order)
+        size = max(1, len(left) // 2)
+        while left:
+            start, dropped = 0, False
+            while start < len(left):
+                rest = left[:start] + left[start + size :]
+                if self._tries.left <= 0:
+                    return None
+                if self.room(member, rest):
+                    left, dropped = rest, True
+                else:
+                    start += size
+            if size == 1 and not dropped:
+                break
+            size = max(1, size // 2)
+        return left
