@@ -1,9 +1,14 @@
-"""What several suites share: one embedded PostgreSQL a session, and a fresh database for each test that asks."""
+"""What several suites share: one embedded PostgreSQL a session, and a fresh database for each test that asks.
+
+A run that is told to end (SIGTERM) ends as with Ctrl-C: fixtures put away what they started. One that is killed with
+SIGKILL leaves its directories behind, but no database server (fleet/store/watchdog.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Coroutine, Iterator
@@ -19,6 +24,10 @@ from fleet.store.embedded import EmbeddedPostgres
 from fleet.store.migrate import migrate
 
 TEMPLATE = "fleet_template"
+
+
+def pytest_configure() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @dataclass(frozen=True)

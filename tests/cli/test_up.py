@@ -56,10 +56,15 @@ def test_ctrl_c_and_sigterm_leave_nothing_running(tmp_path: Path) -> None:
         assert processes_of(folder) == []
 
 
-def test_after_kill_9_the_children_end_and_the_next_start_has_everything(tmp_path: Path) -> None:
+@pytest.mark.parametrize("parts", ["the supervisor", "all of Fleet"])
+def test_after_kill_9_the_others_end_and_the_next_start_has_everything(tmp_path: Path, parts: str) -> None:
     folder = tmp_path / "hub"
     up = Up(folder)
     keep_something(up)
+    processes = processes_of(folder) if parts == "all of Fleet" else []
+    for process in processes:
+        if process.name() != "postgres":
+            process.kill()
     up.process.kill()
     up.process.wait(10)
     until("no process of the hub is left", lambda: not processes_of(folder))

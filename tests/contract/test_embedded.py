@@ -1,16 +1,20 @@
-"""The embedded server: kept data, adoption, sharing, odd directories."""
+"""The embedded server: kept data, sharing, users that are killed, odd directories."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import signal
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
 import psutil
+import pytest
 
 from fleet.store.embedded import SETTINGS, EmbeddedPostgres
 from tests.contract.world import PATIENCE_S, eventually
@@ -36,6 +40,17 @@ async def ask(dsn: str, question: str) -> object:
         return await connection.fetchval(question)
     finally:
         await connection.close()
+
+
+async def answers(dsn: str) -> None:
+    """Returns when the server has its data again."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                assert await ask(dsn, "SELECT answer FROM kept") == 42
+                return
+            except (OSError, asyncpg.CannotConnectNowError):
+                await asyncio.sleep(0.05)
 
 
 async def test_data_is_kept_from_one_start_to_the_next(tmp_path: Path) -> None:
@@ -68,19 +83,77 @@ async def test_two_users_share_one_server_and_the_last_one_stops_it(tmp_path: Pa
     assert second.pid is None
 
 
-async def test_the_server_of_a_killed_process_is_adopted(tmp_path: Path) -> None:
+@contextlib.asynccontextmanager
+async def another_process(directory: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, int]]:
+    """A process that uses the server in `directory`, and the server's process id."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", START_AND_STAY, str(tmp_path / "pg"), cwd=ROOT, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-c", START_AND_STAY, str(directory), cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
-    dsn, pid = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
-    await ask(dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
-    process.kill()
-    await process.wait()
+    try:
+        dsn, pid = (await asyncio.wait_for(process.stdout.readline(), 60)).decode().split()
+        await ask(dsn, "CREATE TABLE IF NOT EXISTS kept AS SELECT 42 AS answer")
+        yield process, int(pid)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def test_the_server_goes_on_for_others_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    server = EmbeddedPostgres(tmp_path / "pg")
+    async with another_process(tmp_path / "pg") as (process, pid):
+        await server.start()
+        process.kill()
+    assert server.pid == pid
+    assert await ask(server.dsn, "SELECT answer FROM kept") == 42
+    await server.stop()
+    assert ended(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+async def test_the_server_ends_with_a_killed_process_that_was_its_last_user(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async with another_process(tmp_path / "pg") as (process, pid):
+        process.send_signal(number)
+    await eventually(lambda: ended(pid))
     async with EmbeddedPostgres(tmp_path / "pg") as server:
-        assert server.pid == int(pid), "the same server goes on"
         assert await ask(server.dsn, "SELECT answer FROM kept") == 42
-    assert not psutil.pid_exists(int(pid)) or psutil.Process(int(pid)).status() == psutil.STATUS_ZOMBIE
+    assert "not properly shut down" not in (tmp_path / "pg" / "postgres.log").read_text()
+
+
+async def test_the_server_ends_when_its_last_user_and_its_watchdog_are_killed_at_once(tmp_path: Path) -> None:
+    async with another_process(tmp_path / "pg") as (process, pid):
+        os.kill(psutil.Process(pid).ppid(), signal.SIGKILL)
+        process.kill()
+    await eventually(lambda: ended(pid))
+    async with EmbeddedPostgres(tmp_path / "pg") as server:
+        assert await ask(server.dsn, "SELECT answer FROM kept") == 42
+
+
+async def test_the_server_ends_with_its_directory(tmp_path: Path) -> None:
+    async with another_process(tmp_path / "pg") as (process, pid):
+        process.kill()
+        shutil.rmtree(tmp_path / "pg", ignore_errors=True)
+    await eventually(lambda: ended(pid))
+
+
+async def test_a_server_whose_watchdog_was_killed_is_started_again(tmp_path: Path) -> None:
+    async with EmbeddedPostgres(tmp_path / "pg") as server:
+        await ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
+        killed = server.pid
+        assert killed is not None
+        os.kill(psutil.Process(killed).ppid(), signal.SIGKILL)
+        await eventually(lambda: server.pid not in (None, killed))
+        await answers(server.dsn)
 
 
 async def test_a_killed_postmaster_is_started_again_with_its_data(tmp_path: Path) -> None:
@@ -90,13 +163,7 @@ async def test_a_killed_postmaster_is_started_again_with_its_data(tmp_path: Path
         assert killed is not None
         os.kill(killed, signal.SIGKILL)
         await eventually(lambda: server.pid not in (None, killed))
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    assert await ask(server.dsn, "SELECT answer FROM kept") == 42
-                    break
-                except (OSError, asyncpg.CannotConnectNowError):
-                    await asyncio.sleep(0.05)
+        await answers(server.dsn)
 
 
 async def test_a_stale_pid_file_naming_another_process_is_no_obstacle(tmp_path: Path) -> None:
