@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from math import gcd
-from time import monotonic
 
 from ortools.sat.python import cp_model
 
@@ -42,8 +41,29 @@ def scaled(
     return row, room
 
 
+class _Limit:
+    """What is left of a limit in seconds: by the clock, if there is one, so that building a model counts; else less
+    what the solver says it took."""
+
+    def __init__(self, limit_s: float, clock: Callable[[], float] | None) -> None:
+        self._left_s = limit_s
+        self._clock = clock
+        self._ends = limit_s + clock() if clock is not None else 0.0
+
+    @property
+    def left_s(self) -> float:
+        return self._left_s if self._clock is None else self._ends - self._clock()
+
+    def spend(self, seconds: float) -> None:
+        self._left_s -= seconds
+
+
 class CpSat:
     """Solves in this process. For a deadline that holds, use ProcessSolver, which runs this in a child."""
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        """`clock`: seconds that only grow."""
+        self._clock = clock
 
     def solve(
         self,
@@ -55,16 +75,17 @@ class CpSat:
     ) -> Answer:
         """The best answer found. `emit` gets every stage's answer as it comes."""
         emit = emit or (lambda answer: None)
+        limit = _Limit(limit_s, self._clock)
         if isinstance(problem, VictimProblem):
-            return _Victims(problem, seed, limit_s, emit).run()
-        return _Run(problem, seed, limit_s, emit).run()
+            return _Victims(problem, seed, limit, emit).run()
+        return _Run(problem, seed, limit, emit).run()
 
 
 class _Run:
-    def __init__(self, problem: Problem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
+    def __init__(self, problem: Problem, seed: int, limit: _Limit, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
         self._seed = seed
-        self._ends = monotonic() + limit_s  # building the model counts, too
+        self._limit = limit
         self._left_work = problem.deterministic_limit
         self._emit = emit
         self._model = cp_model.CpModel()
@@ -155,7 +176,7 @@ class _Run:
     ) -> Answer | None:
         """The best by `terms`, at least `least` of it: what the hint reaches. Where the model knows of a limit that the
         hint breaks, whatever it finds."""
-        left_s = self._ends - monotonic()
+        left_s = self._limit.left_s
         if self._left_work <= 0 or left_s <= 0:
             self._stages.append(Solved(name, 0, 0, "SKIPPED"))
             return None
@@ -174,11 +195,13 @@ class _Run:
         solver.parameters.max_time_in_seconds = left_s
         solver.parameters.relative_gap_limit = self._problem.relative_gap
         status = solver.solve(model)
+        self._limit.spend(solver.wall_time)
         took, work = solver.wall_time, solver.response_proto.deterministic_time
         if status == cp_model.INFEASIBLE and floor is not None:
             floor.proto.linear.domain[0] = 0
-            solver.parameters.max_time_in_seconds = max(0.0, self._ends - monotonic())
+            solver.parameters.max_time_in_seconds = max(0.0, self._limit.left_s)
             status = solver.solve(model)
+            self._limit.spend(solver.wall_time)
             took, work = took + solver.wall_time, work + solver.response_proto.deterministic_time
         self._left_work -= work
         seconds = round(took, 4)
@@ -203,10 +226,10 @@ class _TooLarge(Exception):
 class _Victims:
     """Who leaves: `x` of each victim, `m` of each gang and site, and how many pods of each demand lie on each place."""
 
-    def __init__(self, problem: VictimProblem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
+    def __init__(self, problem: VictimProblem, seed: int, limit: _Limit, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
         self._seed = seed
-        self._ends = monotonic() + limit_s
+        self._limit = limit
         self._left_work = problem.deterministic_limit
         self._emit = emit
         self._stages: list[Solved] = []
@@ -369,7 +392,7 @@ class _Victims:
         return max(0, min(demand.replicas, place.count * each))
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], hint: list[int]) -> Answer | None:
-        left_s = self._ends - monotonic()
+        left_s = self._limit.left_s
         if self._left_work <= 0 or left_s <= 0:
             self._stages.append(Solved(name, 0, 0, "SKIPPED"))
             return None
@@ -383,6 +406,7 @@ class _Victims:
         solver.parameters.max_deterministic_time = self._left_work
         solver.parameters.max_time_in_seconds = left_s
         status = solver.solve(self._model)
+        self._limit.spend(solver.wall_time)
         self._left_work -= solver.response_proto.deterministic_time
         seconds = round(solver.wall_time, 4)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

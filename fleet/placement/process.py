@@ -213,7 +213,7 @@ def serve() -> None:
     from fleet.placement.cpsat import CpSat
 
     say(0, True, None)
-    solver = CpSat()
+    solver = CpSat(time.monotonic)
     while True:
         arrived.acquire()
         number, problem, seed, limit_s = problems.pop(0)

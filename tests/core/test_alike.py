@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.decide import _Decision
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidate import order, standing
+from fleet.placement.decision import Decision
 from fleet.placement.greedy import place
 from fleet.placement.grouping import Grouping
 from fleet.placement.linked import AGES_S, age_bucket, build
@@ -76,7 +76,7 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
 @many
 @given(crowds(), st.sets(st.sampled_from(["u0-0", "u0-1", "u1-0"])), st.sets(st.sampled_from(["u0-2", "u1-1", "u2-0"])))
 def test_the_greedy_pass_is_the_one_that_asks_everybody(world: Snapshot, started: set[str], barred: set[str]) -> None:
-    decision = _Decision(world, NOW)
+    decision = Decision(world, NOW)
     everybody = [group.candidate(i) for group in decision.groups for i in range(len(group.units))]
     left = sorted((c for c in everybody if c.unit.id not in started), key=standing)
     grouped = place(decision.ground(), decision.groups, started, barred)
@@ -90,7 +90,7 @@ def test_the_greedy_pass_is_the_one_that_asks_everybody(world: Snapshot, started
 @many
 @given(crowds())
 def test_classes_count_every_unit_once_by_age_and_name_the_oldest_first(world: Snapshot) -> None:
-    decision = _Decision(world, NOW)
+    decision = Decision(world, NOW)
     linked = build(decision.groups, decision.ground(), [], now=NOW, config=world.config)
     everybody = [group.candidate(i) for group in decision.groups for i in range(len(group.units))]
     by_id = {candidate.unit.id: candidate for candidate in everybody}

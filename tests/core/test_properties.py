@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from fleet.check import check
 from fleet.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
-from fleet.decide import _Decision, decide
+from fleet.decide import decide
 from fleet.model.unit import Claim, Phase
 from fleet.placement.cpsat import CpSat
+from fleet.placement.decision import Decision
 from fleet.placement.heads import nominated
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
@@ -102,7 +103,7 @@ def test_snapshots_and_plans_survive_json(world: Snapshot) -> None:
 
 
 def _tiers(world: Snapshot) -> dict[str, int]:
-    return {key: int(tier) for key, tier in _Decision(world, NOW).tiers.items()}
+    return {key: int(tier) for key, tier in Decision(world, NOW).tiers.items()}
 
 
 @many

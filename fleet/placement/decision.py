@@ -1,0 +1,271 @@
+"""What the steps of one decision share: the groups that may start, rooms and quota before them, claims and heads.
+
+The steps themselves are in fleet/decide.py: each makes an outcome, which is what is placed so far and the ground after
+it. An outcome counts only once nothing more starts in the room that the next cycle will see: that is what `settle` is
+for, and why planning again on what a plan leaves changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import merge
+from itertools import chain
+
+from fleet.placement.candidate import Candidate, Group, standing
+from fleet.placement.greedy import Pass, place
+from fleet.placement.ground import Ground
+from fleet.placement.grouping import Grouping
+from fleet.placement.heads import Heads
+from fleet.placement.hold import Hold
+from fleet.placement.layout import lay_out
+from fleet.placement.linked import Band, Pairs, age_bucket, band_of, weight
+from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Reclaim, policy_of
+from fleet.placement.room import MemberRoom, Shape, committed
+from fleet.placement.victims import Asking
+from fleet.quota.entitlement import Entitlement
+from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage
+from fleet.snapshot import Snapshot
+
+MOST_ROUNDS = 8
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Placements so far, and the ground after them."""
+
+    placed: list[tuple[Candidate, str]]
+    ground: Ground
+    done: Pass
+    out: dict[str, str] = field(default_factory=dict)  # units that fit a member, but not beside all others there
+
+
+class Decision:
+    """What the steps of one decision share. `groups` are of all that may start, but for those with a claim."""
+
+    def __init__(self, snapshot: Snapshot, now: float) -> None:
+        self.snapshot = snapshot
+        sorted_out = Grouping(snapshot, now)
+        self.reasons = sorted_out.reasons
+        self.space = sorted_out.space
+        self.groups = sorted_out.groups
+        self.nevers = sorted_out.nevers
+        self.usage = sorted_out.usage
+        self.entitled = sorted_out.entitled
+        unseen = snapshot.backlog.unseen.values()
+        self.coming = [(u.id, u.member, committed(u, self.space)) for u in unseen if u.member is not None]
+        self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
+        layout = lay_out(self.free, self.coming, self.space)
+        self.rooms = layout.rooms
+        self.lost = {unit for units in layout.lost.values() for unit in units}  # they run, and fit nowhere
+        self.first: Pairs = []  # units that claimed their room, and it is there
+        self.kept: Pairs = []  # units for which room is kept
+        self.aside: set[str] = set()  # units of `groups` among them
+        charged = self.usage.copy() if self.usage is not None else None
+        self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
+        promises = self.entitled.promises if self.entitled is not None else None
+        running = partial(_running, self.entitled)  # not of `self`: the heads hold nothing of who holds them
+        self.heads = Heads(snapshot, self.space, running, charged, promises, now)
+        self.heads.choose(group.candidate(0) for group in self.groups)
+
+    def holds(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Hold, ...]:
+        """What heads keep others from once `placed` has started."""
+        return self.heads.holds([*self.first, *placed], self.kept, self.rooms)
+
+    def _honour(self, claimed: Sequence[Candidate], now: float) -> None:
+        """Claimed room is given to nobody else: its unit starts now, or the room is kept."""
+        claimed = [candidate for candidate in sorted(claimed, key=standing) if _claims(candidate, now)]
+        if not claimed:
+            return
+        ground = Ground(self.rooms, self.usage, self.space)
+        for candidate in claimed:
+            member = candidate.unit.claim.member if candidate.unit.claim is not None else ""
+            fit = ground.fit(candidate.shape, member) if ground.admits(candidate) else None
+            if fit is not None:
+                ground.take(candidate, member, fit)
+                self.first.append((candidate, member))
+            else:
+                self.kept.append((candidate, member))
+                ground.rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
+                if ground.usage is not None and candidate.account is not None:
+                    ground.usage.charge(candidate.account, candidate.request)
+        self.rooms, self.usage = ground.rooms, ground.usage
+        gone = {candidate.unit.id for candidate in claimed}  # each is alone in its group
+        self.groups = [group for group in self.groups if group.ids[0] not in gone]
+
+    def _new(self, placed: Iterable[tuple[Candidate, str]]) -> list[tuple[str, str, Shape]]:
+        return [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
+
+    def _laid_out(self, placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
+        """The rooms that the next cycle sees once `placed` is committed, less what is kept."""
+        return self._less_kept(lay_out(self.free, [*self.coming, *self._new(placed)], self.space).rooms)
+
+    def _less_kept(self, found: dict[str, MemberRoom]) -> dict[str, MemberRoom]:
+        for candidate, member in self.kept:
+            found[member].hold(self.space.shapes[candidate.shape], self.space.devices)
+        return found
+
+    def _taken_back(self, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
+        """As `_laid_out`, once what has no place in that layout is out of `placed` and `usage`, and in `out`: one after
+        another a set of gangs may fit, and laid out by its sizes it may not. Of the lowest priority there the gangs
+        without a place go, or, if those are of a higher one, the last."""
+        layout = lay_out(self.free, [*self.coming, *self._new(placed)], self.space)
+        while short := [name for name, units in layout.lost.items() if not self.lost.issuperset(units)]:
+            back: list[int] = []
+            for name in short:
+                here = [index for index, (_, member) in enumerate(placed) if member == name]
+                worst = max((band_of(placed[index][0]) for index in here), default=None)
+                low = [index for index in here if band_of(placed[index][0]) == worst]
+                back += [index for index in low if placed[index][0].unit.id in layout.lost[name]] or low[-1:]
+            if not back:
+                break
+            out |= {placed[index][0].unit.id: placed[index][1] for index in back}
+            gone = [placed[index] for index in self._with_followers(placed, back)]
+            for pair in gone:
+                placed.remove(pair)
+                if usage is not None and pair[0].account is not None:
+                    usage.charge(pair[0].account, pair[0].request, -1)
+            free = {member: self.free[member] for _, member in gone}
+            again = lay_out(free, [*self.coming, *self._new(placed)], self.space)
+            layout.rooms.update(again.rooms)
+            layout.lost = again.lost
+        return self._less_kept(layout.rooms)
+
+    def _with_followers(self, placed: Pairs, indices: Iterable[int]) -> list[int]:
+        """These of `placed`, and who stands behind one of them in a queue that starts strictly in order."""
+        found = set(indices)
+        for index in list(found):
+            first = placed[index][0]
+            if first.block:
+                behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf and c.block)
+                found |= {i for i in behind if standing(placed[i][0]) > standing(first)}
+        return sorted(found)
+
+    def reclaimed(self, outcome: Outcome, now: float, asking: Asking) -> tuple[Outcome, Found]:
+        """What must leave for those who have a right to room that they did not get, and the outcome beside it: what
+        borrows is placed again in what is left."""
+        found = NOTHING_FOUND
+        if not self.snapshot.config.reclaim or self.usage is None:
+            return outcome, found
+        firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
+        ground = self.after(firm)
+        usage = ground.usage
+        taken = {candidate.unit.id for candidate, _ in outcome.placed}
+        preemptors = self._preemptors(taken, ground)
+        if usage is None or self.entitled is None or (first := next(preemptors, None)) is None:
+            return outcome, found
+        coming = [*self.coming, *self._new(firm)]
+        tiers = self.entitled.running
+        search = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now, asking)
+        found = search.run(chain([first], preemptors))
+        if not found.claims:
+            return outcome, found
+        for candidate, _ in found.kept:
+            self.usage.charge(candidate.account or "", candidate.request)
+        self.heads.leaving([eviction.unit for eviction in found.evictions])
+        self.kept = [*self.kept, *found.kept]
+        self.aside.update(candidate.unit.id for candidate, _ in found.kept)
+        return self.settle(self.after(firm), firm), found
+
+    def _preemptors(self, started: Container[str], ground: Ground) -> Iterator[Candidate]:
+        """Who may take back, first come first, as far as anybody asks; of those alike a bounded number. Whoever a head
+        binds leaves its member, and its quota, alone."""
+        tree = self.snapshot.tree
+        own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
+
+        def run(group: Group) -> Iterator[Candidate]:
+            end = min(len(group.units) if group.leaf in own else group.rank[1], MOST_TRIES)
+            return (group.candidate(i) for i in range(end) if group.ids[i] not in started)
+
+        able = (
+            group
+            for group in self.groups
+            if group.leaf is not None
+            and not group.block
+            and (group.rank[1] or group.leaf in own)
+            and group.eligibility.choices
+            and not self.nevers.of(group.shape, group.eligibility)
+        )
+        beside = map(ground.beside_heads, merge(*map(run, able), key=standing))
+        return (candidate for candidate in beside if candidate is not None)
+
+    def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
+        """The ground that the next cycle sees once `placed` is committed."""
+        ground = self.ground()
+        for candidate, _ in placed:
+            if candidate.account is not None and ground.usage is not None:
+                ground.usage.charge(candidate.account, candidate.request)
+        return Ground(self._laid_out(placed), ground.usage, self.space, self.holds(placed))
+
+    @property
+    def bands(self) -> list[Band]:
+        return sorted({(int(tier), -group.priority) for group in self.groups for tier, _, _ in group.segments})
+
+    @property
+    def waiting(self) -> int:
+        """How many may start."""
+        return sum(len(group.units) for group in self.groups)
+
+    @property
+    def tiers(self) -> dict[str, Tier]:
+        """Of every unit in quota that may start or holds room, by id."""
+        return self.entitled.tiers if self.entitled is not None else {}
+
+    def value(self, outcome: Outcome, now: float) -> dict[Band, int]:
+        """What an outcome is worth, per tier and priority: the solver's own measure."""
+        total: dict[Band, int] = {}
+        weights: dict[tuple[int, int], int] = {}
+        for candidate, _ in outcome.placed:
+            band = band_of(candidate)
+            kind = (candidate.shape, age_bucket(candidate.unit, now))
+            worth = weights.get(kind)
+            if worth is None:
+                worth = weights[kind] = weight(self.space.shapes[kind[0]], kind[1], self.space)
+            total[band] = total.get(band, 0) + worth
+        return total
+
+    def worth(self, outcome: Outcome, now: float) -> tuple[int, ...]:
+        """`value` as something that compares: the most important tier and priority first."""
+        value = self.value(outcome, now)
+        return tuple(value.get(band, 0) for band in self.bands)
+
+    def ground(self) -> Ground:
+        return Ground(self.rooms, self.usage, self.space, self.holds(()))
+
+    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Iterable[str] = ()) -> Outcome:
+        """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
+        this is committed: so that planning again changes nothing (I7)."""
+        placed = list(placed)
+        done = Pass()
+        out = dict.fromkeys(barred, "")
+        laid_out = False  # whether `ground` is what the next cycle will see
+        for _ in range(MOST_ROUNDS):
+            started = {candidate.unit.id for candidate, _ in placed} | self.aside
+            done = place(ground, self.groups, started, out)
+            placed += done.placed
+            if not placed or (laid_out and not done.placed):
+                break
+            found = self._taken_back(placed, ground.usage, out)
+            ground = Ground(found, ground.usage, self.space, self.holds(placed))
+            laid_out = True
+            if not done.placed:
+                break
+        return Outcome(placed, ground, done, {unit: member for unit, member in out.items() if member})
+
+
+def _running(entitled: Entitlement | None) -> Mapping[str, Tier]:
+    """Tiers of what runs."""
+    return entitled.running if entitled is not None else {}
+
+
+def _claims(candidate: Candidate, now: float) -> bool:
+    """Whether room is claimed for it that it may still use. A queue with policy Block has an order of its own."""
+    claim = candidate.unit.claim
+    return (
+        claim is not None
+        and claim.until > now
+        and not candidate.block
+        and any(choice.member == claim.member for choice in candidate.eligibility.choices)
+    )
