@@ -14,8 +14,9 @@ from typing import Generic, Protocol, TypeVar
 
 from fleet.placement.bynode import refined
 from fleet.placement.candidate import Group
+from fleet.placement.decode import decode, sound
 from fleet.placement.ground import Ground
-from fleet.placement.linked import Linked, Pairs, decode, sound
+from fleet.placement.linked import Linked, Pairs
 from fleet.placement.problem import Answer, Solver
 from fleet.placement.repack import repacked
 from fleet.plan import Certificate, Stage

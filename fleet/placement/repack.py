@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleet.placement.candidate import Candidate, Group, standing
+from fleet.placement.decode import out_of_order
 from fleet.placement.ground import Ground
 from fleet.placement.layout import packed_anew
-from fleet.placement.linked import Pairs, out_of_order
+from fleet.placement.linked import Pairs
 from fleet.placement.room import MemberRoom
 
 _MOST_PACKINGS = 12  # of one answer
