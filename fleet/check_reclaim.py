@@ -47,8 +47,10 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
     if not live and not sound:
         return
     quota = _Quota(snapshot, victims, now)
+    for key in (*sorted(placed), *sorted(live)):
+        quota.charge(snapshot.units[key])
     yield from _room(snapshot, placed, live, sound, known, victims, quota, now)
-    yield from _quota(snapshot, placed, live, sound, quota)
+    yield from _quota(snapshot, sound, quota)
 
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
@@ -143,7 +145,7 @@ def _room(
         kept = [gang_of(snapshot.units[key]) for key, where in sorted(live.items()) if where == member]
         wanted = [gang_of(snapshot.units[key]) for key, where in sorted(new.items()) if where == member]
         first = [gang_of(snapshot.units[key]) for key, where in placed.items() if where == member == claimed.get(key)]
-        lost = set(first_unpackable(after, [*coming, *first], [*kept, *wanted], names))
+        lost = set(first_unpackable(after, [*coming, *first], [*kept, *wanted], names, thorough=True))
         for gang in wanted:
             if gang.unit in lost:
                 yield Violation(Rule.CLAIM_TOO_SMALL, gang.unit, f"{gang.unit} claims room that {member} will not have")
@@ -152,7 +154,7 @@ def _room(
         starting = [
             gang_of(snapshot.units[key]) for key, where in placed.items() if where == member and key not in mine
         ]  # fmt: skip
-        for key in first_unpackable(after, holds, starting, names) if starting else ():
+        for key in first_unpackable(after, holds, starting, names, thorough=True) if starting else ():
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {member} that is claimed")
         today = replace(vacated(snapshot.members[member], [u for u in going if u.id not in victims]), potential=())
         for gang in wanted:
@@ -162,7 +164,8 @@ def _room(
                 own = {v.unit for v in cause}
                 still = coming_to(snapshot, member, leaving - own)
                 everything = [*still, *others, *first, *starting]
-                blocked = quota.over(snapshot.units[gang.unit], [snapshot.units[key] for key in own])
+                beside = [snapshot.units[key] for key in (*own, *new) if key != gang.unit]
+                blocked = quota.over(snapshot.units[gang.unit], beside)
                 everything.append(gang)
                 if blocked or too_many(today, everything, names):
                     continue
@@ -179,7 +182,7 @@ def _gone(snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> It
 
 
 class _Quota:
-    """What is used of `max` at each node once all who leave are gone."""
+    """What is used of `max` at each node once all who leave are gone, and all who start or keep a claim are charged."""
 
     def __init__(self, snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> None:
         self._tree = snapshot.tree
@@ -217,12 +220,8 @@ class _Quota:
         return ""
 
 
-def _quota(
-    snapshot: Snapshot, placed: Iterable[str], live: Iterable[str], new: Iterable[str], quota: _Quota
-) -> Iterable[Violation]:
+def _quota(snapshot: Snapshot, new: Iterable[str], quota: _Quota) -> Iterable[Violation]:
     """What is claimed has quota, too, once all that leaves is gone; `quota` is charged with all of it."""
-    for key in (*sorted(placed), *sorted(live)):
-        quota.charge(snapshot.units[key])
     for key in new:
         unit = snapshot.units[key]
         node = quota.over(unit)
