@@ -87,6 +87,8 @@ class VictimSearch:
     members: int = 0
     said: tuple[Said, ...] = field(default=(), compare=False)
     """All that the solver said about it: a replay takes it from here (I8)."""
+    beside: tuple[str, ...] = ()
+    """The units whose victims were chosen together with its own, after one by one; empty for it alone."""
 
 
 @dataclass(frozen=True, slots=True)

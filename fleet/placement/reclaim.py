@@ -20,9 +20,10 @@ from fleet.model.leaving import leaves
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.candidate import Candidate
 from fleet.placement.room import Shape, Space
-from fleet.placement.runners import Runners, Work
+from fleet.placement.runners import Able, Runners, Work
 from fleet.placement.scene import Scene
 from fleet.placement.search import Search
+from fleet.placement.together import MOST_TOGETHER, Deal, Step, Together
 from fleet.placement.trial import Tries
 from fleet.placement.victims import Asking
 from fleet.plan import Eviction, RoomClaim, VictimSearch
@@ -34,6 +35,7 @@ from fleet.snapshot import Snapshot
 POLICY = "preempt-policy"  # attribute of a leaf: LOWER, AnyPriority, Never; else equal or lower priority
 LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 MOST_TRIES = 1_000
+MOST_TRIES_TOGETHER = 500
 MOST_LOOKED_AT = 10_000  # gangs that might take back
 MOST_HOPELESS = 200  # kinds of them for which no room can be made
 _MOST_DEVICES = 1024
@@ -106,6 +108,7 @@ class Reclaim:
         self._now = now
         self._asking = asking or Asking(None, 0, 0.0)
         self._tries = Tries(MOST_TRIES)
+        self._tries_together = Tries(MOST_TRIES_TOGETHER)
         self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
         self._running = Runners((), space)
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
@@ -135,18 +138,16 @@ class Reclaim:
 
     def run(self, preemptors: Iterable[Candidate]) -> Found:
         """`preemptors`: waiting candidates that may take back, in order."""
-        evictions: list[Eviction] = []
-        claims: list[RoomClaim] = []
-        kept: list[tuple[Candidate, str]] = []
+        done: list[Step] = []
+        batch: list[Step] = []
+        before = self._scene
         searches: list[VictimSearch] = []
         hopeless: set[tuple[str | None, int, int, int, int, bool]] = set()
         cut = ""
-        until = self._now + self._snapshot.config.claim_s
         for number, candidate in enumerate(preemptors):
-            unit = candidate.unit
             alike = (
-                candidate.account, candidate.tier, unit.priority, candidate.shape, candidate.eligibility.number,
-                unit.preemptible,
+                candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
+                candidate.eligibility.number, candidate.unit.preemptible,
             )  # fmt: skip
             cut = self._spent(number)
             if not cut and alike in hopeless:
@@ -155,20 +156,54 @@ class Reclaim:
                 cut = f"no room for {MOST_HOPELESS} kinds of gangs"
             if cut:
                 break
-            able = self._running.able(partial(self._may_evict, candidate))
-            best, how = Search(self._scene, candidate, able, self._tries).best(self._asking)
+            best, how = Search(self._scene, candidate, self._able(candidate), self._tries).best(self._asking)
             if best is None:
                 hopeless.add(alike)
                 continue
             if how is not None:
                 searches.append(how)
+            if not batch:
+                before = self._scene.fork()
+            batch.append(Step(candidate, best))
             for work in best.victims:
                 self._scene.leave(work.unit, work.account, work.request)
                 self._running.remove(work)
-                evictions.append(Eviction(work.unit.id, work.unit.member or "", unit.id))
             self._scene.keep(candidate, best.member)
-            claims.append(RoomClaim(unit.id, best.member, unit.total, until))
-            kept.append((candidate, best.member))
+            if len(batch) == MOST_TOGETHER:
+                done += self._together(before, batch, searches)
+                batch = []
+        done += self._together(before, batch, searches)
+        return self._found(done, searches, cut)
+
+    def _able(self, candidate: Candidate) -> Able:
+        return self._running.able(partial(self._may_evict, candidate))
+
+    def _together(self, before: Scene, steps: list[Step], searches: list[VictimSearch]) -> Iterable[Step]:
+        """What those found one after another get as a whole."""
+        found = Deal(tuple(steps), self._scene)
+        if len(steps) < 2 or not found.victims:
+            return steps
+        for work in found.victims:
+            self._running.put(work)
+        ables = [self._able(step.candidate) for step in steps]
+        best, how = Together(before, ables, found, self._tries_together).best(self._asking)
+        if how is not None:
+            searches.append(how)
+        for work in best.victims:
+            self._running.remove(work)
+        self._scene = best.scene
+        return best.steps
+
+    def _found(self, steps: Iterable[Step], searches: Iterable[VictimSearch], cut: str) -> Found:
+        until = self._now + self._snapshot.config.claim_s
+        evictions: list[Eviction] = []
+        claims: list[RoomClaim] = []
+        kept: list[tuple[Candidate, str]] = []
+        for step in steps:
+            unit, member = step.candidate.unit, step.choice.member
+            evictions += [Eviction(work.unit.id, work.unit.member or "", unit.id) for work in step.choice.victims]
+            claims.append(RoomClaim(unit.id, member, unit.total, until))
+            kept.append((step.candidate, member))
         return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(searches), cut)
 
     def _spent(self, looked_at: int) -> str:

@@ -85,6 +85,9 @@ class Able:
     def __iter__(self) -> Iterator[Work]:
         return (work for kind in self._kinds for there in kind.members.values() for work in there.values())
 
+    def __contains__(self, work: Work) -> bool:
+        return any(work.unit.id in kind.members.get(work.unit.member or "", ()) for kind in self._kinds)
+
     def at(self, member: str) -> list[Work]:
         return [work for kind in self._kinds if member in kind.members for work in kind.members[member].values()]
 

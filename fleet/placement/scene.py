@@ -7,6 +7,7 @@ somebody more leaves it, or more of it is kept.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
@@ -37,11 +38,21 @@ class Scene:
         self.kept: dict[str, list[Shape]] = {}
         self.leaving: dict[str, list[Unit]] = {}
         self._vacancies: dict[str, Vacancy] = {}
+        self._read: dict[str, Vacancy] = {}  # the first of each member
         self._free: dict[str, Vector] = {}
         for item in coming:
             self.coming.setdefault(item[1], []).append(item)
         for candidate, member in kept:
             self.kept.setdefault(member, []).append(space.shapes[candidate.shape])
+
+    def fork(self) -> Scene:
+        """Another one that changes by itself from now on."""
+        other = copy(self)
+        other.usage = self.usage.copy()
+        other.kept = {member: list(shapes) for member, shapes in self.kept.items()}
+        other.leaving = {member: list(units) for member, units in self.leaving.items()}
+        other._vacancies = dict(self._vacancies)
+        return other
 
     def leave(self, unit: Unit, account: str | None, request: Amounts) -> None:
         if unit.member is not None:
@@ -61,8 +72,9 @@ class Scene:
         if found is None:
             found = self._vacancies[member] = Vacancy(
                 self.members[member], self.space, self.leaving.get(member, ()), self.coming.get(member, ()),
-                self.kept.get(member, ()),
+                self.kept.get(member, ()), self._read.get(member),
             )  # fmt: skip
+            self._read.setdefault(member, found)
         return found
 
     def free(self, member: str) -> Vector:

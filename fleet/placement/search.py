@@ -125,7 +125,7 @@ class Search(Trial):
 
     def _proven(self, greedy: Choice, asking: Asking) -> tuple[Choice, VictimSearch | None]:
         """The better of `greedy` and the solver's choice."""
-        why, best = asking.silent, greedy
+        why, best = asking.silent(), greedy
         said: list[Said] = []
         known, problem = self._question(greedy) if not why else ([], None)
         if problem is None:
@@ -141,7 +141,7 @@ class Search(Trial):
             victims = [known[index] for index in word.leaves]
             if not self.room(problem.sites[site], victims):
                 problem = replace(problem, cuts=(*problem.cuts, (((0, site),), word.leaves)))
-                why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else asking.silent
+                why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else asking.silent()
                 continue
             needed = self.needed(problem.sites[site], victims)
             number = next(number for number, member in self.sites if member == problem.sites[site])

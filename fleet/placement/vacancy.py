@@ -38,21 +38,27 @@ class Vacancy:
         leaving: Iterable[Unit],
         coming: Sequence[tuple[str, str, Shape]],
         kept: Sequence[Shape],
+        like: Vacancy | None = None,
     ) -> None:
+        """`like`: one of the same member and space, which has read them already."""
         self._member = member
         self._space = space
-        self._room = MemberRoom.of(member, space)
+        self._room: MemberRoom = MemberRoom.of(member, space) if like is None else like._room
         self._leaving = tuple(leaving)
         gone = {unit.id for unit in self._leaving}
         self._coming = largest_first([item for item in coming if item[0] not in gone], space)
         self._kept = tuple(kept)
+        self._known: dict[str, _Leaves] = {}
+        self._kinds: list[int] = []
+        if like is not None:
+            self._kinds, self._known = like._kinds, like._known
+            return
         kinds = {
             (pool.takes, pool.domains): number
             for number, pool in enumerate(self._room.pools)
             if not pool.potential
         }  # fmt: skip
         self._kinds = [kinds.get(self._kind(pool), -1) for pool in member.pools]
-        self._known: dict[str, _Leaves] = {}
 
     def fits(self, shape: Shape, gone: Iterable[Unit]) -> bool:
         """Whether a gang of this shape finds room once these have left, too."""

@@ -22,7 +22,9 @@ from fleet.plan import Said, Stage
 
 MOST_VICTIMS = 500
 MOST_CELLS = 5_000  # demands × places
-MOST_QUESTIONS = 24  # to the solver, in one plan
+MOST_QUESTIONS = 24  # to the solver, in one plan, about single gangs
+MOST_TOGETHER = 12  # and about several together
+TOGETHER_PART = 0.5  # of the time, for those
 LEAST_S = 0.02  # that a question needs
 ALONE_MAX = 16  # nodes alike that are told apart where different pods meet on them
 
@@ -34,31 +36,38 @@ class Asking:
         self._solver = solver
         self._seed = seed
         self._left_s = limit_s
-        self._asked = 0
+        self._kept_s = limit_s * TOGETHER_PART
+        self._asked = [0, 0]
 
     @property
     def absent(self) -> bool:
         return self._solver is None
 
-    @property
-    def silent(self) -> str:
+    def silent(self, *, together: bool = False) -> str:
         """Why it may not be asked any more; "" if it may."""
         if self._solver is None:
             return "no solver was asked"
-        return "" if self._left_s > LEAST_S and self._asked < MOST_QUESTIONS else "the time for finding victims is over"
+        most = MOST_TOGETHER if together else MOST_QUESTIONS
+        able = self._may_take(together) > LEAST_S and self._asked[together] < most
+        return "" if able else "the time for finding victims is over"
 
-    def ask(self, problem: VictimProblem) -> tuple[Answer, Said]:
+    def ask(self, problem: VictimProblem, *, together: bool = False) -> tuple[Answer, Said]:
         assert self._solver is not None
-        self._asked += 1
+        self._asked[together] += 1
         try:
-            answer = self._solver.solve(problem, seed=self._seed, limit_s=self._left_s)
+            answer = self._solver.solve(problem, seed=self._seed, limit_s=self._may_take(together))
         except Exception as error:  # a solver may fail in any way it likes; there is an answer without it
             answer = Answer(why=f"the solver failed ({type(error).__name__})")
         # The time it says it took, not a clock's: so a replay spends the same.
-        self._left_s = 0.0 if answer.why else self._left_s - sum(stage.seconds for stage in answer.stages)
+        took = sum(stage.seconds for stage in answer.stages)
+        self._left_s = 0.0 if answer.why else self._left_s - took
+        self._kept_s -= took if together else 0.0
         stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
         leaves = tuple(index for index, leaves in enumerate(answer.admitted) if leaves)
         return answer, Said(leaves, answer.placed, stages, answer.why)
+
+    def _may_take(self, together: bool) -> float:
+        return self._left_s if together else self._left_s - max(0.0, self._kept_s)
 
 
 def sound(problem: VictimProblem, answer: Answer) -> bool:

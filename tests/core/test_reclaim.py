@@ -143,6 +143,15 @@ def test_quota_that_is_lent_is_taken_back_across_members() -> None:
     assert [(c.unit, c.member) for c in plan.claims] == [("owner", "y")]
 
 
+def test_quota_that_another_takes_in_the_same_plan_is_reason_enough_to_evict() -> None:
+    quota = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}, c={})
+    quota = replace(quota, nodes={**quota.nodes, "root": replace(quota.nodes["root"], max={GPU: 16})})
+    first = waits("first", "b").priority(5)
+    plan = plan_of(waits("owner", "a"), first, runs("r", "c"), member("x").nodes(1, free_gpu=0).nodes(2), quota)
+    assert [placement.unit for placement in plan.placements] == ["first"]
+    assert [(e.unit, e.preemptor) for e in plan.evictions] == [("r", "owner")]
+
+
 def test_what_leaves_already_is_waited_for_before_anybody_else_must_go() -> None:
     going = unit("going").gpus(8).queue("root/c").evicting_from("x")
     plan = plan_of(waits("owner", "a"), going, runs("r", "c"), FULL, PROMISED)
