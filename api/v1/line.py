@@ -1,5 +1,8 @@
 """The lines before the queues: who waits where, in the order in which the decider considers them.
 
+That is the order of fleet/foresee/position.py, with what a unit may count on as its stored reason says, so that a place
+in a list is the place that an explanation names. Who backs off, or has no queue, waits but has no place.
+
 Positions are stored nowhere, since one job that starts would change thousands. They are worked out when somebody asks,
 and cost little: what a unit is sorted by is kept while neither it nor its binding changes, and a whole line while
 nothing at all has.
@@ -12,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api.v1.context import unhurried
-from api.v1.standing import priority_of, spec_of, waiting_since, waits
+from api.v1.standing import in_line, priority_of, spec_of, tier, waiting_since, waits
+from fleet.foresee.position import rank_of
 from fleet.ports import Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
-Rank = tuple[int, float, str, str]  # -priority, time of enqueueing, namespace/name of the job, uid of its binding
+# whether it has no place, its tier, -priority, time of enqueueing, namespace/name of the job, uid of its binding
+Rank = tuple[bool, int, int, float, str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +32,15 @@ class Waiting:
     unit: Stored
     binding: Stored
 
+    @property
+    def in_line(self) -> bool:
+        return not self.rank[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Who waits in each Queue, by its name, first to go first; and at which place, from 1, by the unit's uid."""
+    """Who waits in each Queue, by its name, first to go first, and those without a place last; and at which place, from
+    1, by the unit's uid."""
 
     waiting: Mapping[str, Sequence[Waiting]] = field(default_factory=dict)
     position: Mapping[str, int] = field(default_factory=dict)
@@ -63,7 +73,7 @@ class Lines:
                 continue
             known = self._kept.get(unit.uid)
             if known is None or known[:2] != (unit.revision, binding.revision):
-                known = (unit.revision, binding.revision, Waiting(_rank(binding), unit, binding))
+                known = (unit.revision, binding.revision, Waiting(_rank(unit, binding), unit, binding))
             kept[unit.uid] = known
             queues.setdefault(str((unit.body.get("spec") or {}).get("queue") or ""), []).append(known[2])
         self._kept = kept
@@ -71,7 +81,7 @@ class Lines:
         for name, waiting in queues.items():
             waiting.sort(key=lambda entry: entry.rank)
             if name:
-                position.update((entry.unit.uid, place) for place, entry in enumerate(waiting, 1))
+                position.update((entry.unit.uid, place) for place, entry in enumerate(waiting, 1) if entry.in_line)
         return Line(queues, position)
 
 
@@ -80,11 +90,12 @@ def binding_key(unit: Key) -> Key:
     return Key(WORK, "resourcebindings", unit.namespace, unit.name.removesuffix(UNIT_SUFFIX))
 
 
-def _rank(binding: Stored) -> Rank:
+def _rank(unit: Stored, binding: Stored) -> Rank:
     body = binding.body
     resource = spec_of(body).get("resource") or {}
     name = f"{resource.get('namespace', '')}/{resource.get('name', '')}"
-    return -priority_of(body), waiting_since(body), name, binding.uid
+    no_place = not in_line(unit.body)
+    return no_place, rank_of(tier(unit.body), True), -priority_of(body), waiting_since(body), name, binding.uid
 
 
 def queue_paths(store: Store) -> dict[str, str]:

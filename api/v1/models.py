@@ -42,6 +42,9 @@ class Reason(Model):
     numbers: dict[str, str | int] = Field(description="What the text counts; amounts are in base units.")
 
 
+Tier = Literal["Guaranteed", "Share", "Borrowed"]
+
+
 class Job(Model):
     """A training job, and where it stands. Times are RFC 3339 in UTC."""
 
@@ -52,7 +55,12 @@ class Job(Model):
     queue: str | None = Field(description="Full path of its quota leaf, such as root/team-a; null outside quota.")
     position: int | None = Field(
         description="Its place among those that wait in the same queue, from 1, in the order in which they are"
-        " considered: priority, then time of enqueueing, then name. Null unless it waits in a queue."
+        " considered: what they may count on, priority, then time of enqueueing, then name. Null unless it waits in a"
+        " queue and is considered now: not while it is held or backs off."
+    )
+    tier: Tier | None = Field(
+        description="What it may count on there: room within the guarantee of its queue, within its fair share, or"
+        " only what others leave. Null where its reason does not say."
     )
     priority: int | None = Field(description="Higher goes first. Null before a policy has taken the job.")
     member: str | None = Field(description="The cluster that it is in, or is leaving.")
@@ -109,6 +117,9 @@ class Place(Model):
     place: int = Field(description="Among those that wait in the same queue, from 1.")
     of: int = Field(description="How many wait there.")
     ahead: int = Field(description="Jobs of the whole fleet that are considered before it.")
+    tier: Tier | None = Field(
+        description="What it may count on; null outside quota, and where its reason does not say."
+    )
 
 
 class StartEstimate(Model):
@@ -170,7 +181,7 @@ class Head(Model):
     namespace: str
     kind: str
     name: str
-    position: int
+    position: int | None = Field(description="Null while it is not considered: when all that wait back off, say.")
     priority: int
     enqueued: str | None
     reason: Reason | None

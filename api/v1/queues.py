@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -130,9 +131,7 @@ def _parents_first(tree: QuotaTree) -> Iterable[str]:
 def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) -> list[dict[str, Any]]:
     """The first few that the user may see."""
     found: list[dict[str, Any]] = []
-    for position, entry in enumerate(waiting, 1):
-        if position > HEADS:
-            break
+    for position, entry in enumerate(islice(waiting, HEADS), 1):
         binding = entry.binding.body
         resource = spec_of(binding).get("resource") or {}
         try:
@@ -147,7 +146,7 @@ def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) ->
             {
                 **metadata,
                 "kind": kind.kind,
-                "position": position,
+                "position": position if entry.in_line else None,
                 "priority": priority_of(binding),
                 "enqueued": enqueued_at(binding),
                 "reason": reason_of(job, state_of(job)),

@@ -16,9 +16,11 @@ from api.v1.models import State
 from api.v1.quantities import amounts_of, gpus, quantities, whole
 from fleet.engine.kind import Kind
 from fleet.engine.times import rfc3339, seconds
+from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.amounts import BadQuantity
+from fleet.model.reason import Code
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
@@ -31,8 +33,8 @@ from fleet.wellknown import (
 
 REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
 NO_POLICY = "NoPolicy"
-IN_LINE = (State.QUEUED, State.BACK_OFF)
-WAITING_PHASES = ("", "Enqueued", "TimeoutBackoff")
+BACKS_OFF = "TimeoutBackoff"
+WAITING_PHASES = ("", "Enqueued", BACKS_OFF)
 _OF_MEMBER = {
     interpreter.State.CREATED: State.CREATED,
     interpreter.State.RUNNING: State.RUNNING,
@@ -45,7 +47,7 @@ _FINISHED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _OF_PHASE = {
     "Succeed": State.SUCCEEDED,
     "Failed": State.FAILED,
-    "TimeoutBackoff": State.BACK_OFF,
+    BACKS_OFF: State.BACK_OFF,
     "Reserved": State.RESERVED,
 }
 
@@ -68,9 +70,21 @@ def spec_of(binding: Body | None) -> Body:
 
 
 def waits(unit: Body) -> bool:
-    """Whether a unit stands in line: waiting, and not held by a person."""
+    """Whether a unit is in its queue, and not held by a person."""
     phase = (unit.get("status") or {}).get("phase") or ""
     return phase in WAITING_PHASES and (unit.get("spec") or {}).get("active") is not False
+
+
+def in_line(unit: Body) -> bool:
+    """Whether one that waits is considered now. That it backs off says its phase: its reason may be older."""
+    status = unit.get("status") or {}
+    code = (status.get("reason") or {}).get("code")
+    return status.get("phase") != BACKS_OFF and (code == Code.BACK_OFF or code not in NOT_IN_LINE)
+
+
+def tier(unit: Body) -> str | None:
+    """What a unit may count on: Guaranteed, Share or Borrowed, where its reason says."""
+    return tier_of(((unit.get("status") or {}).get("reason") or {}).get("numbers") or {})
 
 
 def member_of(binding: Body | None) -> str | None:
@@ -151,20 +165,22 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
 
 
 def row(job: Stands, position: int | None) -> dict[str, Any]:
-    """The job as models.Job describes it; `position` counts only while it is in line."""
+    """The job as models.Job describes it; `position` counts only while it waits in its queue."""
     metadata, binding = job.body["metadata"], job.binding
     state = state_of(job)
     member = member_of(binding)
     status = (binding or {}).get("status") or {}
     theirs = _member_status(binding)
     asked, pods = _asked(job)
+    place = position if state is State.QUEUED else None
     return {
         "namespace": metadata.get("namespace", ""),
         "kind": job.kind.kind,
         "name": metadata["name"],
         "state": str(state),
         "queue": job.queue,
-        "position": position if state in IN_LINE else None,
+        "position": place,
+        "tier": tier(job.unit) if place is not None and job.unit is not None else None,
         "priority": priority_of(binding) if binding is not None else None,
         "member": member,
         "attempt": _attempt(binding),

@@ -11,6 +11,9 @@ from fleet.cli import explanation
 from fleet.cli.failure import Failure
 from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
+WAITS = ("Queued", "Held", "BackOff", "Waiting")
+DETAILS = ("priority", "policy", "attempt", "components", "conditions")
+
 
 def explain(
     job: Annotated[str, typer.Argument(help="NAME, or KIND/NAME when several kinds have a job of that name.")],
@@ -27,49 +30,23 @@ def explain(
     hub = connect(kubeconfig, data_dir)
     kind, _, name = job.rpartition("/")
     found = [
-        binding
-        for binding in hub.list(f"{jobs.BINDINGS}/namespaces/{namespace}/resourcebindings")
-        if (resource := (binding.get("spec") or {}).get("resource") or {}).get("name") == name
-        and (not kind or resource.get("kind", "").lower() == kind.lower())
+        listed
+        for listed in jobs.listed(hub, namespace)
+        if listed["name"] == name and (not kind or listed["kind"].lower() == kind.lower())
     ]
     if not found:
-        raise Failure(f'no policy has taken a job "{job}" in namespace {namespace} (fleet jobs -A lists them)')
+        raise Failure(f'no job "{job}" in namespace {namespace} (fleet jobs -A lists them)')
     if len(found) > 1:
-        kinds = ", ".join(sorted(binding["spec"]["resource"]["kind"] + "/" + name for binding in found))
+        kinds = ", ".join(sorted(f"{listed['kind']}/{name}" for listed in found))
         raise Failure(f'"{name}" names several jobs: {kinds}')
-    binding = found[0]
-    unit = hub.find(f"{jobs.UNITS}/namespaces/{namespace}/queueunits/{binding['metadata']['name']}-rb-qu")
-    record = details(binding, unit, jobs.record(binding, unit, time.time()))
-    waits = record["state"] in ("Queued", "Waiting", "BackOff")
-    resource = binding["spec"]["resource"]
-    path = f"/fleet/v1/jobs/{namespace}/{resource['kind']}/{resource['name']}/explanation"
-    record["explanation"] = hub.find(path) if waits else None
+    path = f"{jobs.JOBS}/{namespace}/{found[0]['kind']}/{name}"
+    detail = hub.request("GET", path).body
+    record = jobs.record(detail, time.time()) | {field: detail[field] for field in DETAILS}
+    record["explanation"] = hub.find(f"{path}/explanation") if record["state"] in WAITS else None
     if output is Output.table:
         print("\n".join(_lines(record)))
     else:
         show_one(record, output)
-
-
-def details(binding: dict[str, Any], unit: dict[str, Any] | None, line: dict[str, Any]) -> dict[str, Any]:
-    """The line of `fleet jobs`, and the parts behind it."""
-    spec = binding.get("spec") or {}
-    annotations = binding["metadata"].get("annotations") or {}
-    return {
-        **line,
-        "queue": ((unit or {}).get("spec") or {}).get("queue"),
-        "priority": ((unit or {}).get("spec") or {}).get("priority"),
-        "policy": annotations.get("fleet.io/policy"),
-        "attempt": int(annotations.get("fleet.io/attempt", "0")),
-        "components": [
-            {
-                "name": component.get("name"),
-                "replicas": component.get("replicas"),
-                "requests": (component.get("replicaRequirements") or {}).get("resourceRequest") or {},
-            }
-            for component in spec.get("components") or ()
-        ],
-        "conditions": (binding.get("status") or {}).get("conditions") or [],
-    }
 
 
 def _lines(record: dict[str, Any]) -> list[str]:

@@ -1,10 +1,13 @@
-"""`fleet jobs`: every job with its state, where it is, and the one reason why it waits."""
+"""`fleet jobs`: every job with its state, its place in its queue, where it is, and the one reason why it waits."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
+from fleet.cli.failure import Failure
 from fleet.cli.options import (
     AllNamespacesOption,
     DataDirOption,
@@ -14,9 +17,13 @@ from fleet.cli.options import (
     OutputOption,
 )
 
-COLUMNS = ("name", "kind", "state", "member", "age", "reason")
-BINDINGS = "/apis/work.karmada.io/v1alpha2"
-UNITS = "/apis/scheduling.x-k8s.io/v1alpha1"
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
+COLUMNS = ("name", "kind", "state", "position", "member", "age", "reason")
+JOBS = "/fleet/v1/jobs"
+PAGE = 5_000
+PAGES_MAX = 1_000
 
 
 def jobs(
@@ -26,75 +33,49 @@ def jobs(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List jobs: state, member, and for a waiting one the reason."""
+    """List jobs: state, place in the queue, member, and why a job waits."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
     hub = connect(kubeconfig, data_dir)
-    where = "" if all_namespaces else f"/namespaces/{namespace}"
-    bindings = hub.list(f"{BINDINGS}{where}/resourcebindings")
-    units = hub.list(f"{UNITS}{where}/queueunits")
-    by_name = {(unit["metadata"]["namespace"], unit["metadata"]["name"]): unit for unit in units}
-    records = [
-        record(
-            binding,
-            by_name.get((place["namespace"], place["name"] + "-rb-qu")),
-            time.time(),
-        )
-        for binding, place in ((binding, binding["metadata"]) for binding in bindings)
-        if (binding.get("spec") or {}).get("components")
-    ]
+    now = time.time()
+    records = [record(job, now) for job in listed(hub, None if all_namespaces else namespace)]
     columns = ("namespace", *COLUMNS) if all_namespaces else COLUMNS
     nothing = "No jobs" if all_namespaces else f"No jobs in {namespace} namespace"
     show(records, columns, output, nothing=nothing)
 
 
-def record(binding: dict[str, Any], unit: dict[str, Any] | None, now: float) -> dict[str, Any]:
-    """One job as a line; `now` in epoch seconds."""
-    from datetime import datetime
+def listed(hub: Hub, namespace: str | None) -> list[dict[str, Any]]:
+    """All jobs of a namespace, or of all, as /fleet/v1 describes them. Raises Failure."""
+    found: list[dict[str, Any]] = []
+    query = {"limit": str(PAGE), **({"namespace": namespace} if namespace else {})}
+    for _ in range(PAGES_MAX):
+        page = hub.request("GET", f"{JOBS}?{urlencode(query)}").body
+        found += page["items"]
+        if page["continue"] is None:
+            return found
+        query["continue"] = page["continue"]
+    raise Failure(f"more than {PAGE * PAGES_MAX} jobs")
 
-    metadata, spec, status = binding["metadata"], binding.get("spec") or {}, binding.get("status") or {}
-    resource = spec.get("resource") or {}
-    member = next((cluster.get("name") for cluster in spec.get("clusters") or ()), "")
-    unit_status = (unit or {}).get("status") or {}
-    created = datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
-    state = state_of(member, status, unit_status)
-    waits = state in ("Queued", "Waiting", "Reserved", "BackOff")
-    unreachable = _message(status, "MemberReachable")  # what is shown of the job is then what was last seen
+
+def record(job: dict[str, Any], now: float) -> dict[str, Any]:
+    """One job as a line, from what /fleet/v1 says of it; `now` in epoch seconds."""
+    reason = job["reason"] or {}
+    created = job["created"]
     return {
-        "namespace": metadata["namespace"],
-        "name": resource.get("name"),
-        "kind": resource.get("kind"),
-        "state": state,
-        "member": member,
-        "age": age(now - created),
-        "reason": (unit_status.get("message") or _message(status, "Scheduled")) if waits else unreachable,
-        "code": (unit_status.get("reason") or {}).get("code") if waits else None,
-        "numbers": (unit_status.get("reason") or {}).get("numbers") if waits else None,
+        "namespace": job["namespace"],
+        "name": job["name"],
+        "kind": job["kind"],
+        "state": job["state"],
+        "queue": job["queue"],
+        "position": job["position"],
+        "tier": job["tier"],
+        "member": job["member"] or "",
+        "age": age(now - datetime.fromisoformat(created).timestamp()) if created else "",
+        "reason": reason.get("text") or reason.get("code") or "",
+        "code": reason.get("code"),
+        "numbers": reason.get("numbers"),
     }
-
-
-def state_of(member: str, status: dict[str, Any], unit_status: dict[str, Any]) -> str:
-    """Queued, Reserved, BackOff, Waiting (without a queue), Placed, or what the member says: Running, Succeeded, …"""
-    phase = unit_status.get("phase", "")
-    if member:
-        copies = status.get("aggregatedStatus") or [{}]
-        conditions = ((copies[0] or {}).get("status") or {}).get("conditions") or []
-        true = [str(c.get("type")) for c in conditions if c.get("status") == "True"]
-        return true[-1] if true else "Placed"
-    if phase in ("Succeed", "Failed"):
-        return str(phase)
-    if phase in ("TimeoutBackoff", "Reserved"):
-        return "BackOff" if phase == "TimeoutBackoff" else "Reserved"
-    return "Queued" if phase else "Waiting"
-
-
-def _message(status: dict[str, Any], kind: str) -> str:
-    """Of the condition of this type, where it is not True."""
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == kind and condition.get("status") != "True":
-            return str(condition.get("message") or condition.get("reason") or "")
-    return ""
 
 
 def age(seconds: float) -> str:

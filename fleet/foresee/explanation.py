@@ -7,7 +7,7 @@ half of the time that the caller allows, and what is not ready by then is left o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleet.decide import decide
@@ -72,7 +72,7 @@ def document(explanation: Explanation) -> dict[str, Any]:
         "starts": answer.starts,
         "reason": _reason(answer.reason),
         "then": _reason(answer.then),
-        "position": None if place is None else {"place": place.place, "of": place.of, "ahead": place.ahead},
+        "position": None if place is None else asdict(place),
         "estimate": _outcome(explanation.outcome),
         "changes": [
             {"kind": KINDS[type(change)].value, "text": text(change), "cost": round(cost(change, explanation.unit), 4)}

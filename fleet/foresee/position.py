@@ -8,7 +8,9 @@ a tenth of a second.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fleet.model.reason import Code
 from fleet.model.unit import Phase, Unit
@@ -17,18 +19,34 @@ from fleet.plan import Plan
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
-_NOT_IN_LINE = (Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF, Code.NOT_ITS_TURN)
+NOT_IN_LINE = frozenset(
+    {Code.HELD, Code.SUSPENDED, Code.BACK_OFF, Code.BAD_UNIT, Code.NO_LEAF, Code.NOT_ITS_TURN}
+)  # fmt: skip
 _TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
     """`place` of `of` units that wait in the same leaf (or outside quota), from 1; `ahead`: units of the whole fleet
-    that are considered before it."""
+    that are considered before it; `tier`: what it may count on, as its reason names it, or None."""
 
     place: int
     of: int
     ahead: int
+    tier: str | None = None
+
+
+def tier_of(numbers: Mapping[str, Any]) -> str | None:
+    """What a unit may count on, by the numbers of its reason: Guaranteed, Share or Borrowed; None where they do not
+    say: of units outside quota, and of those that wait for another of their queue."""
+    named = numbers.get("tier")
+    return named if named in _TIERS else None
+
+
+def rank_of(tier: str | None, in_quota: bool) -> int:
+    """The place of a tier in the order in which units are considered, lowest first."""
+    otherwise = Tier.BORROWED if in_quota else Tier.SHARE
+    return _TIERS.get(tier or "", int(otherwise))
 
 
 def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
@@ -46,15 +64,13 @@ def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
         of += same
         ahead += before
         place += same and before
-    return Position(place, of, ahead)
+    return Position(place, of, ahead, tier_of(plan.reasons[unit].numbers))
 
 
 def _in_line(plan: Plan, unit: Unit) -> bool:
     reason = plan.reasons.get(unit.id)
-    return reason is not None and reason.code not in _NOT_IN_LINE
+    return reason is not None and reason.code not in NOT_IN_LINE
 
 
 def _rank(plan: Plan, unit: Unit) -> tuple[int, int, float, str, str]:
-    named = plan.reasons[unit.id].numbers.get("tier")
-    otherwise = Tier.SHARE if unit.leaf is None else Tier.BORROWED
-    return (_TIERS.get(str(named), int(otherwise)), *order(unit))
+    return (rank_of(tier_of(plan.reasons[unit.id].numbers), unit.leaf is not None), *order(unit))

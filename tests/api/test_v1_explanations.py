@@ -45,7 +45,7 @@ async def test_a_job_that_waits_is_explained_with_its_place_its_start_and_what_w
         said = await explained(hub, "three")
         assert (said["job"], said["queue"], said["starts"]) == ("default/three", "root/child-2", False)
         assert said["reason"]["code"] == "MaxJobsReached"
-        assert said["position"] == {"place": 2, "of": 2, "ahead": 1}
+        assert said["position"] == {"place": 2, "of": 2, "ahead": 1, "tier": "Share"}
         estimate = said["estimate"]
         assert estimate["outcome"] == "Estimate" and estimate["samples"] >= 5
         assert said["at"] <= estimate["p10"] <= estimate["p50"]

@@ -87,6 +87,32 @@ async def test_the_line_is_in_order_of_priority_then_of_time_then_of_name() -> N
         assert places == {f"job-{number:05}": number + 1 for number in range(12)}
 
 
+async def test_what_a_job_may_count_on_comes_before_its_priority_and_who_backs_off_has_no_place() -> None:
+    async with rest(start=False, objects=[tree(name="big")]) as hub:
+        await fill(hub, 5)
+        units = hub.world.registry.need("scheduling.x-k8s.io", "queueunits")
+
+        async def tell(number: int, **status: Any) -> None:
+            def told(body: Any) -> Any:
+                body["status"].update(status)
+                return body
+
+            await hub.world.objects.change(units, "default", f"job-{number:05}-pytorchjob-rb-qu", told, ALICE)
+
+        for number, tier in enumerate(("Guaranteed", "Share", "Borrowed")):
+            await tell(number, reason={"code": "NoMemberFits", "numbers": {"tier": tier}})
+        await tell(3, reason={"code": "NotItsTurn", "numbers": {}})
+        await tell(4, phase="TimeoutBackoff")
+        jobs = (await hub.get("/jobs"))["items"]
+        assert [(job["position"], job["tier"]) for job in jobs] == [
+            (1, "Guaranteed"), (2, "Share"), (3, "Borrowed"), (None, None), (None, None),
+        ]  # fmt: skip
+        leaf = next(node for node in (await hub.get("/queues"))["items"] if node["path"] == "root/big")
+        assert leaf["waiting"] == 5
+        await tell(4, phase="Enqueued", reason={"code": "BackOff", "numbers": {}})
+        assert (await hub.job("job-00004"))["position"] == 3, "its back-off is over, which its reason does not say yet"
+
+
 async def test_a_held_job_has_no_place_and_takes_none() -> None:
     async with rest(member("cfa"), objects=[tree(max_jobs=0), policy(queue=True), pytorchjob("one")]) as hub:
         await waiting(hub, "one")
@@ -132,11 +158,11 @@ async def test_a_job_that_failed_says_what_its_member_says() -> None:
         assert (job["member"], job["reason"]["code"]) == ("cfa", "JobFailed") and job["reason"]["text"]
 
 
-async def test_a_job_that_its_member_refuses_backs_off_keeps_its_place_and_tells_of_its_attempts() -> None:
+async def test_a_job_that_its_member_refuses_backs_off_without_a_place_and_tells_of_its_attempts() -> None:
     async with rest(member("cfa", refuse="no such queue"), objects=[*QUEUED, pytorchjob("one")]) as hub:
         job = await hub.until("one", lambda job: job["state"] == "BackOff")
         JobDetail.model_validate(job)
-        assert (job["position"], job["member"], job["failures"][0]["member"]) == (1, None, "cfa")
+        assert (job["position"], job["member"], job["failures"][0]["member"]) == (None, None, "cfa")
         assert job["attempt"] >= 1 and "no such queue" in job["reason"]["text"]
 
 

@@ -65,7 +65,7 @@ def test_each_standing_has_one_word_one_member_and_at_most_one_reason(
     job = Stands(KIND, pytorchjob("one"), bound, queued, "root/a" if queued else None)
     shown = JobDetail.model_validate(detail(job, 4))
     assert (shown.state, shown.member, shown.reason.code if shown.reason else None) == (state, where, code)
-    assert shown.position == (4 if state in (State.QUEUED, State.BACK_OFF) else None)
+    assert shown.position == (4 if state is State.QUEUED else None)
 
 
 def test_whatever_else_it_is_a_job_that_goes_is_deleting() -> None:

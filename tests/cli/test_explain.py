@@ -65,7 +65,7 @@ def test_a_job_that_waits_shows_its_reason_its_place_its_start_and_what_would_st
 def test_programs_get_the_same_as_json(case: str) -> None:
     said = json.loads(explained(case, "--explain", "2", "-o", "json"))
     assert (said["job"], said["position"], said["estimate"]["outcome"]) == (
-        "team/second", {"place": 1, "of": 2, "ahead": 0}, "Estimate",
+        "team/second", {"place": 1, "of": 2, "ahead": 0, "tier": "Share"}, "Estimate",
     )  # fmt: skip
     assert {change["kind"] for change in said["changes"]} == {"FewerReplicas", "MoreQuota"}
 

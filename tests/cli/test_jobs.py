@@ -1,42 +1,115 @@
-"""What one line of `fleet jobs` says of a job, from its binding and its queue unit."""
+"""`fleet jobs`: what a line says of a job, and that all pages are asked for."""
 
 from __future__ import annotations
 
+import json
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleet.cli.jobs import record
+from fleet.amc.client import Answer
+from fleet.cli.failure import Failure
+from fleet.cli.hub import Hub
+from fleet.cli.jobs import JOBS, listed, record
+from tests.cli.hub import Up, fleet, until
+from tests.cli.test_whatif import job, policy, written
 
-LOST = {"type": "MemberReachable", "status": "False", "message": "member cfa cannot be reached"}
-WAITS = {"type": "Scheduled", "status": "False", "message": "no member fits"}
-RUNS = {"clusterName": "cfa", "status": {"conditions": [{"type": "Running", "status": "True"}]}}
-
-
-def line(*conditions: dict[str, Any], member: str = "", unit: dict[str, Any] | None = None) -> tuple[str, str]:
-    """State and reason."""
-    binding = {
-        "metadata": {"namespace": "default", "name": "a-pytorchjob", "creationTimestamp": "2026-01-01T00:00:00Z"},
-        "spec": {"resource": {"kind": "PyTorchJob", "name": "a"}, "clusters": [{"name": member}] if member else []},
-        "status": {"conditions": list(conditions), "aggregatedStatus": [RUNS] if member else []},
-    }
-    found = record(binding, {"status": unit} if unit else None, 1767225600.0)
-    return found["state"], found["reason"]
+MAX_JOBS = {"code": "MaxJobsReached", "text": "root/a already runs 1 of at most 1 jobs", "numbers": {"max": 1}}
+LEAF = {"name": "a", "max": {"kube-queue/max-jobs": 1}, "namespaces": ["default"]}
+TREE = {
+    "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
+    "metadata": {"name": "tree", "namespace": "kube-system"},
+    "spec": {"root": {"name": "root", "children": [LEAF]}},
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("expected", "given"),
-    [
-        pytest.param(("Running", ""), line(member="cfa"), id="a job that runs has no reason"),
-        pytest.param(("Running", LOST["message"]), line(LOST, member="cfa"), id="its member does not answer"),
-        pytest.param(("Waiting", "no member fits"), line(WAITS), id="it waits without a queue"),
-        pytest.param(
-            ("Queued", "max-jobs"), line(WAITS, unit={"phase": "Enqueued", "message": "max-jobs"}), id="it waits in one"
-        ),
-        pytest.param(
-            ("Reserved", "checks"), line(WAITS, unit={"phase": "Reserved", "message": "checks"}), id="others must agree"
-        ),
-    ],
-)
-def test_a_line_says_how_the_job_stands_and_why(expected: tuple[str, str], given: tuple[str, str]) -> None:
-    assert given == expected
+def shown(**job: Any) -> dict[str, Any]:
+    known = {
+        "namespace": "default", "name": "a", "kind": "PyTorchJob", "state": "Running", "queue": None, "position": None,
+        "tier": None, "member": None, "reason": None, "created": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    return record(known | job, 1767225600.0 + 90)
+
+
+def test_a_job_that_waits_has_a_place_and_a_reason() -> None:
+    line = shown(state="Queued", queue="root/a", position=2, tier="Share", reason=MAX_JOBS)
+    assert {name: line[name] for name in ("state", "queue", "position", "tier", "member", "age", "reason", "code")} == {
+        "state": "Queued", "queue": "root/a", "position": 2, "tier": "Share", "member": "", "age": "90s",
+        "reason": MAX_JOBS["text"], "code": "MaxJobsReached",
+    }  # fmt: skip
+    assert line["numbers"] == {"max": 1}
+
+
+def test_a_job_that_runs_has_neither() -> None:
+    line = shown(member="cfa")
+    assert (line["state"], line["member"], line["position"], line["reason"], line["code"]) == (
+        "Running", "cfa", None, "", None,
+    )  # fmt: skip
+
+
+def test_a_reason_without_a_sentence_shows_its_code() -> None:
+    assert shown(reason={"code": "FullyApplied", "text": "", "numbers": {}})["reason"] == "FullyApplied"
+
+
+class _Pages:
+    """A hub that has its jobs on pages of one."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.asked: list[str] = []
+
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
+        self.asked.append(path)
+        index = int(path.partition("continue=")[2] or 0)
+        following = str(index + 1) if index + 1 < len(self.names) else None
+        page = {"items": [{"name": name} for name in self.names[index : index + 1]], "continue": following}
+        return Answer(200, page, json.dumps(page).encode())
+
+
+def test_every_page_is_asked_for() -> None:
+    pages = _Pages(["one", "two", "three"])
+    hub = Hub(pages, Path("kubeconfig"))  # type: ignore[arg-type]
+    assert [found["name"] for found in listed(hub, "team")] == ["one", "two", "three"]
+    assert all(path.startswith(f"{JOBS}?") and "namespace=team" in path for path in pages.asked)
+    assert [found["name"] for found in listed(hub, None)] == ["one", "two", "three"]
+    assert "namespace" not in pages.asked[-1]
+
+
+def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fleet.cli.jobs.PAGES_MAX", 2)
+    with pytest.raises(Failure, match="more than"):
+        listed(Hub(_Pages(["one", "two", "three"]), Path("kubeconfig")), None)  # type: ignore[arg-type]
+
+
+def test_a_hub_lists_who_waits_at_which_place(tmp_path: Path) -> None:
+    up = Up(tmp_path / "hub", "--members", "1", "--nodes", "1", "--gpus", "8")
+    where = ("--data-dir", str(up.folder))
+
+    def lines(*words: str) -> dict[str, dict[str, Any]]:
+        done = fleet("jobs", *words, *where, "-o", "json")
+        assert done.returncode == 0, done.stderr
+        return {line["name"]: line for line in json.loads(done.stdout)}
+
+    def waits(name: str) -> bool:
+        return bool(lines()[name]["code"] == "MaxJobsReached")
+
+    try:
+        done = fleet("submit", written(tmp_path / "jobs.yaml", TREE, policy(), job("one")), *where)
+        assert done.returncode == 0, done.stderr
+        until("the first runs", lambda: lines()["one"]["state"] == "Running")
+        for name in ("two", "three"):
+            assert fleet("submit", written(tmp_path / f"{name}.yaml", job(name)), *where).returncode == 0
+            until("it waits for a reason", partial(waits, name))
+        found = lines("-A")
+        assert [found[name]["position"] for name in ("one", "two", "three")] == [None, 1, 2]
+        assert (found["two"]["queue"], found["two"]["tier"]) == ("root/a", "Borrowed")
+        table = fleet("jobs", *where).stdout.splitlines()
+        assert table[0].split() == ["NAME", "KIND", "STATE", "POSITION", "MEMBER", "AGE", "REASON"]
+        explained = fleet("explain", "three", *where).stdout
+        assert "Queue:      root/a" in explained and "Position:   2 of 2 in root/a" in explained
+        missing = fleet("explain", "four", *where)
+        assert missing.stderr == 'fleet: no job "four" in namespace default (fleet jobs -A lists them)\n'
+    finally:
+        assert up.stop() == 0, up.errors.read_text()
