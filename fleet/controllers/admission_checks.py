@@ -81,7 +81,7 @@ class AdmissionChecksLoop:
         why = self._void(nomination, unit.body, binding.body)
         if nomination is None or why:
             return await self._back(unit, binding, VOID, why or "its nomination cannot be read")
-        _, names = reserving.asked_of(self._hub, unit.body, binding.body)
+        _, names = reserving.asked_of(self._hub, reserving.Queues.of(self._hub), unit.body, binding.body)
         entries = reserving.answers(unit.body, names, now)
         refused = next((e for e in entries if e["state"] in (reserving.REJECTED, reserving.RETRY)), None)
         if refused is not None:

@@ -73,7 +73,8 @@ class PlanCommitter:
         """How many were committed; fewer than given when something had changed."""
         racks = domains(picture.snapshot, {placement.unit: placement.member for placement in placements})
         placements = _first_of(picture, placements)
-        acts = [self._start(picture, placement, racks.get(placement.unit, "")) for placement in placements]
+        queues = reserving.Queues.of(self._hub)
+        acts = [self._start(picture, queues, placement, racks.get(placement.unit, "")) for placement in placements]
         return len(await self._commit(picture, acts))
 
     async def take_back(self, picture: Picture, plan: Plan) -> frozenset[str]:
@@ -191,8 +192,9 @@ class PlanCommitter:
         found = self._hub.store.peek(policy)
         return found is not None and found.body["spec"].get("activationPreference") == "Lazy"
 
-    def _start(self, picture: Picture, placement: Placement, domain: str) -> _Act:
-        return _Act(placement.unit, lambda: self._writes(picture.sources[placement.unit], placement, domain))
+    def _start(self, picture: Picture, queues: reserving.Queues, placement: Placement, domain: str) -> _Act:
+        sources = picture.sources[placement.unit]
+        return _Act(placement.unit, lambda: self._writes(sources, queues, placement, domain))
 
     def _claim(
         self, picture: Picture, room: RoomClaim, leaving: Sequence[Eviction], reasons: Mapping[str, Reason]
@@ -231,12 +233,13 @@ class PlanCommitter:
     def _evict_writes(self, sources: Sources, message: str) -> list[Write]:
         return self._evictor.writes(sources.binding, sources.unit, reason=PREEMPTED, message=message, exactly=True)
 
-    def _writes(self, sources: Sources, placement: Placement, domain: str) -> list[Write]:
-        """The unit starts; where its queue has checks for it, it only gets what it needs, and starts after them."""
+    def _writes(self, sources: Sources, queues: reserving.Queues, placement: Placement, domain: str) -> list[Write]:
+        """The unit starts; where its queue, or one above it, has checks for it, it only gets what it needs, and starts
+        after them."""
         if sources.unit is not None:
-            queue, checks = reserving.asked_of(self._hub, sources.unit.body, sources.binding.body)
+            line, checks = reserving.asked_of(self._hub, queues, sources.unit.body, sources.binding.body)
             if checks:
-                patience = reserving.patience_s(queue, self._hub.config.admission_checks_s)
+                patience = reserving.patience_s(line, self._hub.config.admission_checks_s)
                 return self._reserve_writes(sources.binding, sources.unit, placement.member, domain, checks, patience)
         return self.start_writes(sources, placement.member, domain=domain)
 

@@ -8,7 +8,7 @@ nothing. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,16 @@ from fleet.controllers.matching import labels_match
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.reason import Code, Reason, instant
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT, ANNOTATION_RETRIES, QUEUE, QUEUE_NAMESPACE, SCHEDULED
+from fleet.quota.parse import DEPTH_MAX
+from fleet.wellknown import (
+    ANNOTATION_CHECKS_TIMEOUT,
+    ANNOTATION_QUOTA_FULLNAME,
+    ANNOTATION_QUOTA_PARENT,
+    ANNOTATION_RETRIES,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    SCHEDULED,
+)
 
 RESERVED = "Reserved"
 NOMINATION, CHECKS = "nomination", "admissionChecks"  # in status
@@ -54,26 +63,53 @@ def nomination_of(unit: Body | None) -> Nomination | None:
     return Nomination(str(said["member"]), since, until, generation, where, domain)
 
 
-def asked_of(hub: Hub, unit: Body, binding: Body) -> tuple[Body | None, tuple[str, ...]]:
-    """The queue of a unit, and the checks that its job has to pass there."""
-    queue = hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, str((unit.get("spec") or {}).get("queue") or ""))
-    if queue is None or not (queue.get("spec") or {}).get(CHECKS):
-        return queue, ()
+class Queues:
+    """The Queues of the tree as they are now, to be asked for those above each."""
+
+    def __init__(self, bodies: Iterable[Body]) -> None:
+        self._by_name: dict[str, Body] = {}
+        self._by_path: dict[str, Body] = {}
+        for body in bodies:
+            self._by_name[body["metadata"]["name"]] = body
+            self._by_path.setdefault(b.annotation(body, ANNOTATION_QUOTA_FULLNAME), body)
+
+    @classmethod
+    def of(cls, hub: Hub) -> Queues:
+        return cls(hub.bodies(QUEUE, "queues", QUEUE_NAMESPACE))
+
+    def line(self, name: str) -> tuple[Body, ...]:
+        """The Queue of this name, then those of the nodes above its own, the root's last."""
+        found: list[Body] = []
+        queue = self._by_name.get(name)
+        while queue is not None and len(found) < DEPTH_MAX:
+            found.append(queue)
+            parent = b.annotation(queue, ANNOTATION_QUOTA_PARENT)
+            queue = self._by_path.get(parent) if parent else None
+        return tuple(found)
+
+
+def asked_of(hub: Hub, queues: Queues, unit: Body, binding: Body) -> tuple[tuple[Body, ...], tuple[str, ...]]:
+    """The queue of a unit with those above it, and the checks that its job has to pass in any of them."""
+    line = queues.line(str((unit.get("spec") or {}).get("queue") or ""))
+    if not any((queue.get("spec") or {}).get(CHECKS) for queue in line):
+        return line, ()
     key = object_key(hub.registry, binding["spec"]["resource"])
     job = hub.store.peek(key) if key is not None else None
-    return queue, wanted(queue, (job.body["metadata"].get("labels") or {}) if job is not None else {})
+    return line, wanted(line, (job.body["metadata"].get("labels") or {}) if job is not None else {})
 
 
-def wanted(queue: Body | None, labels: Mapping[str, str]) -> tuple[str, ...]:
-    """The checks of a queue that a job with these labels has to pass, in their order."""
-    asked = ((queue or {}).get("spec") or {}).get(CHECKS) or ()
+def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The checks of these queues that a job with these labels has to pass, in their order, each once."""
+    asked = (check for queue in line for check in (queue.get("spec") or {}).get(CHECKS) or ())
     return tuple(dict.fromkeys(c["name"] for c in asked if labels_match(c.get("labelSelector"), labels)))
 
 
-def patience_s(queue: Body | None, default: float) -> float:
-    """How long units of the queue wait for their checks; a number that does not parse is the default."""
-    text = b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT) if queue is not None else ""
-    return float(text) if text.isascii() and text.isdigit() and int(text) > 0 else default
+def patience_s(line: Iterable[Body], default: float) -> float:
+    """How long units wait for their checks: as the first of these queues says; a number that does not parse says
+    nothing."""
+    texts = (b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT) for queue in line)
+    said = (float(text) for text in texts if text.isascii() and text.isdigit() and int(text) > 0)
+    return next(said, default)
 
 
 def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:

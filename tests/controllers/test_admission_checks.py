@@ -11,7 +11,9 @@ from fleet.admission import rules
 from fleet.controllers.hub import ControllerConfig
 from fleet.engine.patch import JSON, MERGE
 from fleet.engine.status import StatusError
+from fleet.engine.times import seconds
 from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import ALICE, World, hub, member, policy, pytorchjob, tree
 
@@ -72,6 +74,27 @@ async def test_a_job_with_quota_and_room_is_reserved_and_starts_when_all_checks_
         assert await world.running("one") == "cfa"
         assert "nomination" not in status(world)
         assert world.condition(world.unit("one"), "Admitted")["status"] == "True"
+
+
+async def test_the_checks_of_the_queues_above_are_asked_too_each_once_and_the_nearest_says_for_how_long() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True))
+        of_others = {"name": "licence", "labelSelector": {"matchLabels": {"asks": "yes"}}}
+        await asks(world, "audit", "budget", of_others, leaf="root", **{ANNOTATION_CHECKS_TIMEOUT: "900"})
+        await asks(world, "budget")
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        assert states(world) == [("budget", "Pending"), ("audit", "Pending")]
+        nomination = status(world)["nomination"]
+        assert seconds(nomination["until"]) == (seconds(nomination["since"]) or 0.0) + 900
+        await answer(world, "Ready", index=0)
+        await asks(world, "audit", "safety", leaf="root")
+        await eventually(lambda: [name for name, _ in states(world)] == ["budget", "audit", "safety"])
+        await answer(world, "Ready", index=1)
+        await settle()
+        assert world.phase("one") == "Reserved"
+        await answer(world, "Ready", index=2)
+        assert await world.running("one") == "cfa"
 
 
 async def test_what_a_reserved_job_waits_with_is_taken_by_nobody() -> None:
