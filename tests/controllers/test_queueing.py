@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from fleet.wellknown import ANNOTATION_QUOTA_PARENT
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree
@@ -48,6 +50,20 @@ async def test_a_unit_waits_in_the_queue_of_its_namespace_and_moves_with_the_tre
         await world.apply(tree(max_jobs=0, name="b"))
         await eventually(lambda: "root/b" in world.queues())
         await eventually(lambda: (world.unit("one") or {})["spec"]["queue"] == world.queues()["root/b"])
+
+
+async def test_a_unit_whose_leaf_went_as_it_was_queued_waits_like_one_that_came_later_until_there_is_a_leaf() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=0, name="a"), policy(queue=True), pytorchjob("one"))
+        await eventually(lambda: "may run no jobs" in world.message("one"))
+        await world.apply(tree(max_jobs=1, name="b", namespaces=("team-b",)))  # past the rule that keeps such leaves
+        await world.apply(pytorchjob("later"))
+        for message in (partial(world.message, "one"), partial(world.message, "later")):
+            await eventually(lambda message=message: message().startswith("namespace default is no leaf"))
+        assert {(world.unit(name) or {})["spec"]["queue"] for name in ("one", "later")} == {""}
+        await world.apply(tree(max_jobs=2, name="a"))
+        await world.running("one")
+        await world.running("later")
 
 
 async def test_a_quota_name_label_chooses_the_leaf() -> None:
