@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from fleet.wellknown import ANNOTATION_QUOTA_PARENT
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree
+
+
+def _begins(said: Callable[[], str], text: str) -> bool:
+    return said().startswith(text)
 
 
 async def test_every_node_of_the_tree_has_one_queue_named_after_its_path() -> None:
@@ -59,7 +64,7 @@ async def test_a_unit_whose_leaf_went_as_it_was_queued_waits_like_one_that_came_
         await world.apply(tree(max_jobs=1, name="b", namespaces=("team-b",)))  # past the rule that keeps such leaves
         await world.apply(pytorchjob("later"))
         for message in (partial(world.message, "one"), partial(world.message, "later")):
-            await eventually(lambda message=message: message().startswith("namespace default is no leaf"))
+            await eventually(partial(_begins, message, "namespace default is no leaf"))
         assert {(world.unit(name) or {})["spec"]["queue"] for name in ("one", "later")} == {""}
         await world.apply(tree(max_jobs=2, name="a"))
         await world.running("one")
