@@ -8,14 +8,13 @@ is promised to nobody and bound by nobody's `min`; one that some `min` names is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fleet.model.amounts import BadQuantity
 from fleet.model.member import Member
-from fleet.model.quantity_text import quantity
 from fleet.model.unit import Phase, Unit
+from fleet.quota.attributes import amounts, json_object
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 
 LEND_LIMIT = "alibabacloud.com/lendlimit"
@@ -38,20 +37,8 @@ class Guarantees:
 
 def lend_limit(attributes: Mapping[str, str]) -> dict[str, int]:
     """How much of its `min` a node lends at most, by resource, in base units; what it does not name is lent whole.
-    The attribute is a JSON object of quantities. Raises BadQuantity."""
-    text = attributes.get(LEND_LIMIT)
-    if text is None:
-        return {}
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        raise BadQuantity('must be a JSON object of quantities such as {"nvidia.com/gpu": 4}')
-    limits = {str(name): quantity(value, str(name)) for name, value in given.items()}
-    if any(amount < 0 for amount in limits.values()):
-        raise BadQuantity("must not be negative")
-    return limits
+    The attribute is a JSON object of quantities. Raises BadQuantity, which begins with the attribute."""
+    return amounts(json_object(attributes, LEND_LIMIT, '{"nvidia.com/gpu": 4}'), LEND_LIMIT)
 
 
 def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -230,17 +230,12 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
         flaws.append(Flaw(f"{node.place}.attributes", "Invalid value: must be a map", "FieldValueTypeInvalid"))
         return
     attributes = _attributes(node)
-    try:
-        lend_limit(attributes)
-    except BadQuantity as error:
-        flaws.append(Flaw(f"{node.place}.attributes[{LEND_LIMIT}]", f"Invalid value: {error}"))
-    try:
-        oversell_rate(attributes)
-    except BadQuantity as error:
-        flaws.append(Flaw(f"{node.place}.attributes[{OVERSELL_RATE}]", f"Invalid value: {error}"))
-    for name in (USER_MAX, USER_MAX_BY_NAME):
+    checks: tuple[tuple[str, Callable[[Mapping[str, str]], object]], ...] = (
+        (LEND_LIMIT, lend_limit), (OVERSELL_RATE, oversell_rate), (USER_MAX, user_caps), (USER_MAX_BY_NAME, user_caps),
+    )  # fmt: skip
+    for name, read in checks:
         try:
-            user_caps({name: attributes[name]} if name in attributes else {})
+            read({name: attributes[name]} if name in attributes else {})
         except BadQuantity as error:
             why = str(error).removeprefix(f"{name}: ")
             flaws.append(Flaw(f"{node.place}.attributes[{name}]", f"Invalid value: {why}"))

@@ -10,18 +10,17 @@ nodes are never empty and hold no slash, so the two slashes are always the seam.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fleet.model.amounts import BadQuantity
-from fleet.model.quantity_text import quantity
+from fleet.quota.attributes import amounts, json_object
 
 USER_MAX = "fleet.io/user-max"  # of every user: {"nvidia.com/gpu": 8, "kube-queue/max-jobs": 2}
 USER_MAX_BY_NAME = "fleet.io/user-max-by-name"  # instead of it, of some: {"alice": {"nvidia.com/gpu": 16}}
 SEAM = "//"
-_EXAMPLES = {USER_MAX: '{"nvidia.com/gpu": 8}', USER_MAX_BY_NAME: '{"alice": {"nvidia.com/gpu": 8}}'}
+_EXAMPLE = '{"nvidia.com/gpu": 8}'
+_EXAMPLE_BY_NAME = '{"alice": {"nvidia.com/gpu": 8}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +39,14 @@ def user_caps(attributes: Mapping[str, str]) -> UserCaps | None:
     """The caps that a node's attributes set; None without any. Raises BadQuantity, which begins with the attribute."""
     if USER_MAX not in attributes and USER_MAX_BY_NAME not in attributes:
         return None
-    each = _object(attributes, USER_MAX)
-    named = _object(attributes, USER_MAX_BY_NAME)
+    each = json_object(attributes, USER_MAX, _EXAMPLE)
+    named = json_object(attributes, USER_MAX_BY_NAME, _EXAMPLE_BY_NAME)
     for user, limits in named.items():
         if not user or not isinstance(limits, dict):
-            raise BadQuantity(f"{USER_MAX_BY_NAME}: must be a JSON object such as {_EXAMPLES[USER_MAX_BY_NAME]}")
+            raise BadQuantity(f"{USER_MAX_BY_NAME}: must be a JSON object such as {_EXAMPLE_BY_NAME}")
     return UserCaps(
-        _amounts(each, USER_MAX),
-        {user: _amounts(limits, f"{USER_MAX_BY_NAME}: {user}") for user, limits in named.items()},
+        amounts(each, USER_MAX),
+        {user: amounts(limits, f"{USER_MAX_BY_NAME}: {user}") for user, limits in named.items()},
     )
 
 
@@ -60,28 +59,3 @@ def split(name: str) -> tuple[str, str]:
     """The node and the user ("" for none) of an account, or of a node where a user's usage is counted."""
     node, _, user = name.partition(SEAM)
     return node, user
-
-
-def _object(attributes: Mapping[str, str], name: str) -> dict[str, Any]:
-    text = attributes.get(name)
-    if text is None:
-        return {}
-    try:
-        given = json.loads(text)
-    except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        raise BadQuantity(f"{name}: must be a JSON object such as {_EXAMPLES[name]}")
-    return given
-
-
-def _amounts(given: Mapping[str, Any], where: str) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for resource, value in given.items():
-        try:
-            found[resource] = quantity(value, resource)
-        except BadQuantity as error:
-            raise BadQuantity(f"{where}: {resource}: {error}") from None
-        if found[resource] < 0:
-            raise BadQuantity(f"{where}: {resource}: must not be negative")
-    return found

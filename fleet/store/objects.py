@@ -334,7 +334,7 @@ class Objects:
                 _refuse(kind, name, pure(review(prepared, old)))
 
         rule = self.rules.get((kind.group, kind.resource))
-        pure = getattr(rule, "pure", None)  # as in writing.PureRule
+        pure = getattr(rule, "pure", None)  # see writing.Rule
         rewrite = Rewrite(
             kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
             options.epoch, options.dry_run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,14 +65,9 @@ class Review:
 
 class Rule(Protocol):
     """Validation beyond the schema for one kind. Returns the causes of a 422, or raises StatusError for anything else
-    (403, 409, 400). May default fields of `review.new` in place before it answers."""
+    (403, 409, 400). May default fields of `review.new` in place before it answers.
+
+    One that looks at the review alone may have an attribute `pure`, itself as a plain function of the review, which is
+    then asked under the writer's lock too (fleet/admission/rule.py)."""
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...
-
-
-class PureRule(Rule, Protocol):
-    """A rule that looks at the review alone: `pure` answers it without waiting, under the writer's lock too. A rule
-    that has to look at other objects has no such attribute, or None."""
-
-    @property
-    def pure(self) -> Callable[[Review], Sequence[Cause]] | None: ...

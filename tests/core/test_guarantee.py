@@ -121,5 +121,5 @@ def test_a_lend_limit_is_an_object_of_quantities() -> None:
         lend_limit({LEND_LIMIT: "4"})
     spec = {"root": {"name": "root", "attributes": {LEND_LIMIT: '{"cpu": -1}'}}}
     assert [(flaw.field, flaw.message) for flaw in validate_tree(spec)] == [
-        (f"spec.root.attributes[{LEND_LIMIT}]", "Invalid value: must not be negative")
+        (f"spec.root.attributes[{LEND_LIMIT}]", "Invalid value: cpu: must not be negative")
     ]
