@@ -20,6 +20,7 @@ from fleet.placement.problem import Answer, Demand, Place, Problem, Solved, Vict
 
 _SAFE = 1 << 50  # the largest sum of a row that the solver gets: far below its 2^63
 _FIT = "fit"
+_FIT_PART = 0.2  # of the time, at most: an answer that does not pack is asked for again
 
 
 def scaled(
@@ -86,10 +87,12 @@ class _Run:
         self._problem = problem
         self._seed = seed
         self._limit = limit
+        self._fit_s = _FIT_PART * limit.left_s
         self._left_work = problem.deterministic_limit
         self._emit = emit
         self._model = cp_model.CpModel()
         self._stages: list[Solved] = []
+        self._firm: list[cp_model.Constraint] = []  # what holds because the known answer is had: 0 or more at the least
         new = self._model.new_int_var
         self._admitted = [new(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
         self._placed = [new(0, lane.cap, f"z{index}") for index, lane in enumerate(problem.lanes)]
@@ -98,11 +101,11 @@ class _Run:
 
     def _constrain(self) -> None:
         problem, model = self._problem, self._model
-        sides: dict[tuple[int, int], tuple[list[cp_model.IntVar], list[cp_model.IntVar]]] = {}
+        sides: dict[tuple[int, int, int], tuple[list[cp_model.IntVar], list[cp_model.IntVar]]] = {}
         for cls, admitted in zip(problem.classes, self._admitted, strict=True):
-            sides.setdefault((cls.shape, cls.eligibility), ([], []))[0].append(admitted)
+            sides.setdefault((cls.shape, cls.eligibility, cls.bound), ([], []))[0].append(admitted)
         for lane, placed in zip(problem.lanes, self._placed, strict=True):
-            sides.setdefault((lane.shape, lane.eligibility), ([], []))[1].append(placed)
+            sides.setdefault((lane.shape, lane.eligibility, lane.bound), ([], []))[1].append(placed)
         for wanting, going in sides.values():
             model.add(sum(wanting) == sum(going))
         for spread in problem.spreads:
@@ -123,6 +126,7 @@ class _Run:
                 sum(amount * (self._placed[i] if i < len(caps) else self._pooled[i - len(caps)]) for i, amount in terms)
                 <= room
             )
+        self._hold()
         for chain in problem.chains:
             for before, after in pairwise(chain):
                 whole = model.new_bool_var(f"b{before}")
@@ -131,20 +135,37 @@ class _Run:
                 model.add(self._admitted[before] >= problem.classes[before].count * whole)
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
+    def _hold(self) -> None:
+        """What heads keep others from, unless they start."""
+        problem, lanes = self._problem, len(self._problem.lanes)
+        caps = [*(lane.cap for lane in problem.lanes), *(cls.cap for cls in problem.classes)]
+        variables = [*self._placed, *self._admitted]
+        for row in problem.held:
+            both = [*row.lanes, *((lanes + index, amount) for index, amount in row.classes)]
+            terms, room = scaled(both, row.room, caps.__getitem__)
+            over = max(0, sum(amount * caps[index] for index, amount in terms) - room) if row.head >= 0 else 0
+            lifted = over * self._admitted[row.head]
+            self._model.add(sum(amount * variables[index] for index, amount in terms) - lifted <= room)
+
     def run(self) -> Answer:
         answer = Answer()
         known = hint = self._problem.hint
         for band, name in enumerate(self._problem.bands):
             classes = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band == band]
             terms = [(self._admitted[index], cls.weight) for index, cls in classes]
-            most = sum(cls.weight * cls.cap for _, cls in classes)
+            most = min([sum(cls.weight * cls.cap for _, cls in classes), *self._problem.proven[band : band + 1]])
             value = 0 if answer.empty else sum(cls.weight * answer.admitted[index] for index, cls in classes)
             least = sum(cls.weight * known[0][index] for index, cls in classes) if known[0] else 0
             if value == most and (most == 0 or not answer.empty):
                 self._stages.append(Solved(name, value, most, "OPTIMAL"))
+            elif least == most and known[0]:
+                self._stages.append(Solved(name, least, most, "OPTIMAL"))
+                value, hint = least, known
             else:
                 if least > value:
                     hint = known
+                if known[0]:
+                    self._give(band)
                 found = self._stage(name, terms, True, hint, max(least, value))
                 if found is None:
                     break
@@ -152,10 +173,18 @@ class _Run:
                 value = self._stages[-1].value
             if least != value:
                 known = ((), ())  # it is not to be had any more, or never was
-            self._model.add(sum(weight * var for var, weight in terms) >= value)
+            kept = self._model.add(sum(weight * var for var, weight in terms) >= value)
+            if answer.empty:
+                self._firm.append(kept)  # the model has not seen that it can be had
         else:
-            answer = self._fit(answer)
+            answer = Answer(*known) if answer.empty else self._fit(answer)
         return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
+
+    def _give(self, band: int) -> None:
+        """From this band on, heads that start in the known answer do in every answer."""
+        for first, index in self._problem.given:
+            if first == band:
+                self._firm.append(self._model.add(self._admitted[index] >= 1))
 
     def _fit(self, answer: Answer) -> Answer:
         """Cheapest lanes for what is admitted."""
@@ -176,14 +205,15 @@ class _Run:
     ) -> Answer | None:
         """The best by `terms`, at least `least` of it: what the hint reaches. Where the model knows of a limit that the
         hint breaks, whatever it finds."""
-        left_s = self._limit.left_s
+        left_s = self._limit.left_s if upwards else min(self._fit_s, self._limit.left_s)
         if self._left_work <= 0 or left_s <= 0:
             self._stages.append(Solved(name, 0, 0, "SKIPPED"))
             return None
         model = self._model
         objective = sum(weight * var for var, weight in terms)
         (model.maximize if upwards else model.minimize)(objective)
-        floor = model.add(objective >= least) if least > 0 else None
+        if least > 0:
+            self._firm.append(model.add(objective >= least))
         model.clear_hints()  # type: ignore[no-untyped-call]
         for variables, values in ((self._admitted, hint[0]), (self._placed, hint[1])):
             for var, value in zip(variables, values, strict=False):
@@ -197,8 +227,9 @@ class _Run:
         status = solver.solve(model)
         self._limit.spend(solver.wall_time)
         took, work = solver.wall_time, solver.response_proto.deterministic_time
-        if status == cp_model.INFEASIBLE and floor is not None:
-            floor.proto.linear.domain[0] = 0
+        if status == cp_model.INFEASIBLE and self._firm:
+            for constraint in self._firm:
+                constraint.proto.linear.domain[0] = 0
             solver.parameters.max_time_in_seconds = max(0.0, self._limit.left_s)
             status = solver.solve(model)
             self._limit.spend(solver.wall_time)

@@ -61,8 +61,10 @@ def _lost(found: tuple[Ground, Pairs, Pairs], bands: Iterable[Band]) -> tuple[in
 
 
 def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) -> tuple[Ground, Pairs, Pairs]:
-    """One try, in the order of `pairs`."""
+    """One try, in the order of `pairs`, but heads first: once they have started they keep nothing from others."""
     skip: set[str] = set()
+    heads = {hold.head.unit.id for hold in fresh().holds}
+    pairs = sorted(pairs, key=lambda pair: pair[0].unit.id not in heads) if heads else pairs
     for _ in range(_MOST_DECODES):
         ground = fresh()
         packed: Pairs = []
@@ -89,11 +91,11 @@ def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
     admitted: dict[Kind, list[Candidate]] = {}
     for cls, behind, count in zip(linked.problem.classes, linked.behind, answer.admitted, strict=True):
         if count:
-            admitted.setdefault((cls.shape, cls.eligibility), []).extend(behind.oldest(count))
+            admitted.setdefault((cls.shape, cls.eligibility, cls.bound), []).extend(behind.oldest(count))
     homes: dict[Kind, list[tuple[int, str, int]]] = {}
     for lane, count in zip(linked.problem.lanes, answer.placed, strict=True):
         if count:
-            homes.setdefault((lane.shape, lane.eligibility), []).append((lane.cost, lane.member, count))
+            homes.setdefault((lane.shape, lane.eligibility, lane.bound), []).append((lane.cost, lane.member, count))
     pairs: Pairs = []
     for kind, group in admitted.items():
         group.sort(key=standing)

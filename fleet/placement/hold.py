@@ -8,6 +8,7 @@ fits beside it.
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
+from dataclasses import replace
 
 from fleet.model.leaving import leaves
 from fleet.model.unit import Nomination, Phase, Unit
@@ -107,20 +108,26 @@ class Hold:
         passes = candidate.tier < self.tier and candidate.unit.leaf != self.head.unit.leaf
         return not passes and self.outlasts(candidate.unit, candidate.tier)
 
-    def spares_room(self, shape: int) -> bool:
-        """Whether the head still fits its member beside a gang of this shape."""
+    def spares_room(self, shape: int, gangs: int = 1) -> bool:
+        """Whether the head still fits its member beside a gang of this shape, or beside so many."""
         known = self._spared.get(shape)
-        if known is None:
+        if known is None or gangs != 1:
             seat = self._seat.copy() if self._seat is not None else None
             mine = self._shapes[self.head.shape]
-            known = seat is not None and seat.crowd(self._shapes[shape], mine) and seat.takes(mine)
-            self._spared[shape] = known
+            others = tuple(replace(part, replicas=part.replicas * gangs) for part in self._shapes[shape])
+            known = seat is not None and seat.crowd(others, mine) and seat.takes(mine)
+            if gangs == 1:
+                self._spared[shape] = known
         return known
 
     def spares_quota(self, candidate: Candidate) -> bool:
         """Whether quota has room for the head beside the candidate."""
         account = candidate.account
         return account is None or self._usage is None or self._usage.refusal(account, candidate.request) is None
+
+    def quota_room(self, node: str, resource: str) -> int | None:
+        """What quota leaves beside the head at a node; None where nothing limits it."""
+        return self._usage.room(node, resource) if self._usage is not None else None
 
     def see(self, candidate: Candidate, member: str) -> None:
         """Something starts now."""

@@ -19,6 +19,7 @@ from fleet.model.unit import Unit
 from fleet.placement.candidate import Candidate, Group, order, standing
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.ground import Ground
+from fleet.placement.held import MOST_HELD_LANES, Held
 from fleet.placement.problem import Answer, GangClass, Problem, QuotaRow
 from fleet.placement.room import Shape, Space
 from fleet.placement.rows import Kind, KindCaps, lanes_of, room_rows
@@ -29,8 +30,8 @@ MOST_VARIABLES = 200_000
 AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
 _MOST_DEVICES = 1024
 MOST_LINKS = 256  # of a queue that starts strictly in order
-_Key = tuple[str | None, str | None, int, int, int, int, int, bool]
-# of a class: leaf, account, band, age, shape, eligibility, link, preemptible
+_Key = tuple[str | None, str | None, int, int, int, int, int, bool, int]
+# of a class: leaf, account, band, age, shape, eligibility, link, preemptible, which heads bind
 Band = tuple[int, int]  # tier, minus priority: smaller is served first
 Pairs = list[tuple[Candidate, str]]  # units with their members
 _BAND_NAMES = ("guaranteed", "share", "borrowed")
@@ -111,8 +112,10 @@ def weight(shape: Shape, age: int, space: Space) -> int:
 class _Classes:
     """Groups cut into classes: what of a group is in one tier and age bucket, together with the like of others."""
 
-    def __init__(self, groups: Iterable[Group], ground: Ground, now: float) -> None:
+    def __init__(self, groups: Iterable[Group], ground: Ground, held: Held, now: float) -> None:
         self._now = now
+        self._ground = ground
+        self._held = held
         groups = [group for group in groups if group.eligibility.choices]
         bands = {(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments}
         self.bands = sorted(bands)[:MOST_BANDS]
@@ -137,7 +140,8 @@ class _Classes:
         unit = candidate.unit
         age, link = age_bucket(unit, self._now), self._links.get(unit.id, 0)
         kind = (candidate.shape, candidate.eligibility.number)
-        return (unit.leaf, candidate.account, band, age, *kind, link, unit.preemptible)
+        bits = self._held.bits(self._ground.bound(candidate), unit.id)
+        return (unit.leaf, candidate.account, band, age, *kind, link, unit.preemptible, bits)
 
     def cap(self, group: Group) -> int:
         """How many of its gangs could start at most."""
@@ -152,11 +156,13 @@ class _Classes:
                 stop = end
                 if age:
                     stop = bisect_right(group.units, -age, start, end, key=lambda unit: -age_bucket(unit, self._now))
-                if start < stop:
+                while start < stop:
+                    # a head is the first of its group, and of a class of its own
+                    part = start + 1 if group.ids[start] in self._held.heads else stop
                     key = self.key(group.candidate(start))
                     if key is not None:
-                        self.found.setdefault(key, []).append((group, start, stop))
-                    start = stop
+                        self.found.setdefault(key, []).append((group, start, part))
+                    start = part
 
     def _chain(self, groups: Sequence[Group]) -> bool:
         """The links of a leaf that starts strictly in order: equal neighbours in its queue are one. Nothing can start
@@ -177,7 +183,7 @@ class _Classes:
                 last, link, count = (plain, group), link + 1, 0
             count += 1
             self._links[candidate.unit.id] = link
-            ranges = self.found.setdefault((*plain[:6], link, plain[7]), [])
+            ranges = self.found.setdefault((*plain[:6], link, *plain[7:]), [])
             if ranges and ranges[-1][0] is group:
                 ranges[-1] = (group, ranges[-1][1], index + 1)
             else:
@@ -193,16 +199,19 @@ def build(
     groups: Iterable[Group], ground: Ground, greedy: Sequence[tuple[Candidate, str]], *, now: float, config: Config
 ) -> Linked:
     """The problem of placing the units of `groups` on `ground`. `greedy`: a known answer."""
-    cut = _Classes(groups, ground, now)
+    held = Held(ground, frozenset(candidate.unit.id for candidate, _ in greedy))
+    cut = _Classes(groups, ground, held, now)
     classes: list[GangClass] = []
     behind: list[Behind] = []
     numbers: dict[_Key, int] = {}
     chains: dict[str, list[int]] = {}
+    bound: list[int] = []
+    heads: dict[str, int] = {}
     wanted: dict[Kind, int] = {}
     eligibilities: dict[int, Eligibility] = {}
     followers: dict[str, list[int]] = {}
     for key in sorted(cut.found, key=lambda key: standing(Behind(cut.found[key]).first)):
-        leaf, _, band, age, shape, eligibility, link, _ = key
+        leaf, _, band, age, shape, eligibility, link, _, bits = key
         ranges = cut.found[key]
         group = ranges[0][0]
         count = sum(end - start for _, start, end in ranges)
@@ -213,11 +222,21 @@ def build(
             (chains if link else followers).setdefault(leaf, []).append(len(classes))
         worth = weight(ground.space.shapes[shape], age, ground.space)
         numbers[key] = len(classes)
-        classes.append(GangClass(leaf, band, age, shape, eligibility, count, worth, cap))
+        if held.binding(bits) != bits:
+            heads[group.ids[ranges[0][1]]] = len(classes)
+        bound.append(held.binding(bits))
+        classes.append(GangClass(leaf, band, age, shape, eligibility, count, worth, cap, bound[-1]))
         behind.append(Behind(ranges))
-        wanted[shape, eligibility] = wanted.get((shape, eligibility), 0) + cap
+        kind = (shape, eligibility, bound[-1])
+        wanted[kind] = wanted.get(kind, 0) + cap
         eligibilities[eligibility] = group.eligibility
     lanes = lanes_of(wanted, eligibilities, cut.caps)
+    if len(lanes) > MOST_HELD_LANES and any(bound):
+        classes = [replace(cls, bound=0) for cls in classes]
+        merged: Counter[Kind] = Counter()
+        for cls in classes:
+            merged[cls.shape, cls.eligibility, 0] += cls.cap
+        lanes = lanes_of(merged, eligibilities, cut.caps)
     rooms, spreads = room_rows(lanes, ground)
     problem = Problem(
         bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in cut.bands),
@@ -231,6 +250,7 @@ def build(
             *((chain[-1], index) for leaf, chain in chains.items() for index in followers.get(leaf, ())),
         ),
         relative_gap=config.relative_gap,
+        given=held.starting(cut.bands, heads),
         deterministic_limit=config.deterministic_limit,
     )
 
@@ -239,7 +259,9 @@ def build(
         return numbers.get(key) if key is not None else None
 
     linked = Linked(problem, tuple(behind), tuple(cut.bands), number)
-    return replace(linked, problem=replace(problem, hint=linked.hint(greedy)))
+    hint = linked.hint(greedy)
+    rows = held.rows(problem, [of.ranges[0][0] for of in behind], bound, hint, heads)
+    return replace(linked, problem=replace(problem, hint=hint, held=rows))
 
 
 def _quota(classes: Sequence[GangClass], behind: Sequence[Behind], ground: Ground) -> tuple[QuotaRow, ...]:
@@ -267,10 +289,11 @@ def _hint(
     known: Iterable[tuple[Candidate, str]], number: Callable[[Candidate], int | None], problem: Problem
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     admitted = [0] * len(problem.classes)
-    placed: Counter[tuple[int, int, str]] = Counter()
+    placed: Counter[tuple[int, int, int, str]] = Counter()
     for candidate, member in known:
         index = number(candidate)
         if index is not None:
             admitted[index] += 1
-            placed[candidate.shape, candidate.eligibility.number, member] += 1
-    return tuple(admitted), tuple(placed[lane.shape, lane.eligibility, lane.member] for lane in problem.lanes)
+            placed[candidate.shape, candidate.eligibility.number, problem.classes[index].bound, member] += 1
+    lanes = problem.lanes
+    return tuple(admitted), tuple(placed[lane.shape, lane.eligibility, lane.bound, lane.member] for lane in lanes)

@@ -1,9 +1,9 @@
 """The problem that a solver gets, the answer it gives, and the protocol between them.
 
 Plain numbers and tuples, so that both travel to a child process and into a record. Gangs are counted, not named: a
-*class* is a set of gangs that are equal in leaf, priority band, age bucket, shape and eligibility, and a *lane* is one
-(shape, eligibility, member). Members do not care whose gang it is, so the two are linked by sums only. Who must leave
-for one gang, or for several, is a problem of its own.
+*class* is a set of gangs that are equal in leaf, priority band, age bucket, shape, eligibility and in which heads bind
+them, and a *lane* is one (shape, eligibility, heads, member). Members do not care whose gang it is, so the two are
+linked by sums only. Who must leave for gangs is a problem of its own.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ class GangClass:
     count: int
     weight: int
     cap: int
+    bound: int = 0  # which heads bind them, as bits; heads themselves have a bit of their own
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Gangs of one shape and eligibility placed in one member, at most `cap`; smaller `cost` is preferred."""
+    """Gangs of one shape and eligibility that the same heads bind, placed in one member, at most `cap`; smaller `cost`
+    is preferred."""
 
     shape: int
     eligibility: int
     member: str
     cap: int
     cost: int
+    bound: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,22 @@ class RoomRow:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldRow:
+    """Σ amount × variable ≤ room, over classes and over lanes by index: what a head leaves to those whom it binds. It
+    holds unless the class `head` (-1: none) is admitted, which is the head alone."""
+
+    name: str
+    classes: tuple[tuple[int, int], ...]
+    lanes: tuple[tuple[int, int], ...]
+    head: int
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
-    link may start only when the one before it is admitted whole."""
+    link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
+    known answer: from the stage of this band on they do in every answer that is as good so far."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -80,7 +96,10 @@ class Problem:
     rooms: tuple[RoomRow, ...]
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
+    held: tuple[HeldRow, ...] = ()
+    given: tuple[tuple[int, int], ...] = ()
     hint: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # a known answer: (admitted, placed)
+    proven: tuple[int, ...] = ()
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
 

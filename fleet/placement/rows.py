@@ -25,7 +25,7 @@ from fleet.placement.space import Part, Shape, Vector, slots
 _SLOT_SIZES = (1, 2, 4, 8)
 _MOST_SIZES = 12
 MOST_DOMAIN_VARIABLES = 3_000  # lanes times racks
-Kind = tuple[int, int]  # shape, eligibility
+Kind = tuple[int, int, int]  # shape, eligibility, which heads bind
 
 
 class KindCaps:
@@ -34,7 +34,7 @@ class KindCaps:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._lane: dict[tuple[int, str], int] = {}
-        self._room: dict[Kind, int] = {}
+        self._room: dict[tuple[int, int], int] = {}
 
     def lane(self, shape: int, member: str) -> int:
         key = (shape, member)
@@ -64,14 +64,14 @@ class KindCaps:
 def lanes_of(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility], caps: KindCaps) -> tuple[Lane, ...]:
     """A lane for each kind and member that could take one, with how many it could take at the most."""
     lanes: list[Lane] = []
-    for (shape, number), count in wanted.items():
+    for (shape, number, bound), count in wanted.items():
         ranks = sorted({choice.order for choice in eligibilities[number].choices})
         prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
         for choice in eligibilities[number].choices:
             cap = min(count, caps.lane(shape, choice.member))
             if cap > 0:
                 cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
-                lanes.append(Lane(shape, number, choice.member, cap, cost))
+                lanes.append(Lane(shape, number, choice.member, cap, cost, bound))
     return tuple(lanes)
 
 
