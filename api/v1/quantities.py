@@ -7,8 +7,8 @@ from typing import Any
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import BadQuantity
+from fleet.model.quantity_text import texts_of
 
-_BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
 
 
@@ -20,19 +20,9 @@ def amounts_of(quantities: Mapping[str, Any] | None) -> dict[str, int]:
         return {}
 
 
-def quantity(resource: str, amount: int) -> str:
-    """500 of cpu is "500m", 2**30 of memory "1Gi", 8 of anything else "8"."""
-    if resource == "cpu":
-        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        for suffix, factor in _BINARY:
-            if amount and amount % factor == 0:
-                return f"{amount // factor}{suffix}"
-    return str(amount)
-
-
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    return {name: quantity(name, amount) for name, amount in sorted(amounts.items())}
+    """As text, by name of the resource."""
+    return texts_of(dict(sorted(amounts.items())))
 
 
 def add(total: dict[str, int], more: Mapping[str, int], times: int = 1) -> None:

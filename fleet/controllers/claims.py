@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.controllers.components import quantities
 from fleet.engine.times import rfc3339, seconds
+from fleet.model.quantity_text import texts_of
 from fleet.model.unit import Claim
 from fleet.plan import RoomClaim
 from fleet.ports import Body
@@ -29,7 +29,7 @@ def claim_of(unit: Body | None) -> Claim | None:
 def claim(unit: Body, room: RoomClaim, now: float) -> None:
     """Write it into the unit, in place of another."""
     status = unit.setdefault("status", {})
-    status[CLAIM] = {"member": room.member, "until": rfc3339(room.until), "room": quantities(room.room)}
+    status[CLAIM] = {"member": room.member, "until": rfc3339(room.until), "room": texts_of(room.room)}
     status["lastUpdateTime"] = rfc3339(now)
 
 

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fleet.controllers import bindings as b
-from fleet.controllers.components import quantities
 from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
@@ -24,6 +23,7 @@ from fleet.members.member import State, Traits
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
 from fleet.model.member import Taint
+from fleet.model.quantity_text import texts_of
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
@@ -214,9 +214,9 @@ class ClustersLoop:
         if state.ready:
             changes["nodeSummary"] = {"totalNum": state.nodes, "readyNum": state.nodes_ready}
             changes["resourceSummary"] = {
-                "allocatable": quantities(state.allocatable),
-                "allocating": quantities(state.allocating),
-                "allocated": quantities(state.allocated),
+                "allocatable": texts_of(state.allocatable),
+                "allocating": texts_of(state.allocating),
+                "allocated": texts_of(state.allocated),
             }
         return changes
 

@@ -6,30 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.model.amounts import Amounts, parse_quantity
+from fleet.model.quantity_text import texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
-
-_BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-
-
-def quantity(resource: str, amount: int) -> str:
-    """An amount in base units as a Kubernetes quantity: cpu 500 -> "500m", memory 2**30 -> "1Gi"."""
-    if resource == "cpu":
-        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
-        for suffix, factor in _BINARY:
-            if amount and amount % factor == 0:
-                return f"{amount // factor}{suffix}"
-    return str(amount)
-
-
-def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
-    return {name: quantity(name, amounts[name]) for name in amounts}
 
 
 def to_body(component: Component, priority_class: str = "") -> dict[str, Any]:
     """As in `spec.components[]` of a ResourceBinding. "pods" is implied by the replicas and left out."""
     requirements: dict[str, Any] = {
-        "resourceRequest": quantities({name: n for name, n in component.requests.items_ if name != "pods"})
+        "resourceRequest": texts_of({name: n for name, n in component.requests.items_ if name != "pods"})
     }
     claim: dict[str, Any] = {}
     if component.claim.node_selector:
@@ -99,4 +83,4 @@ def total(components: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     for body in components:
         component = from_body(body)
         amounts = amounts.plus(component.requests, component.replicas)
-    return quantities({name: n for name, n in amounts.items_ if name != "pods"})
+    return texts_of({name: n for name, n in amounts.items_ if name != "pods"})

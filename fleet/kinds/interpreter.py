@@ -39,6 +39,12 @@ class Standing(NamedTuple):
     state: State
     message: str = ""
 
+    @property
+    def health(self) -> Health:
+        if self.state is State.FAILED:
+            return Health.UNHEALTHY
+        return Health.UNKNOWN if self.state is State.UNKNOWN else Health.HEALTHY
+
 
 class Template(NamedTuple):
     """One replica type: its name in lower case, how many pods, the pod template, and where that stands in the body."""

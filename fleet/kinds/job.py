@@ -52,10 +52,7 @@ class BatchJob:
         return Standing(State.UNKNOWN)
 
     def health(self, body: Body) -> Health:
-        state = self.state(body.get("status")).state
-        if state is State.FAILED:
-            return Health.UNHEALTHY
-        return Health.UNKNOWN if state is State.UNKNOWN else Health.HEALTHY
+        return self.state(body.get("status")).health
 
     def dependencies(self, body: Body) -> frozenset[Dependency]:
         template = self.templates(body)[0].template

@@ -69,10 +69,7 @@ class KubeflowJob:
         return Standing(_STATES[deciding["type"]], deciding.get("message") or "")
 
     def health(self, body: Body) -> Health:
-        state = self.state(body.get("status")).state
-        if state is State.FAILED:
-            return Health.UNHEALTHY
-        return Health.UNKNOWN if state is State.UNKNOWN else Health.HEALTHY
+        return self.state(body.get("status")).health
 
     def dependencies(self, body: Body) -> frozenset[Dependency]:
         namespace = body["metadata"].get("namespace", "")

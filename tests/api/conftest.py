@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import ssl
 import subprocess
-import time
-import uuid
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -34,6 +31,7 @@ from api.serve import Server
 from fleet.admission import rules
 from fleet.engine.registry import Registry
 from fleet.ports import Store
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from fleet.store.objects import Objects
 from fleet.store.postgres import PostgresStore
@@ -44,25 +42,6 @@ ADMIN = User("admin", ("system:masters",))
 KUBECTLS = kubectls()
 KUBECTL = KUBECTLS[OWN]
 TOKENS = 'admin-token,admin,1,"system:masters"\nalice-token,alice,2,"dev"\nbob-token,bob,3,""\n'
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-
-class RandomIds:
-    def uid(self) -> str:
-        return str(uuid.uuid4())
-
-    def suffix(self) -> str:
-        return "".join(random.choice("bcdfghjklmnpqrstvwxz2456789") for _ in range(5))
 
 
 def key_pem() -> bytes:
@@ -157,7 +136,7 @@ class Hub:
 @asynccontextmanager
 async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
     """Serve the API over a store that is not started yet, with all kinds and rules of the hub."""
-    clock = SystemClock()
+    clock = WallClock()
     registry = Registry(load_kinds())
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())
     tokens_path = folder / "tokens.csv"
@@ -187,7 +166,7 @@ async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     """On a memory store."""
-    async with open_hub(tmp_path, MemoryStore(SystemClock())) as opened:
+    async with open_hub(tmp_path, MemoryStore(WallClock())) as opened:
         yield opened
 
 
@@ -196,10 +175,10 @@ async def any_hub(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     """On each of the two stores."""
     store: Store
     if request.param == "memory":
-        store = MemoryStore(SystemClock())
+        store = MemoryStore(WallClock())
     else:
         store = PostgresStore(
-            request.getfixturevalue("database_url"), SystemClock(), secret_key_file=tmp_path / "keys.json"
+            request.getfixturevalue("database_url"), WallClock(), secret_key_file=tmp_path / "keys.json"
         )
     async with open_hub(tmp_path, store) as opened:
         yield opened

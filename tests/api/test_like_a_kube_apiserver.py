@@ -15,9 +15,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fleet.simulate.wall import WallClock
 from fleet.store.crds import follow_crds
 from fleet.store.memory import MemoryStore
-from tests.api.conftest import SystemClock, open_hub
+from tests.api.conftest import open_hub
 from tests.api.likeness import Asker, Said, described, differences
 from tests.api.likeness_table import CRD, CRDS, NS, TABLE_OF_ASKS, WIDGETS
 from tests.testbed.bed import Bed
@@ -63,7 +64,7 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
 async def _ask_all(url: str, ca: str, token: str, folder: Path) -> dict[str, tuple[Said, Said]]:
     trust, headers = ssl.create_default_context(cafile=ca), {"authorization": f"Bearer {token}"}
     async with (
-        open_hub(folder, MemoryStore(SystemClock())) as hub,
+        open_hub(folder, MemoryStore(WallClock())) as hub,
         hub.client() as ours,
         httpx.AsyncClient(base_url=url, headers=headers, verify=trust, timeout=20) as real,
     ):

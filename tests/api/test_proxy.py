@@ -16,10 +16,11 @@ from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from api.serve import Server
 from fleet.engine.registry import Registry
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
-from tests.api.conftest import ADMIN, KUBECTL, Hub, RandomIds, SystemClock
+from tests.api.conftest import ADMIN, KUBECTL, Hub
 from tests.api.streams import config_map, watching
 from tests.api.test_auth import binding, cluster_role
 from tests.api.wait import eventually
@@ -31,7 +32,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 @pytest.fixture
 async def member() -> AsyncIterator[tuple[Server, MemoryStore]]:
     """A member of its own: the same application on another store, over plain HTTP."""
-    clock = SystemClock()
+    clock = WallClock()
     store, registry = MemoryStore(clock), Registry(load_kinds())
     objects = Objects(store, registry, clock, RandomIds())
     users = StaticTokens({"member-token": User("fleet", ("system:masters",))})

@@ -15,9 +15,9 @@ from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.engine.registry import Registry
+from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.objects import Objects
 from fleet.store.postgres import PostgresStore
-from tests.api.conftest import RandomIds, SystemClock
 from tests.api.rest import ADMIN, TOKENS
 from tests.controllers.world import pytorchjob
 
@@ -25,7 +25,7 @@ from tests.controllers.world import pytorchjob
 @asynccontextmanager
 async def process(dsn: str, keys: Path) -> AsyncIterator[tuple[httpx.AsyncClient, PostgresStore, Objects]]:
     """What an API process has, and a client of it."""
-    clock, registry = SystemClock(), Registry(load_kinds())
+    clock, registry = WallClock(), Registry(load_kinds())
     store = PostgresStore(dsn, clock, secret_key_file=keys)
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())
     app = build_app(

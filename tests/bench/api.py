@@ -42,11 +42,12 @@ async def _serve(pipe: Connection, folder: Path, postgres: bool) -> None:
     from api.rbac import Rbac
     from api.serve import Server
     from fleet.engine.registry import Registry
+    from fleet.simulate.wall import RandomIds, WallClock
     from fleet.store.objects import Objects
     from fleet.store.writing import Options, User
-    from tests.api.conftest import ADMIN, RandomIds, SystemClock, self_signed
+    from tests.api.conftest import ADMIN, self_signed
 
-    clock = SystemClock()
+    clock = WallClock()
     async with contextlib.AsyncExitStack() as stack:
         store: Any
         if postgres:

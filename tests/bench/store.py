@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from fleet.ports import ABSENT, Change, Committed, Key, Put, Store, Watch
+from fleet.simulate.wall import WallClock
 from fleet.store.embedded import EmbeddedPostgres
 from fleet.store.memory import MemoryStore
 from fleet.store.postgres import PostgresStore
-from tests.contract.world import SystemClock
 
 WRITES = {1: 1000, 10: 5000, 50: 20_000}  # concurrency -> writes
 WATCHERS = 100
@@ -96,7 +96,7 @@ async def measure(store: Store) -> dict[str, float]:
 
 
 async def main() -> None:
-    clock = SystemClock()
+    clock = WallClock()
     results = {"memory": await measure(MemoryStore(clock))}
     with tempfile.TemporaryDirectory(prefix="fleet-bench-") as directory:
         async with EmbeddedPostgres(Path(directory) / "pg") as server:

@@ -12,13 +12,14 @@ from pathlib import Path
 import structlog
 
 from fleet.ports import Fenced
+from fleet.simulate.wall import WallClock
 from fleet.store.leadership import PostgresLeadership
 from fleet.store.postgres import PostgresStore
-from tests.contract.world import SystemClock, put
+from tests.contract.world import put
 
 
 async def main(dsn: str, key_file: str) -> int:
-    store = PostgresStore(dsn, SystemClock(), secret_key_file=Path(key_file))
+    store = PostgresStore(dsn, WallClock(), secret_key_file=Path(key_file))
     await store.start()
     leadership = PostgresLeadership(dsn)
     epoch = await leadership.acquire("controllers", "one")

@@ -8,20 +8,21 @@ import asyncpg
 import pytest
 
 from fleet.ports import Expired, StoreUnavailable
+from fleet.simulate.wall import WallClock
 from fleet.store.link import Link
 from fleet.store.maintenance import Maintenance, Retention
-from tests.contract.world import PATIENCE_S, PostgresWorld, SystemClock, eventually, key, must, names, put, take
+from tests.contract.world import PATIENCE_S, PostgresWorld, eventually, key, must, names, put, take
 
 
-class LaterClock(SystemClock):
+class LaterClock(WallClock):
     """An hour ahead."""
 
     def now(self) -> float:
         return super().now() + 3600
 
 
-async def tidy(world: PostgresWorld, retention: Retention, clock: SystemClock | None = None) -> None:
-    maintenance = Maintenance(Link(world.dsn, "test"), clock or SystemClock(), retention)
+async def tidy(world: PostgresWorld, retention: Retention, clock: WallClock | None = None) -> None:
+    maintenance = Maintenance(Link(world.dsn, "test"), clock or WallClock(), retention)
     await maintenance.tidy()
     await maintenance.close()
 

@@ -9,23 +9,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fleet.ports import Body, Committed, Conflict, Event, Key, Leadership, Put, Store, Stored, Watch, Write
+from fleet.simulate.wall import WallClock
 from fleet.store.leadership import PostgresLeadership
 from fleet.store.memory import MemoryLeadership, MemoryStore
 from fleet.store.postgres import PostgresStore
 
 PATIENCE_S = 60.0  # how long a test waits for what must happen
 FUTURE_WAIT_S = 0.2  # how long these stores wait for a revision that has not happened
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class World(Protocol):
@@ -45,7 +35,7 @@ class MemoryWorld:
 
     async def open(self, **options: Any) -> Store:
         if self._store is None:
-            self._store = MemoryStore(SystemClock(), future_wait_s=FUTURE_WAIT_S, **options)
+            self._store = MemoryStore(WallClock(), future_wait_s=FUTURE_WAIT_S, **options)
         return self._store
 
     def candidate(self) -> Leadership:
@@ -68,7 +58,7 @@ class PostgresWorld:
 
     async def open(self, **options: Any) -> PostgresStore:
         store = PostgresStore(
-            self.dsn, SystemClock(), secret_key_file=self.key_file, future_wait_s=FUTURE_WAIT_S, **options
+            self.dsn, WallClock(), secret_key_file=self.key_file, future_wait_s=FUTURE_WAIT_S, **options
         )
         await store.start()
         self._stores.append(store)

@@ -12,12 +12,13 @@ from pathlib import Path
 import structlog
 
 from fleet.ports import ABSENT, Committed, Put, StoreUnavailable
+from fleet.simulate.wall import WallClock
 from fleet.store.postgres import PostgresStore
-from tests.contract.world import SystemClock, body, key
+from tests.contract.world import body, key
 
 
 async def main(dsn: str, key_file: str, prefix: str, count: int, concurrency: int) -> None:
-    store = PostgresStore(dsn, SystemClock(), secret_key_file=Path(key_file))
+    store = PostgresStore(dsn, WallClock(), secret_key_file=Path(key_file))
     await store.start()
     numbers = iter(range(count))
 
