@@ -8,19 +8,25 @@ planner is stricter, since it does not count on a good packing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 
-from fleet.check_units import coming_to, emptied, gang_of, may_start, tiers_of
+from fleet.check_units import coming_to, emptied, gang_of, may_start, stops_leaf, tiers_of
+from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
+from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
 from fleet.packer import first_unpackable
 from fleet.plan import Head, Plan
+from fleet.quota.guarantee import capacity, guarantees, with_potential
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import QuotaTree, stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
+
+_MANY = 1 << 20
 
 
 def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
@@ -37,37 +43,46 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
     yield from _dropped(snapshot, plan, placed, firsts, now)
     if not placed:
         return
-    tiers: Mapping[str, Tier] = {}
-    # Theirs before any head's.
-    claimed = {key: member for key, member in placed.items() if _claimed(snapshot.units[key], member, now)}
+    claimed = [key for key, member in placed.items() if _claimed(snapshot.units[key], member, now)]
+    ranks = _Ranks(snapshot, {*placed, *firsts.values()}, now)
     for head in sound:
-        if not head.nomination.member:  # it holds nothing yet
+        if head.nomination.member:  # else it holds nothing yet
+            yield from _seat(snapshot, head, placed, claimed, ranks, now)
+
+
+def _seat(
+    snapshot: Snapshot, head: Head, placed: Mapping[str, str], claimed: Sequence[str], ranks: _Ranks, now: float
+) -> Iterable[Violation]:
+    """What starts beside a head and breaks its seat, or takes its quota. It is measured at the moment that was told,
+    and from the first on that made this impossible by right, at the one that the head is delayed to."""
+    unit, told = snapshot.units[head.unit], head.nomination.at
+    before = {key for key in placed if key in claimed or _ahead(snapshot, snapshot.units[key], head, now)}
+    beside = {
+        key for key in placed if key not in before and _stays(snapshot, snapshot.units[key], head, ranks, now, told)
+    }
+    if not beside:
+        return
+    line = [*claimed, *(key for key in placed if key in before | beside and key not in claimed)]
+    done = len(claimed)
+    for at in (told,) if head.delayed is None or head.delayed <= told else (told, head.delayed):
+        then = _Then(snapshot, head, at, placed, ranks, now)
+        if then.spares(line):
+            return
+        if not then.spares(line[:done]):
             continue
-        beside = [
-            key
-            for key in placed
-            if key not in firsts.values()
-            and key not in claimed
-            and not _ahead(snapshot, snapshot.units[key], head, now)
-            and _stays(snapshot, snapshot.units[key], head, now)
-        ]
-        unit = snapshot.units[head.unit]
-        if not beside:
-            continue
-        firm = {key: at for key, at in claimed.items() if _outlasts(snapshot, snapshot.units[key], head, now)}
-        if _takes_seat(snapshot, head, {key: placed[key] for key in beside}, firm, now) is None and not _over(
-            snapshot, head, [*beside, *firm], beside, now
-        ):
-            continue
-        tiers = tiers or tiers_of(snapshot, now, {*placed, *firsts.values()})
-        mine = min(tiers.get(unit.id, Tier.SHARE), Tier.SHARE)
-        bound = [key for key in beside if snapshot.units[key].leaf == unit.leaf or tiers.get(key, Tier.SHARE) >= mine]
-        taker = _takes_seat(snapshot, head, {key: placed[key] for key in bound}, firm, now)
-        if taker is not None:
-            member = head.nomination.member
-            yield Violation(Rule.HEAD_TAKEN, taker, f"{taker} takes room in {member} that is collected for {unit.name}")
-        elif bound and _over(snapshot, head, [*beside, *firm], bound, now):
-            yield Violation(Rule.HEAD_QUOTA, bound[-1], f"{bound[-1]} takes quota that {unit.name} waits for")
+        low, high = done, len(line)  # with `low` of them it is as it was told, with `high` it is not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if then.spares(line[:middle]) else (low, middle)
+        taker, done = line[low], high
+        if taker in beside and (snapshot.units[taker].leaf == unit.leaf or ranks.tier(taker) >= ranks.of_head(unit.id)):
+            if then.fits(line[:high]):
+                yield Violation(Rule.HEAD_QUOTA, taker, f"{taker} takes quota that {unit.name} waits for")
+            else:
+                where = head.nomination.member
+                text = f"{taker} takes room in {where} that is collected for {unit.name}"
+                yield Violation(Rule.HEAD_TAKEN, taker, text)
+            return
 
 
 def _unsound(
@@ -135,83 +150,145 @@ def _ahead(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
     return late if unit.head is None else unit.head.became <= head.nomination.became
 
 
-def _stays(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
-    """Whether work that starts now may be there when the head is to start; what the head might take back does not
-    count."""
-    at = head.nomination.at
+class _Ranks:
+    """Who may count on what, worked out when it is asked first: that costs what there is."""
+
+    def __init__(self, snapshot: Snapshot, about: Set[str], now: float) -> None:
+        self._snapshot = snapshot
+        self._about = about
+        self._now = now
+        self._tiers: Mapping[str, Tier] | None = None
+        self._promised: Set[str] | None = None
+
+    def tier(self, unit: str) -> Tier:
+        if self._tiers is None:
+            self._tiers = tiers_of(self._snapshot, self._now, self._about)
+        return self._tiers.get(unit, Tier.SHARE)
+
+    def of_head(self, unit: str) -> Tier:
+        """What a head counts as: who became one stays one, though its leaf is above its share now."""
+        return min(self.tier(unit), Tier.SHARE)
+
+    def takes_back(self, head: Unit, other: Unit, since: float, at: float) -> bool:
+        """Whether a head counts on taking back, by then, the room of what runs since an epoch second. Only a guaranteed
+        one does, and from a leaf to which nothing is promised: what is borrowed there stays borrowed."""
+        config, tree = self._snapshot.config, self._snapshot.tree
+        if not config.reclaim or tree is None or not other.preemptible or other.leaf is None or head.leaf is None:
+            return False
+        hidden = any(pods for pods, _, _ in gang_of(other, hidden=True).parts)
+        old = other.phase is Phase.PLACED and other.placed_at is None and not hidden
+        if (self._now if old else max(self._now, since + config.protection_s)) > at:
+            return False
+        node = tree.nodes.get(head.leaf)
+        policy = node.attributes.get("preempt-policy", "") if node is not None else "Never"
+        spares = {
+            "Never": True, "AnyPriority": False, "PreemptLowerPriority": other.priority >= head.priority,
+        }.get(policy, other.priority > head.priority)  # fmt: skip
+        if spares or stops_leaf(self._snapshot, head):
+            return False
+        if self._promised is None:
+            total = capacity(self._snapshot.members, self._snapshot.backlog.holding.values())
+            promises = guarantees(tree, with_potential(total, self._snapshot.members)).min
+            self._promised = {path for path, limits in promises.items() if any(limits.values())}
+        if head.leaf not in self._promised or other.leaf in self._promised:
+            return False
+        return self.tier(head.id) is Tier.GUARANTEED
+
+
+def _stays(snapshot: Snapshot, unit: Unit, head: Head, ranks: _Ranks, now: float, at: float) -> bool:
+    """Whether work that starts now may be there at some time when the head might start."""
     if unit.id == head.unit or (unit.walltime_s is not None and now + unit.walltime_s <= at):
         return False
-    config = snapshot.config
-    return not (config.reclaim and unit.preemptible and now + config.protection_s <= at)
+    return not ranks.takes_back(snapshot.units[head.unit], unit, now, at)
 
 
-def _outlasts(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
-    """Whether who starts in claimed room may be there when the head is to start. One that becomes a head now, for a
-    moment that is not certain, may wait for it, too."""
-    said = head.nomination
-    return _stays(snapshot, unit, head, now) and (said.certain or said.since < now or unit.walltime_s is not None)
+class _Then:
+    """The nodes of a head's member, and quota, at the moment when it is to start."""
 
+    def __init__(
+        self, snapshot: Snapshot, head: Head, at: float, placed: Mapping[str, str], ranks: _Ranks, now: float
+    ) -> None:
+        self._snapshot = snapshot
+        self._head = head
+        self._unit = snapshot.units[head.unit]
+        self._at = at
+        self._placed = placed
+        self._ranks = ranks
+        self._now = now
+        self._where = head.nomination.member
+        holding = [unit for unit in snapshot.backlog.holding.values() if unit.member == self._where]
+        gone = [unit for unit in holding if self._ended(unit)]
+        self._after = vacated(snapshot.members[self._where], gone)
+        if any(unit.visible and not unit.seats for unit in gone):
+            self._after = _roomy(self._after)
+        self._coming = coming_to(snapshot, self._where, {unit.id for unit in gone})
+        here = (snapshot.units[key] for key, member in placed.items() if member == self._where)
+        units = (self._unit, *holding, *here)
+        self._names = {name for unit in units for part in unit.components for name, _ in part.requests.items_}
 
-def _ended(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
-    """Whether what holds room now is counted as gone by then, as the head would have it."""
-    said, config = head.nomination, snapshot.config
-    if unit.phase is Phase.EVICTING:
-        return leaves(unit, now, config.claim_s)
-    since = now if unit.placed_at is None else unit.placed_at
-    if unit.walltime_s is not None and max(now, since + unit.walltime_s) <= said.at:
-        return True
-    if config.reclaim and unit.preemptible and max(now, since + config.protection_s) <= said.at:
-        return True
-    return not said.certain and unit.walltime_s is None and (unit.placed_at is None or unit.placed_at < said.since)
+    def spares(self, starting: Sequence[str]) -> bool:
+        """Whether the head has room and quota beside these."""
+        return self.fits(starting) and not self.over(starting)
 
-
-def _takes_seat(
-    snapshot: Snapshot, head: Head, beside: Mapping[str, str], claimed: Mapping[str, str], now: float
-) -> str | None:
-    """The first unit of `beside`, in the order of the plan, beside which the head does not fit its member any more.
-    `claimed`: who starts in room that is its own."""
-    where = head.nomination.member
-    here = [key for key, member in beside.items() if member == where]
-    if not here:
-        return None
-    holding = [unit for unit in snapshot.backlog.holding.values() if unit.member == where]
-    gone = [unit for unit in holding if _ended(snapshot, unit, head, now)]
-    after = vacated(snapshot.members[where], gone)
-    own = (gang_of(snapshot.units[key]) for key, member in claimed.items() if member == where)
-    coming = [*coming_to(snapshot, where, {unit.id for unit in gone}), *own]
-    mine = gang_of(snapshot.units[head.unit])
-    names = {
-        name
-        for unit in (*holding, *(snapshot.units[key] for key in (*here, head.unit)))
-        for part in unit.components
-        for name, _ in part.requests.items_
-    }
-
-    def fits(count: int) -> bool:
-        others = [gang_of(snapshot.units[key]) for key in here[:count]]
-        return not first_unpackable(after, coming, [mine, *others], names) or not first_unpackable(
-            after, coming, [*others, mine], names
+    def fits(self, starting: Iterable[str]) -> bool:
+        """Whether the head fits its member beside these."""
+        here = (self._snapshot.units[key] for key in starting if self._placed[key] == self._where)
+        others = [gang_of(unit) for unit in here if self._outlasts(unit)]
+        mine = gang_of(self._unit)
+        return any(
+            not first_unpackable(self._after, self._coming, order, self._names)
+            for order in ([mine, *others], [*others, mine])
         )
 
-    if not fits(0) or fits(len(here)):
-        return None
-    return next(key for count, key in enumerate(here, 1) if not fits(count))
+    def over(self, starting: Iterable[str]) -> bool:
+        """Whether the head is above max beside these."""
+        unit, tree = self._unit, self._snapshot.tree
+        if tree is None or unit.leaf is None:
+            return False
+        asked = request_of(unit)
+        limits = [
+            (f"{node}/", name, limit)
+            for node in tree.ancestors(unit.leaf)
+            for name, limit in tree.nodes[node].max.items()
+            if asked[name]
+        ]
+        if not limits:
+            return False
+        stay = [other for other in self._snapshot.backlog.holding.values() if not self._ended(other)]
+        stay += [other for key in starting if self._outlasts(other := self._snapshot.units[key])]
+        used = [(f"{other.leaf}/", request_of(other)) for other in stay if other.leaf is not None]
+        return any(
+            asked[name] + sum(request[name] for leaf, request in used if leaf.startswith(node)) > limit
+            for node, name, limit in limits
+        )
+
+    def _outlasts(self, unit: Unit) -> bool:
+        """Whether who starts now may be there then. One that becomes a head now, for a moment that is not certain, may
+        wait for who starts in claimed room, too."""
+        said = self._head.nomination
+        waits_for = not said.certain and said.since >= self._now and unit.walltime_s is None
+        if waits_for and _claimed(unit, self._placed[unit.id], self._now):
+            return False
+        return _stays(self._snapshot, unit, self._head, self._ranks, self._now, self._at)
+
+    def _ended(self, unit: Unit) -> bool:
+        """Whether what holds room now is counted as gone by then, as the head would have it."""
+        said, now, at = self._head.nomination, self._now, self._at
+        if unit.phase is Phase.EVICTING:
+            return leaves(unit, now, self._snapshot.config.claim_s)
+        since = now if unit.placed_at is None else unit.placed_at
+        if unit.walltime_s is not None and max(now, since + unit.walltime_s) <= at:
+            return True
+        if self._ranks.takes_back(self._unit, unit, since, at):
+            return True
+        return not said.certain and unit.walltime_s is None and (unit.placed_at is None or unit.placed_at < said.since)
 
 
-def _over(snapshot: Snapshot, head: Head, beside: Iterable[str], blamed: Iterable[str], now: float) -> bool:
-    """Whether the head would be above max when it is to start, and not without `blamed`, which are of `beside`."""
-    unit, tree = snapshot.units[head.unit], snapshot.tree
-    if tree is None or unit.leaf is None:
-        return False
-    asked = request_of(unit)
-    stay = [u for u in snapshot.backlog.holding.values() if not _ended(snapshot, u, head, now)]
-    started = [snapshot.units[key] for key in beside]
-    names = set(blamed)
-    for node in tree.ancestors(unit.leaf):
-        below = [u for u in (*stay, *started) if u.leaf is not None and f"{u.leaf}/".startswith(f"{node}/")]
-        for name, limit in tree.nodes[node].max.items():
-            used = asked[name] + sum(request_of(u)[name] for u in below)
-            without = used - sum(request_of(u)[name] for u in below if u.id in names)
-            if asked[name] and without <= limit < used:
-                return True
-    return False
+def _roomy(member: Member) -> Member:
+    """Where it is not known who shares a node, each pod that leaves is counted as a place of its own, for as many pods
+    as were there: but it is part of a node, which takes more."""
+    more = Amounts.of({"pods": _MANY})
+    pools = (
+        replace(pool, free=tuple((vector.plus(more), nodes) for vector, nodes in pool.free)) for pool in member.pools
+    )
+    return replace(member, pools=tuple(pools))

@@ -41,10 +41,12 @@ class RoomClaim:
 @dataclass(frozen=True, slots=True)
 class Head:
     """Unit `unit` is its leaf's head from now on: what its nomination says is remembered until it starts, or a plan
-    does not name it any more."""
+    does not name it any more. `delayed`: the epoch second at which it starts now that others pass it by right, where
+    that is later than it was told."""
 
     unit: str
     nomination: Nomination
+    delayed: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,9 +122,9 @@ class Heads:
     def named(self, holds: Iterable[Hold], started: Container[str]) -> tuple[Head, ...]:
         """The heads once this plan is carried out. Who holds nothing yet is one too: it keeps its turn, and its leaf,
         though others of it may use up its share meanwhile."""
-        found = {hold.head.unit.id: hold.nomination for hold in holds}
+        found = {hold.head.unit.id: Head(hold.head.unit.id, hold.nomination, hold.delayed) for hold in holds}
         return tuple(
-            Head(key, found.get(key) or Nomination("", queued.turn, queued.turn))
+            found.get(key) or Head(key, Nomination("", queued.turn, queued.turn))
             for queued in self._queue
             if (key := queued.candidate.unit.id) not in started
         )
@@ -154,13 +154,14 @@ class Heads:
     def _hold(
         self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
     ) -> Hold | None:
-        said = queued.candidate.unit.head
+        said = queued.candidate.unit.head if not queued.lost else None
         if queued.last is not None and queued.member is not None:
             found = self._as_told(queued, new, ahead) or self._seating(queued, queued.member, *queued.last, new, ahead)
             found = found or self._closed(queued, *queued.last, new, ahead)
         else:
             found = self._first(queued, new, ahead, rooms)
         if found is None or queued.member is None:
+            queued.lost = True
             return None
         queued.last = (found.kind, found.at)
         at, certain = found.at, found.kind == KNOWN
@@ -170,12 +171,13 @@ class Heads:
             at = said.at  # it has been due since then
         turn = queued.turn if queued.turn < queued.since else None
         nomination = Nomination(queued.member, queued.since, at, certain, turn)
-        return Hold(queued.candidate, nomination, queued.ends, found.seat, found.usage, self._space.shapes)
+        delayed = found.at if found.at > nomination.at else None
+        return Hold(queued.candidate, nomination, delayed, queued.ends, found.seat, found.usage, self._space.shapes)
 
     def _as_told(self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating | None:
         """The moment that was told, if one ahead that had pushed it back has started meanwhile, and elsewhere."""
         said, last, member = queued.candidate.unit.head, queued.last, queued.member
-        if said is None or last is None or not said.certain or said.member != member:
+        if said is None or queued.lost or last is None or not said.certain or said.member != member:
             return None
         soon = self._now < said.at < last[1] and last[0] == KNOWN
         return self._seating(queued, said.member, KNOWN, said.at, new, ahead) if soon else None
@@ -184,7 +186,7 @@ class Heads:
         self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold], rooms: Mapping[str, MemberRoom]
     ) -> _Seating | None:
         """Where and when it starts, seen for the first time in this decision."""
-        said, member = queued.candidate.unit.head, queued.member
+        said, member = queued.candidate.unit.head if not queued.lost else None, queued.member
         found = self._seek(queued, member, new, ahead) if member is not None else None
         if said is not None and member is not None and self._outlook.unseen(member, new):
             if said.certain and said.at > self._now and (found is None or (found.kind, found.at) > (KNOWN, said.at)):

@@ -67,6 +67,7 @@ class Queued:
     since: float
     member: str | None
     looked: bool = False
+    lost: bool = False  # there was no seat beside those ahead of it, so what it was told holds no more
     last: tuple[int, float] | None = None
     accounts: list[str] | None = None  # that count where quota limits it
     limited: bool = False
@@ -232,7 +233,11 @@ class Outlook:
         end = self.end(queued, work)
         if end < FOREVER or kind == KNOWN:
             return end <= at
-        return kind != PRESENT or self._is_present(queued, work.unit)
+        return self._is_there(work.unit) if kind == ALL else kind != PRESENT or self._is_present(queued, work.unit)
+
+    def _is_there(self, unit: Unit) -> bool:
+        """Whether it runs, or starts in room claimed for it: what else this plan adds leaves the seat alone."""
+        return unit.phase is not Phase.WAITING or (unit.claim is not None and unit.claim.until > self._now)
 
     def _is_present(self, queued: Queued, unit: Unit) -> bool:
         """Whether it was there when the head became one."""

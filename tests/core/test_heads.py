@@ -270,6 +270,34 @@ def test_a_small_job_starts_beside_one_that_takes_its_claimed_room_from_a_head()
     assert heads(plan) == {"g": ("x", 0.0, False)}
 
 
+def test_nothing_more_takes_the_room_of_a_head_that_waits_for_all_that_is_there() -> None:
+    """It waits for the one that starts in claimed room too; of two small ones that outlast that, one leaves it room."""
+    claims = unit("c").gpus(3).queue("root/c").having(claim=Claim("x", NOW + 600))
+    _, plan = decided(gang("g", 3, 4), claims, small("s", 2), small("t", 2), small("u", 2), member("x").nodes(2), TREE)
+    assert {p.unit for p in plan.placements} == {"c", "s"}
+    assert heads(plan) == {"g": ("x", 0.0, False)}
+
+
+def test_what_starts_beside_a_head_is_measured_by_the_moment_that_the_one_ahead_puts_it_off_to() -> None:
+    ahead = gang("h", 4, leaf="root/c").having(walltime_s=1200.0)
+    head = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW + 300, True))
+    x = member("x").nodes(1).nodes(1, free_gpu=0)
+    promised = tree(a={}, b={}, c={"min": {GPU: 4}})
+    _, plan = decided(ahead, head, small("s"), runs("r", 8, "n", 0, left_s=540, pool=1), x, promised)
+    assert {p.unit for p in plan.placements} == {"h", "s"}
+    assert heads(plan) == {"g": ("x", 300.0, True)}
+    assert [h.delayed for h in plan.heads] == [NOW + 540]
+
+
+def test_a_head_that_has_no_seat_beside_one_that_starts_keeps_nothing_from_others_in_that_plan() -> None:
+    ahead = gang("h", 2, leaf="root/c")
+    head = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW - 60, turn=NOW - 600))
+    promised = tree(a={}, b={}, c={"min": {GPU: 4}})
+    _, plan = decided(ahead, head, small("s"), member("x").nodes(1), promised)
+    assert {p.unit for p in plan.placements} == {"h", "s"}
+    assert [(h.unit, h.nomination) for h in plan.heads] == [("g", Nomination("", NOW - 600, NOW - 600))]
+
+
 def test_a_head_starts_when_it_was_told_once_the_one_ahead_of_it_has_started_elsewhere() -> None:
     ahead = gang("h", 8, leaf="root/c").having(walltime_s=1000.0, head=Nomination("x", NOW - 120, NOW + 600, True))
     head = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW + 600, True))
