@@ -17,7 +17,7 @@ from fleet.placement.candidate import Group
 from fleet.placement.decode import decode, sound
 from fleet.placement.ground import Ground
 from fleet.placement.linked import Linked, Pairs
-from fleet.placement.problem import Answer, Solver
+from fleet.placement.problem import Answer, Problem, Solved, Solver
 from fleet.placement.repack import repacked
 from fleet.plan import Certificate, Stage
 
@@ -78,7 +78,14 @@ class Answers(Generic[Result]):
             if more is None:
                 break
             problem, precise = more
-            linked = replace(linked, problem=replace(problem, hint=linked.hint(best[1].placed)))
+            hint = linked.hint(best[1].placed)
+            if linked.gains(Answer(*hint)) <= 0:
+                hint = problem.hint
+            problem = replace(problem, hint=hint)
+            proven, reached = _proven(problem, answer.stages)
+            if reached:
+                break
+            linked = replace(linked, problem=replace(problem, proven=proven))
         return None if best is None else best[1]
 
     def _better(self, best: tuple[tuple[int, ...], Result] | None, other: Result) -> tuple[tuple[int, ...], Result]:
@@ -109,3 +116,19 @@ class Answers(Generic[Result]):
             stages = stages if whole else known.stages
             self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
         return answer if belongs else None
+
+
+def _proven(problem: Problem, stages: Sequence[Solved]) -> tuple[tuple[int, ...], bool]:
+    """The bounds of the first bands, up to one that the known answer does not reach, as those after it rest on more;
+    and whether it reaches all of them, so that there is nothing more to ask for."""
+    known = [0] * len(problem.bands)
+    for cls, count in zip(problem.classes, problem.hint[0], strict=True):
+        known[cls.band] += cls.weight * count
+    bounds: list[int] = []
+    for reached, stage in zip(known, stages, strict=False):
+        if stage.status not in ("OPTIMAL", "FEASIBLE") or reached > stage.bound:
+            break
+        bounds.append(stage.bound)
+        if reached < stage.bound:
+            break
+    return tuple(bounds), tuple(known) == tuple(bounds)
