@@ -3,9 +3,9 @@
 Each gang by itself gets the fewest and cheapest victims, and may take the room that two could have shared. So of the
 gangs that found room one after another, all of which get room in any case, the victims are chosen once more, for all of
 them together: fewest that do not even borrow, then fewest, then those that lose the least work, then the members that
-policies put first. Whose choice it is does not change who may be evicted for whom: a set of victims counts only if it
-can be dealt out, gang by gang in order, so that each evicts whom it may evict, and no more than it needs beside what
-those before it have left over. Without a solver only those that turn out not to be needed stay.
+policies put first. Everybody who leaves is needed, and by one that may evict it: were it to stay, the first gang in
+order to be without room is the one that it leaves for. So nobody leaves for a gang that it ranks above on the pretext
+of another. Without a solver only those of the victims that turn out not to be needed stay.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Together:
 
     def best(self, asking: Asking) -> tuple[Deal, VictimSearch | None]:
         """The best deal known, which is `found` itself where none is better; and how the solver was asked."""
-        best = simple = self._less(self._found)
+        best = simple = self._without_needless()
         if asking.absent:
             return best, None
         why = asking.silent(together=True)
@@ -84,6 +84,9 @@ class Together:
                 proven = answer.stages and all(stage.status == "OPTIMAL" for stage in answer.stages)
                 why = answer.why or ("one by one is as good" if proven else "the solver found no answer in its time")
                 break
+            if self._tries.left <= 0:
+                why = "the tries for it were made"
+                break
             deal = self._deal([problem.sites[site] for site in answer.placed], [known[index] for index in word.leaves])
             if not isinstance(deal, Deal):
                 sites = {member: site for site, member in enumerate(problem.sites)}
@@ -92,7 +95,6 @@ class Together:
                 why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else ""
                 why = why or asking.silent(together=True)
                 continue
-            deal = self._less(deal)
             if deal.cost < simple.cost:
                 best, why = deal, answer.why
             else:
@@ -104,58 +106,53 @@ class Together:
         members = len(problem.sites) if problem is not None else 0
         return best, VictimSearch(first, shipped, why, stages, members, tuple(said), tuple(others))
 
+    def _without_needless(self) -> Deal:
+        """What they get one after another, but for those who need not leave since others have left."""
+        found = self._found
+        if self._tries.left <= 0:
+            return found
+        deal = self._deal([step.choice.member for step in found.steps], found.victims)
+        return deal if isinstance(deal, Deal) and deal.cost < found.cost else found
+
     def _deal(self, members: Sequence[str], victims: Iterable[Work]) -> Deal | Cut:
-        """Each of the gangs in its member, with those of the victims that it needs. Else where it fails."""
-        scene, left = self._before.fork(), {work.unit.id: work for work in victims}
+        """Each of the gangs in its member once these have left, less those that are not needed. Else where it fails."""
+        works = sorted(victims, key=dearest)
+        short = self._short(members, works)
+        if short is not None:
+            return tuple((gang, member) for gang, member in enumerate(members[: short + 1]))
+        for work in list(works):
+            rest = [other for other in works if other is not work]
+            if self._short(members, rest, work) is None:
+                works = rest
+        own: list[list[Work]] = [[] for _ in members]
+        for work in works:
+            short = self._short(members, [other for other in works if other is not work], work)
+            if short is None or work not in self._ables[short]:
+                return tuple(enumerate(members))
+            own[short].append(work)
+        scene = self._before.fork()
+        for work in works:
+            scene.leave(work.unit, work.account, work.request)
         steps: list[Step] = []
-        for number, (candidate, member) in enumerate(zip(self._candidates, members, strict=True)):
-            mine = [work for work in left.values() if work in self._ables[number]]
-            trial = Trial(scene, candidate, mine, self._tries)
-            later = self._ables[number + 1 :]
-
-            def order(work: Work, later: Sequence[Able] = later) -> tuple[object, ...]:
-                return (all(work not in able for able in later), *dearest(work))  # who comes later may need it
-
-            quota, fits = trial.quota(mine), trial.fits(member, mine)
-            needed = trial.needed(member, mine, order) if quota and fits else None
-            if needed is None:
-                before = enumerate(members[: number + 1])
-                return tuple((gang, at) for gang, at in before if not quota or at == member)
-            for work in needed:
-                scene.leave(work.unit, work.account, work.request)
-                del left[work.unit.id]
+        for candidate, member, numbers, mine in zip(self._candidates, members, self._numbers, own, strict=True):
             scene.keep(candidate, member)
-            steps.append(Step(candidate, Choice.of(self._numbers[number][member], member, needed)))
+            steps.append(Step(candidate, Choice.of(numbers[member], member, mine)))
         return Deal(tuple(steps), scene)
 
-    def _less(self, deal: Deal) -> Deal:
-        """Without any one of its victims somebody is without room: who is not needed stays, dearest first."""
-        waiting = sorted(deal.victims, key=dearest)
-        while waiting:
-            work = waiting.pop(0)
-            members = [step.choice.member for step in deal.steps]
-            rest = [other for other in deal.victims if other is not work]
-            if self._tries.left > 0 and self._may_do(deal, work, rest):
-                less = self._deal(members, rest)
-                if isinstance(less, Deal):
-                    deal = less
-                    kept = {other.unit.id for other in less.victims}
-                    waiting = [other for other in waiting if other.unit.id in kept]
-        return deal
-
-    def _may_do(self, deal: Deal, work: Work, rest: Sequence[Work]) -> bool:
-        """Whether those in its member might have room without this one: no, if the last of them has not, when all
-        others have left and have come."""
-        member = work.unit.member or ""
-        here = [step.candidate for step in deal.steps if step.choice.member == member]
-        if not here:
-            return True
+    def _short(self, members: Sequence[str], gone: Iterable[Work], stays: Work | None = None) -> int | None:
+        """The first of the gangs that is without quota, or without room in its member, once these have left. `stays`:
+        all others have room if only this one leaves, too."""
         scene = self._before.fork()
-        for other in rest:
-            scene.leave(other.unit, other.account, other.request)
-        for candidate in here[:-1]:
+        for work in gone:
+            scene.leave(work.unit, work.account, work.request)
+        for number, (candidate, member) in enumerate(zip(self._candidates, members, strict=True)):
+            trial = Trial(scene, candidate, (), self._tries)
+            if not trial.quota(()):
+                return number
+            if (stays is None or stays.unit.member == member) and not trial.fits(member, ()):
+                return number
             scene.keep(candidate, member)
-        return Trial(scene, here[-1], (), self._tries).fits(member, ())
+        return None
 
     # -- the solver
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.placement.candidate import Candidate
@@ -93,12 +93,10 @@ class Trial:
                 usage.charge(work.account, work.request)
         return refusal is None
 
-    def needed(
-        self, member: str, victims: Sequence[Work], order: Callable[[Work], tuple[object, ...]] = dearest
-    ) -> list[Work] | None:
-        """Those without any one of whom there is no room: in order, blocks of them and then single ones stay where
-        they are as long as there is room without them. None when the tries run out."""
-        left = sorted(victims, key=order)
+    def needed(self, member: str, victims: Sequence[Work]) -> list[Work] | None:
+        """Those without any one of whom there is no room: dearest first, blocks of them and then single ones stay
+        where they are as long as there is room without them. None when the tries run out."""
+        left = sorted(victims, key=dearest)
         size = max(1, len(left) // 2)
         while left:
             start, dropped = 0, False
