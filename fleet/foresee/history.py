@@ -1,11 +1,15 @@
 """What became of earlier work: how long it ran, and when it came. The future is drawn from it.
 
-How long a unit runs is known of nobody beforehand, and mean and spread differ by leaf and by size more than any formula
-says; so durations are drawn from those of like work: the same leaf and the same devices where there are enough of
-those, else the same leaf, else the fleet. Work that still runs counts too, as lasting longer than it has until now:
-who is drawn and has not ended yet passes the draw on to those that lasted longer (which is the Kaplan-Meier estimate);
-to leave it out would take long work for rare. Beyond everything seen, what has lasted so long lasts as long again
-(median): the heavy tail that durations of training jobs have.
+How long a unit runs is known of nobody beforehand, and mean and spread differ by user, leaf and size more than any
+formula says; so durations are drawn from those of like work: the same leaf, user and devices where there are enough of
+those, else the same leaf and devices, else the same leaf, else the fleet. Users submit ten of a kind, so most draws are
+from those that were submitted nearest to this one, before or after it, and the others from all times.
+
+Work that still runs counts too, as lasting longer than it has until now: who is drawn and has not ended yet passes the
+draw on to those that lasted longer (which is the Kaplan-Meier estimate); to leave it out would take long work for rare.
+Of work that has run for long there is little like it: the fewer have lasted so long, the more draws take it that what
+has lasted so long lasts as long again (median), which is the heavy tail that durations of training jobs have. Beyond
+everything seen, all do.
 
 Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran.
 
@@ -23,7 +27,11 @@ from random import Random
 from fleet.model.unit import Unit
 
 DAY_S = 86_400.0
-_LIKE = 20  # so many of a kind tell about the kind
+_LIKE = 20  # so many ends of a kind tell about the kind
+_NEAR = 40  # so many are nearest to a unit in submission …
+_NEAR_LEAST = 8  # … and so few tell nothing
+_NEAR_SHARE = 0.7  # of the draws that are from the nearest
+_DOUBT = 10.0  # draws beyond what a unit has run take the tail, as if so many of those that lasted so long were like it
 _DAYS_MOST = 28  # days of arrivals that are looked back
 _DAYS_AHEAD_MOST = 4096
 _PRIOR_S = (60.0, 86_400.0)  # how long work runs where nothing has run yet: evenly in the logarithm between these
@@ -53,6 +61,17 @@ class Durations:
         self._lengths = [length for length, _ in self._seen]
         self.ended = sum(ended for _, ended in self._seen)
 
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    @property
+    def longest(self) -> float:
+        return self._lengths[-1] if self._lengths else 0.0
+
+    def lasted(self, beyond: float) -> int:
+        """How many lasted longer than that."""
+        return len(self._lengths) - bisect_right(self._lengths, beyond)
+
     def draw(self, rng: Random, beyond: float) -> float | None:
         """A duration above `beyond` seconds; None where nothing seen lasted so long."""
         first = bisect_right(self._lengths, beyond)
@@ -64,6 +83,40 @@ class Durations:
         return None
 
 
+class _Kind:
+    """Work of one kind, in order of submission."""
+
+    def __init__(self) -> None:
+        self._submitted: list[float] = []
+        self._seen: list[tuple[float, bool]] = []
+        self._slices: dict[int, Durations] = {}
+        self._all: Durations | None = None
+
+    def add(self, submitted: float, length: float, ended: bool) -> None:
+        """In order of `submitted`, and before anything is asked."""
+        self._submitted.append(submitted)
+        self._seen.append((length, ended))
+
+    @property
+    def all(self) -> Durations:
+        if self._all is None:
+            self._all = Durations(self._seen)
+        return self._all
+
+    def near(self, submitted: float) -> Durations:
+        """The `_NEAR` that were submitted nearest to that epoch second."""
+        low, high = 0, len(self._submitted) - _NEAR
+        while low < high:  # the first slice whose end is nearer than what follows it
+            middle = (low + high) // 2
+            if submitted - self._submitted[middle] > self._submitted[middle + _NEAR] - submitted:
+                low = middle + 1
+            else:
+                high = middle
+        if low not in self._slices:
+            self._slices[low] = Durations(self._seen[low : low + _NEAR])
+        return self._slices[low]
+
+
 class History:
     """The past as known at one time. Immutable."""
 
@@ -71,30 +124,23 @@ class History:
         """`now`: nothing that happened later is looked at."""
         self.now = now
         self.pasts = sorted((p for p in pasts if p.submitted <= now), key=lambda p: (p.submitted, p.unit.id))
-        seen: dict[tuple[str | None, int] | str | None, list[tuple[float, bool]]] = {}
+        self._kinds: dict[_Key, _Kind] = {}
         shares: dict[str | None, list[tuple[float, bool]]] = {}
         for past in self.pasts:
             if past.started is None or past.started > now:
                 continue
             ended = past.ended is not None and past.ended <= now
             length = max(_SHORTEST_S, (past.ended if past.ended is not None and ended else now) - past.started)
-            for kind in self._kinds(past.unit):
-                seen.setdefault(kind, []).append((length, ended))
+            for key in _keys(past.unit):
+                self._kinds.setdefault(key, _Kind()).add(past.submitted, length, ended)
             if past.unit.walltime_s:
                 for leaf in {past.unit.leaf, None}:
                     shares.setdefault(leaf, []).append((length / past.unit.walltime_s, ended))
-        self._durations = {kind: Durations(entries) for kind, entries in seen.items()}
         self._shares = {leaf: Durations(entries) for leaf, entries in shares.items()}
         first = self.pasts[0].submitted if self.pasts else now
         self._block_s = min(DAY_S, max(now - first, 0.0))
         self._blocks = min(_DAYS_MOST, int((now - first) / self._block_s)) if self._block_s > 0 else 0
         self._submitted = [past.submitted for past in self.pasts]
-
-    @staticmethod
-    def _kinds(unit: Unit) -> tuple[tuple[str | None, int] | str | None, ...]:
-        """From the closest likeness to the widest: leaf and devices, leaf, everything."""
-        leaf = unit.leaf or ""
-        return (leaf, devices(unit)), leaf, None
 
     def runs_s(self, rng: Random, unit: Unit, ran: float = 0.0, factor: float = 1.0) -> float:
         """For how long the unit runs in all, drawn given that it has run for `ran` seconds. What is still to come is
@@ -102,23 +148,37 @@ class History:
         if unit.walltime_s:
             share = self._share(rng, unit, ran / unit.walltime_s)
             return max(ran + _SHORTEST_S, share * unit.walltime_s)
-        for kind in self._kinds(unit):
-            like = self._durations.get(kind)
-            if like is not None and like.ended >= (_LIKE if kind is not None else 1):
-                found = like.draw(rng, ran)
-                if found is not None:
-                    return ran + max(_SHORTEST_S, (found - ran) * factor)
         low, high = max(ran, _PRIOR_S[0]), _PRIOR_S[1]
+        beyond, sure = ran, ran <= 0
+        for like in self._like(unit, rng.random() < _NEAR_SHARE):
+            if not sure and rng.random() * (like.lasted(ran) + _DOUBT) < _DOUBT:
+                break
+            found, sure = like.draw(rng, beyond), True
+            if found is not None:
+                return ran + max(_SHORTEST_S, (found - ran) * factor)
+            beyond = max(beyond, like.longest)
         if self.ended == 0 and low < high:
             drawn: float = low * (high / low) ** rng.random()
             return ran + max(_SHORTEST_S, (drawn - ran) * factor)
-        return ran + (_tail(rng, low) - ran) * factor
+        return ran + (_tail(rng, max(low, beyond)) - ran) * factor
+
+    def _like(self, unit: Unit, near: bool) -> Iterator[Durations]:
+        """What may tell about the unit, the closest first: of each kind of it the nearest, then the kinds as a
+        whole."""
+        kinds = [kind for kind in map(self._kinds.get, _keys(unit)) if kind is not None]
+        for kind in kinds[:-1] if near else ():
+            close = kind.near(unit.enqueued_at)
+            if len(close) >= _NEAR_LEAST:
+                yield close
+        for kind in kinds:
+            if kind.all.ended >= (_LIKE if kind is not kinds[-1] else 1):
+                yield kind.all
 
     @property
     def ended(self) -> int:
         """How many have ended: what durations are drawn from."""
-        everything = self._durations.get(None)
-        return everything.ended if everything is not None else 0
+        everything = self._kinds.get(_FLEET)
+        return everything.all.ended if everything is not None else 0
 
     def _share(self, rng: Random, unit: Unit, used: float) -> float:
         for leaf in (unit.leaf, None):
@@ -139,6 +199,16 @@ class History:
             high = bisect_right(self._submitted, begin + self._block_s)
             for past in self.pasts[low:high]:
                 yield self.now + ahead * self._block_s + past.submitted - begin, past.unit
+
+
+_Key = tuple[str | int | None, ...]
+_FLEET: _Key = ()
+
+
+def _keys(unit: Unit) -> tuple[_Key, ...]:
+    """The kinds that a unit is of, from the closest likeness to the widest."""
+    wider: tuple[_Key, ...] = ((unit.leaf, devices(unit)), (unit.leaf,), _FLEET)
+    return ((unit.leaf, unit.user, devices(unit)), *wider) if unit.user else wider
 
 
 def devices(unit: Unit) -> int:
