@@ -61,6 +61,7 @@ ANNOTATION_CHECKS_TIMEOUT = "fleet.io/admission-checks-timeout-seconds"  # on a 
 THRESHOLD_ANNOTATIONS = ("kube-queue/priority-threshold", "koord-queue/priority-threshold")  # on an Intelligent Queue
 MAX_DEPTH_ANNOTATIONS = ("kube-queue/max-depth", "koord-queue/max-depth")  # on a Queue
 PODS_RUNNING_ANNOTATIONS = ("kube-queue/wait-for-pods-running", "koord-queue/wait-for-pods-running")  # on a Queue
+HIDE_ITEMS_ANNOTATIONS = ("kube-queue/disable-show-queue-items", "koord-queue/disable-show-queue-items")  # on a Queue
 QUOTA_NAME_LABELS = ("quota.scheduling.alibabacloud.com/name", "quota.scheduling.koordinator.sh/name")
 PREEMPTIBLE_LABELS = ("quota.scheduling.alibabacloud.com/preemptible", "quota.scheduling.koordinator.sh/preemptible")
 

@@ -18,6 +18,7 @@ from fleet.controllers.commit import PlanCommitter
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.latest import LatestSnapshot
+from fleet.controllers.queueitems import QueueItems
 from fleet.controllers.reasons import ReasonWriter
 from fleet.controllers.record import DecisionRecorder
 from fleet.controllers.runtime import Controller, Source
@@ -59,6 +60,7 @@ class DecideLoop:
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
         self._latest = LatestSnapshot(hub, self._recorder.packer)
+        self._items = QueueItems(hub)
         self._last: Snapshot | None = None
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
         self._took_s = 0.0  # by the last cycle that decided something
@@ -92,6 +94,7 @@ class DecideLoop:
         self._latest.offer(picture.snapshot, now)
         waiting = picture.waiting
         if not waiting:
+            self._items.offer(picture, {})
             self._last = None
             return None
         over = self._stands_until is not None and self._stands_until <= now
@@ -101,6 +104,7 @@ class DecideLoop:
             plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=solver)
             self.cycles += 1
             complete = await self._carry_out(picture, plan, now)
+            self._items.offer(picture, plan.reasons)
             self._took_s = self._hub.clock.monotonic() - began
             # What was committed comes back as changes. A time that runs out is none.
             self._last = picture.snapshot if complete else None

@@ -28,6 +28,7 @@ from fleet.wellknown import (
 log = structlog.get_logger(__name__)
 
 PREFIX_MAX = 58
+GIVEN_UP, INSTEAD = "Round", "Priority"  # queue policies
 _THE_TREE = Key(QUOTA, "elasticquotatrees", TREE_NAMESPACE, "")  # there is one: every event asks for the same work
 
 
@@ -92,15 +93,18 @@ class QuotaLoop:
             if path not in have:
                 await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
             else:
-                await self._hub.edit(have[path].key, partial(_set_parent, node=node))
+                await self._hub.edit(have[path].key, partial(_settle, node=node))
         for queue in surplus:
             await self._hub.delete(queue.key, uid=queue.uid)
         return None
 
 
-def _set_parent(body: Body, node: QuotaNode) -> bool:
-    annotations = body["metadata"].setdefault("annotations", {})
-    if annotations.get(ANNOTATION_QUOTA_PARENT) == (node.parent or ""):
-        return False
+def _settle(queue: Body, node: QuotaNode) -> bool:
+    """Bring a Queue in line with its node, in place; False when it was. `Round` is a policy that Kube Queue gave up:
+    what still asks for it gets Priority, as there."""
+    annotations, spec = queue["metadata"].setdefault("annotations", {}), queue.setdefault("spec", {})
+    before = annotations.get(ANNOTATION_QUOTA_PARENT), spec.get("queuePolicy")
     annotations[ANNOTATION_QUOTA_PARENT] = node.parent or ""
-    return True
+    if spec.get("queuePolicy") == GIVEN_UP:
+        spec["queuePolicy"] = INSTEAD
+    return before != (annotations[ANNOTATION_QUOTA_PARENT], spec.get("queuePolicy"))

@@ -98,7 +98,9 @@ class SnapshotBuilder:
         self._waiting_config = replace(self._config, reclaim=False)
         self._kept: dict[str, _Kept] = {}
         self._around: tuple[object, ...] = ()  # what all bases were made with
-        self._tree: tuple[tuple[int, int] | None, QuotaTree | None] = (None, None)
+        self._tree: QuotaTree | None = None
+        self._tree_mark: tuple[int, int, int] | None = None  # what it was read from
+        self._trees = 0  # so many were read, one after the other
         self._named: frozenset[tuple[str, str]] = frozenset()
         self._waits = Waits(pods_run_s)
         self._last = Snapshot()
@@ -183,12 +185,16 @@ class SnapshotBuilder:
             if is_true(stored.body, "Ready") and not b.deleting(stored.body)
         )
 
-    def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, object]:
+    def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, int]:
+        """The tree, and a number that is another when it is. A Queue whose status alone changes leaves both."""
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
-        mark = (stored.revision if stored else 0, max((q.revision for q in queues), default=0))
-        if self._tree[0] != mark:
-            self._tree = (mark, read_tree(stored, [q.body for q in queues]))
-        return self._tree[1], mark
+        mark = (stored.revision if stored else 0, max((q.revision for q in queues), default=0), len(queues))
+        if self._tree_mark != mark:
+            self._tree_mark = mark
+            tree = read_tree(stored, [q.body for q in queues])
+            if tree != self._tree:
+                self._tree, self._trees = tree, self._trees + 1
+        return self._tree, self._trees
 
     def _read_members(self) -> dict[str, Member]:
         going = {s.key.name for s in self._store.scan(CLUSTER, "clusters") if b.deleting(s.body)}

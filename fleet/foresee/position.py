@@ -8,11 +8,13 @@ a tenth of a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from heapq import nsmallest
 from typing import Any
 
-from fleet.model.reason import Code
+from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidate import order
 from fleet.plan import Plan
@@ -33,7 +35,7 @@ class Position:
     place: int
     of: int
     ahead: int
-    tier: str | None = None
+    tier: str | None
 
 
 def tier_of(numbers: Mapping[str, Any]) -> str | None:
@@ -52,25 +54,34 @@ def rank_of(tier: str | None, in_quota: bool) -> int:
 def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
     """After the plan; None for a unit that is not in line (it starts, is held, suspended, backs off, has no queue)."""
     mine = snapshot.units.get(unit)
-    if mine is None or not _in_line(plan, mine):
+    if mine is None or not _in_line(plan.reasons, mine):
         return None
-    rank = _rank(plan, mine)
+    rank = _rank(plan.reasons, mine)
     place, of, ahead = 1, 0, 0
     for other in snapshot.units.values():
-        if other.phase is not Phase.WAITING or not _in_line(plan, other):
+        if other.phase is not Phase.WAITING or not _in_line(plan.reasons, other):
             continue
         same = other.leaf == mine.leaf
-        before = other.id != unit and _rank(plan, other) < rank
+        before = other.id != unit and _rank(plan.reasons, other) < rank
         of += same
         ahead += before
         place += same and before
     return Position(place, of, ahead, tier_of(plan.reasons[unit].numbers))
 
 
-def _in_line(plan: Plan, unit: Unit) -> bool:
-    reason = plan.reasons.get(unit.id)
+def first_in_line(units: Iterable[Unit], reasons: Mapping[str, Reason], most: int) -> dict[str, list[Unit]]:
+    """Of each leaf where units wait, the first `most` of them, in order. `reasons`: of a plan, by unit."""
+    lines: dict[str, list[Unit]] = {}
+    for unit in units:
+        if unit.leaf is not None and unit.phase is Phase.WAITING and _in_line(reasons, unit):
+            lines.setdefault(unit.leaf, []).append(unit)
+    return {leaf: nsmallest(most, line, key=partial(_rank, reasons)) for leaf, line in lines.items()}
+
+
+def _in_line(reasons: Mapping[str, Reason], unit: Unit) -> bool:
+    reason = reasons.get(unit.id)
     return reason is not None and reason.code not in NOT_IN_LINE
 
 
-def _rank(plan: Plan, unit: Unit) -> tuple[int, int, float, str, str]:
-    return (rank_of(tier_of(plan.reasons[unit.id].numbers), unit.leaf is not None), *order(unit))
+def _rank(reasons: Mapping[str, Reason], unit: Unit) -> tuple[int, int, float, str, str]:
+    return (rank_of(tier_of(reasons[unit.id].numbers), unit.leaf is not None), *order(unit))

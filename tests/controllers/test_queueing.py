@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_QUOTA_PARENT
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree
@@ -36,6 +37,24 @@ async def test_a_node_that_stays_keeps_its_queue_and_one_that_goes_loses_it() ->
         assert world.queues()["root/Team_B"].startswith("root-team-b-")
         await world.delete("ElasticQuotaTree", "elasticquotatree", "kube-system")
         await eventually(lambda: world.queues() == {})
+
+
+async def test_a_queue_that_asks_for_round_gets_priority() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree())
+        await eventually(lambda: "root/child-2" in world.queues())
+        name = world.queues()["root/child-2"]
+
+        def ask_for(policy: str, queue: Body) -> None:
+            queue["spec"]["queuePolicy"] = policy
+
+        def policy_of() -> str:
+            return str((world.see("Queue", name, "kube-queue") or {})["spec"]["queuePolicy"])
+
+        for asked, kept in (("Round", "Priority"), ("Block", "Block")):
+            await world.edit("Queue", name, partial(ask_for, asked), "kube-queue")
+            await settle()
+            assert policy_of() == kept
 
 
 async def test_without_a_tree_a_queued_job_waits_for_one_and_starts_when_it_comes() -> None:

@@ -50,7 +50,7 @@ async def test_the_controllers_started_again_write_nothing_new() -> None:
         await world.running("runs")
         await world.apply(pytorchjob("waits"), pytorchjob("out", namespace="team-b"))
         await eventually(lambda: world.message("waits"))
-        await settle(10)
+        await settle(20)
         await world.kill()
         before = await world.store.revision()
         world.start()

@@ -21,7 +21,7 @@ from fleet.foresee.estimate import (
 )
 from fleet.foresee.explanation import document, explain
 from fleet.foresee.history import DAY_S, Durations, History, Past, devices
-from fleet.foresee.position import Position, position
+from fleet.foresee.position import Position, first_in_line, position
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.reason import Code
@@ -187,22 +187,26 @@ def test_a_place_counts_the_leaf_and_what_is_ahead_the_whole_fleet() -> None:
         unit("u").gpus(8).queue("root/a"),
     )
     plan = decide(world, now=NOW, seed=0, solver=None)
-    assert position(world, plan, "u") == Position(2, 2, 2)
+    assert position(world, plan, "u") == Position(2, 2, 2, "Borrowed")
     assert position(world, plan, "held") is None and position(world, plan, "nobody") is None
+    units = {u.id: u for u in world.units.values()}
+    lines = {"root/a": [units["old"], units["u"]], "root/b": [units["urgent"]]}
+    assert first_in_line(units.values(), plan.reasons, 9) == lines
+    assert first_in_line(units.values(), plan.reasons, 1) == {leaf: line[:1] for leaf, line in lines.items()}
 
 
 def test_an_explanation_says_everything_as_json() -> None:
     world = full(unit("ahead").gpus(8).since(900), unit("u").gpus(8, pods=1))
     said = document(explain(world, "u", NOTHING, now=NOW))
     assert (said["job"], said["starts"], said["reason"]["code"]) == ("default/u", False, "NoMemberFits")
-    assert said["position"] == {"place": 2, "of": 2, "ahead": 1}
+    assert said["position"] == {"place": 2, "of": 2, "ahead": 1, "tier": None}
     assert said["estimate"]["outcome"] == "Estimate" and said["estimate"]["p10"] <= said["estimate"]["p50"]
     assert ("MoreNodes", 2.0) in {(change["kind"], change["cost"]) for change in said["changes"]}
 
 
 def test_an_explanation_without_time_has_reason_and_position_only() -> None:
     said = explain(full(unit("u").gpus(8)), "u", NOTHING, now=NOW, elapsed_s=lambda: 9.0, limit_s=5.0)
-    assert said.position == Position(1, 1, 0) and said.answer.reason is not None
+    assert said.position == Position(1, 1, 0, None) and said.answer.reason is not None
     assert isinstance(said.outcome, NotEstimated) and not said.answer.changes
 
 
