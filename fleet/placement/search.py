@@ -16,7 +16,7 @@ from fleet.placement.problem import FreedRow, Victim, VictimProblem
 from fleet.placement.runners import Able, Work
 from fleet.placement.scene import Scene
 from fleet.placement.trial import Choice, Trial, Tries, cheapest
-from fleet.placement.victims import Asking, Wanting, question, sound
+from fleet.placement.victims import Asking, Wanting, enough_of_each, question, sound
 from fleet.plan import Said, VictimSearch
 
 MOST_MEMBERS = 8  # that one gang's victims are looked for in
@@ -192,6 +192,8 @@ class Search(Trial):
         sites = [member for _, member in numbered]
         known = [work for member in sites for work in self._at(member)]
         known += self._elsewhere_at_most(set(sites))
+        pods, chosen = sum(part.replicas for part in self._shape), {work.unit.id for work in greedy.victims}
+        known = enough_of_each(self._scene, known, pods, self._freed, self._lacking, {}, chosen)
         terms: list[list[tuple[int, int]]] = [[] for _ in self._lacking]
         for index, work in enumerate(known):
             for row, amount in zip(terms, self._freed.get(work.unit.id, ()), strict=False):

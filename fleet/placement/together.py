@@ -20,7 +20,7 @@ from fleet.placement.runners import Able, Work
 from fleet.placement.scene import Scene
 from fleet.placement.search import Search
 from fleet.placement.trial import Choice, Trial, Tries, cheapest, dearest, freeing
-from fleet.placement.victims import Asking, Wanting, question, sound
+from fleet.placement.victims import Asking, Wanting, enough_of_each, question, sound
 from fleet.plan import Said, VictimSearch
 
 MOST_TOGETHER = 8  # gangs whose victims are chosen as a whole
@@ -205,6 +205,9 @@ class Together:
                 if counts[alike] > (most or int(scene.usage.withholds)):
                     continue
             useful.append(work)
+        leaving = {work.unit.id for work in simple.victims}
+        pods = sum(part.replicas for gang in gangs for part in gang.shape)
+        useful = enough_of_each(scene, useful, pods, freed, lacking, by, leaving)
         terms: list[list[tuple[int, int]]] = [[] for _ in lacking]
         victims: list[tuple[Unit, Victim]] = []
         for number, work in enumerate(useful):
@@ -216,7 +219,6 @@ class Together:
             site = index[work.unit.member or ""] if physical else -1
             victims.append((work.unit, Victim(not work.borrows, work.lost, site, by[work.unit.id])))
         rows = [FreedRow(tuple(row), need) for row, (_, _, need) in zip(terms, lacking, strict=True)]
-        leaving = {work.unit.id for work in simple.victims}
         hint = [number for number, work in enumerate(useful) if work.unit.id in leaving]
         return useful, question(scene, gangs, sites, victims, rows, hint)
 

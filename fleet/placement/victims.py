@@ -8,14 +8,16 @@ needed, never for more, and a set that turns out not to suffice comes back as a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fleet.backlog import gang_key
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Seat, Unit
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
+from fleet.placement.runners import Work
 from fleet.placement.scene import Scene
 from fleet.placement.space import Need, Shape
 from fleet.plan import Said, Stage
@@ -122,6 +124,42 @@ def question(
         tuple(number for number, gang in enumerate(gangs) if gang.shape and gang.shape[0].topology),
         hint=tuple(hint),
     )  # fmt: skip
+
+
+def enough_of_each(
+    scene: Scene,
+    works: Sequence[Work],
+    pods: int,
+    freed: Mapping[str, tuple[int, ...]],
+    lacking: Sequence[tuple[str, str, int]],
+    rights: Mapping[str, object],
+    needed: Container[str],
+) -> list[Work]:
+    """Of those that leave the same room behind in one member, and free the same quota, the cheapest: as many as could
+    all be of use to so many pods. `rights`: for whom each may leave; who is `needed` is in any case."""
+    if scene.usage.withholds:
+        return list(works)
+    on: dict[str, int] = {}  # how many sit on a node
+    for unit in (*(work.unit for work in works), *(unit for units in scene.leaving.values() for unit in units)):
+        for node in {seat.node for seat in unit.seats}:
+            on[node] = on.get(node, 0) + 1
+    beside: dict[str | None, int] = {}  # pods that find room there whoever else comes
+    for member in {work.unit.member or "" for work in works}:
+        shapes = (*scene.kept.get(member, ()), *(shape for _, _, shape in scene.coming.get(member, ())))
+        beside[member] = sum(part.replicas for shape in shapes for part in shape)
+    counts: dict[tuple[object, ...], int] = {}
+    found: list[Work] = []
+    for work in sorted(works, key=lambda work: (work.lost, work.unit.id)):
+        unit, frees = work.unit, freed.get(work.unit.id, ())
+        alone = all(on[seat.node] == 1 for seat in unit.seats)
+        seats = sorted((seat.pool, seat.free.items_, seat.holds.items_) for seat in unit.seats)
+        room = (gang_key(unit.components), unit.visible, *seats) if alone else unit.id
+        alike = (unit.member, work.borrows, frees, rights.get(unit.id), room)
+        counts[alike] = counts.get(alike, 0) + 1
+        quota = max((-(-need // n) for n, (_, _, need) in zip(frees, lacking, strict=False) if n), default=0)
+        if counts[alike] <= pods + beside.get(unit.member, 0) + quota or unit.id in needed:
+            found.append(work)
+    return found
 
 
 def _beside(scene: Scene, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:

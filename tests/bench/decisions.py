@@ -2,8 +2,9 @@
 
 Each size is measured in a process of its own, so that its memory is its own. A *cold* cycle applies one percent of
 changes to a snapshot that nothing was decided on, and decides; *changed* is the same a second time, when everything
-else runs already. *final* is with the solver. Beside them stands the time of a plain sort of the same units by the
-order of their queue: the least that any decider pays which looks at all of them every time.
+else runs already. *final* is with the solver. In an *evicting* cycle a leaf takes back what it is promised. Beside
+them stands the time of a plain sort of the same units by the order of their queue: the least that any decider pays
+which looks at all of them every time.
 """
 
 from __future__ import annotations
@@ -42,11 +43,14 @@ def measure(report: Report, folder: Path, rounds: int) -> None:
     report.add(
         Figure("10,000 pending, 1,000 leaves, 1,000 × 50 nodes: final", "s", tuple(wide["times"]["final_s"]), "≤ 10")
     )
+    evicting = _row(100_000, rounds, module="tests.bench.evicting")
+    for key, what in (("greedy_s", "greedy and checked"), ("final_s", "final answer")):
+        report.add(Figure(f"100,000 pending: evicting cycle, {what}", "s", tuple(evicting["times"][key])))
     plot(rows, Path("build/bench-decisions.png"))
 
 
-def _row(pending: int, runs: int, *fleet: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", "tests.bench.decide", str(pending), "--runs", str(runs), "--json", *fleet]
+def _row(pending: int, runs: int, *fleet: str, module: str = "tests.bench.decide") -> dict[str, Any]:
+    command = [sys.executable, "-m", module, str(pending), "--runs", str(runs), "--json", *fleet]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=_LIMIT_S)
     row: dict[str, Any] = json.loads(done.stdout)[0]
     return row
