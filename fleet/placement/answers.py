@@ -68,12 +68,15 @@ class Answers(Generic[Result]):
                 break
             ground, packed, dropped = decode(linked, answer, self.groups, self.fresh)
             again = ground.copy() if dropped else ground
-            best = self._better(best, self.settle(ground, packed))
+            outcome = self.settle(ground, packed)
+            best = self._better(best, outcome)
             if dropped:
                 anew = repacked(again, self.fresh().rooms, self.groups, packed, dropped)
                 if anew is not None:
                     packed, dropped = anew
-                    best = self._better(best, self.settle(again, packed))
+                    outcome = self.settle(again, packed)
+                    best = self._better(best, outcome)
+            packed, dropped = _kept(packed, dropped, outcome.placed)
             more = refined(linked.problem, packed, dropped, precise, self.fresh())
             if more is None:
                 break
@@ -116,6 +119,15 @@ class Answers(Generic[Result]):
             stages = stages if whole else known.stages
             self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
         return answer if belongs else None
+
+
+def _kept(packed: Pairs, dropped: Pairs, placed: Pairs) -> tuple[Pairs, Pairs]:
+    """What of `packed` is `placed` in the end, and what is not, with what was `dropped` before: packed one after
+    another, a set may lie in a member as it does not once all is laid out."""
+    there = {(candidate.unit.id, member) for candidate, member in placed}
+    kept = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) in there]
+    lost = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) not in there]
+    return kept, [*dropped, *lost]
 
 
 def _proven(problem: Problem, stages: Sequence[Solved]) -> tuple[tuple[int, ...], bool]:
