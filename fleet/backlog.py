@@ -1,10 +1,11 @@
 """The backlog: the units of a snapshot sorted into lots, and handed on from one snapshot to the next.
 
-A *lot* is waiting units that differ in nothing but their turn, so that whatever holds for one of them holds for all. A
-decision looks at lots and at the units that start; how many more wait behind those costs it nothing. Sorting a hundred
-thousand units into lots takes longer than deciding about them, so a change touches only the lots that it is about. The
-trade-off: what a decision asks of a waiting unit must be part of `lot_key`, or the unit must be odd; a test names every
-field of Unit and on which side it stands.
+A *lot* is waiting units that differ in nothing but their turn, their user and their walltime, so that whatever holds
+for one of them holds for all, but for what those say: whose cap counts, and which heads it binds. A decision looks at
+lots and at the units that start; how many more wait behind those costs it next to nothing. Sorting a hundred thousand
+units into lots takes longer than deciding about them, so a change touches only the lots that it is about. The
+trade-off: what a decision asks of a waiting unit must be part of `lot_key`, or the unit must be odd, or every step must
+ask each unit; a test names every field of Unit and on which side it stands.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ class Lot:
     """Waiting units alike, by turn; `ids` are theirs. `gang` is equal for all gangs of the same components."""
 
     gang: Key
-    account: str | None
     units: Sequence[Unit]
     ids: Sequence[str]
 
@@ -71,7 +71,7 @@ class Backlog:
             elif is_odd(unit):
                 odd[key] = unit
             else:
-                lot = lot_key(tree, unit)
+                lot = lot_key(unit)
                 found = waiting.get(lot)
                 if found is None:
                     waiting[lot] = [unit]
@@ -80,7 +80,7 @@ class Backlog:
         lots: dict[Key, Lot] = {}
         for lot, alike in waiting.items():
             alike.sort(key=turn)
-            lots[lot] = Lot(lot[1], lot[0], alike, [unit.id for unit in alike])
+            lots[lot] = Lot(lot[0], alike, [unit.id for unit in alike])
         held: dict[Key, Held] = {}
         for unit in holding.values():
             _count(held, tree, unit, 1)
@@ -109,7 +109,7 @@ class Backlog:
                 elif is_odd(old):
                     del odd[key]
                 else:
-                    moves.setdefault(lot_key(tree, old), ([], []))[0].append(old)
+                    moves.setdefault(lot_key(old), ([], []))[0].append(old)
             if unit is not None:
                 if unit.phase is not Phase.WAITING:
                     if unit.member is None:
@@ -121,13 +121,13 @@ class Backlog:
                 elif is_odd(unit):
                     odd[key] = unit
                 else:
-                    moves.setdefault(lot_key(tree, unit), ([], []))[1].append(unit)
+                    moves.setdefault(lot_key(unit), ([], []))[1].append(unit)
         lots = dict(self.lots)
         for lot, (gone, come) in moves.items():
             known = lots.get(lot)
             alike = _moved(known.units if known is not None else (), gone, come)
             if alike:
-                lots[lot] = Lot(lot[1], lot[0], alike, [unit.id for unit in alike])
+                lots[lot] = Lot(lot[0], alike, [unit.id for unit in alike])
             else:
                 lots.pop(lot, None)
         return Backlog(tree, lots, odd, holding, held, unseen, wrong)
@@ -138,10 +138,9 @@ def is_odd(unit: Unit) -> bool:
     return unit.backoff_until is not None or unit.claim is not None or unit.head is not None
 
 
-def lot_key(tree: QuotaTree | None, unit: Unit) -> Key:
-    """Equal for waiting units that differ in nothing but their turn."""
+def lot_key(unit: Unit) -> Key:
+    """Equal for waiting units that differ in nothing but their turn, their user and their walltime."""
     return (
-        unit.leaf if tree is None else account_of(tree, unit),
         gang_key(unit.components),
         unit.leaf,
         unit.priority,
@@ -153,7 +152,6 @@ def lot_key(tree: QuotaTree | None, unit: Unit) -> Key:
         unit.excluded,
         unit.avoid,
         unit.preferences,
-        unit.walltime_s,
         (unit.held, unit.held_why, unit.waits_turn, unit.suspended) if unit.held or unit.suspended else (),
     )
 

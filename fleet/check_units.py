@@ -124,7 +124,7 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[_Alike], list[_Alike]]
     requests: dict[tuple[Key, bool], Amounts] = {}
     waiting: list[_Alike] = []
     later: list[_Alike] = []
-    alone = (Lot(gang_key(unit.components), None, (unit,), (unit.id,)) for unit in backlog.odd.values())
+    alone = (Lot(gang_key(unit.components), (unit,), (unit.id,)) for unit in backlog.odd.values())
     for lot in (*backlog.lots.values(), *alone):
         unit = lot.units[0]
         if not may_start(snapshot, unit, now, though_it_backs_off=True):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
 from fleet.placement.eligibility import Eligibility
 from fleet.quota.entitlement import tier_at
 from fleet.quota.tiers import Rank, Tier
+from fleet.quota.users import account
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +33,8 @@ class Candidate:
 @dataclass(slots=True, eq=False)
 class Group:
     """Waiting units alike, by turn: what holds for a `Candidate` of one of them holds for all, but for the tier, which
-    follows from `rank`. `ids` are those of `units`. Ranges of units are given as (start, end)."""
+    follows from `rank`, the account where quota counts `by_user`, and the walltime. `ids` are those of `units`. Ranges
+    of units are given as (start, end)."""
 
     units: Sequence[Unit]
     ids: Sequence[str]
@@ -40,11 +42,45 @@ class Group:
     eligibility: Eligibility
     request: Amounts
     block: bool
-    account: str | None
     leaf: str | None
     priority: int
     preemptible: bool
     rank: Rank = (0, 0)
+    by_user: bool = False
+    _timed: bool | None = field(default=None, init=False)
+    _accounts: Sequence[str | None] | None = field(default=None, init=False)
+
+    @property
+    def timed(self) -> bool:
+        """Whether their walltimes differ."""
+        if self._timed is None:
+            first = self.units[0].walltime_s
+            self._timed = any(unit.walltime_s != first for unit in self.units)
+        return self._timed
+
+    def account(self, index: int) -> str | None:
+        """Where one of them is charged."""
+        if not self.by_user or self.leaf is None:
+            return self.leaf
+        if self._accounts is None:
+            names: dict[str, str] = {"": self.leaf}
+            for unit in self.units:
+                if unit.user not in names:
+                    names[unit.user] = account(self.leaf, unit.user)
+            self._accounts = [names[unit.user] for unit in self.units]
+        return self._accounts[index]
+
+    @property
+    def firsts(self) -> Iterator[Candidate]:
+        """The first of those who are charged alike, first come first."""
+        if not self.by_user:
+            yield self.candidate(0)
+            return
+        seen: set[str | None] = set()
+        for index in range(len(self.units)):
+            if self.account(index) not in seen:
+                seen.add(self.account(index))
+                yield self.candidate(index)
 
     @property
     def segments(self) -> list[tuple[Tier, int, int]]:
@@ -58,7 +94,7 @@ class Group:
     def candidate(self, index: int) -> Candidate:
         tier = Tier.SHARE if self.leaf is None else tier_at(index, *self.rank)
         return Candidate(
-            self.units[index], self.shape, self.eligibility, self.request, self.block, tier, self.account
+            self.units[index], self.shape, self.eligibility, self.request, self.block, tier, self.account(index)
         )  # fmt: skip
 
     def next(self, start: int, end: int, skip: Container[str]) -> int:

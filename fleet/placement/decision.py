@@ -7,6 +7,7 @@ for, and why planning again on what a plan leaves changes nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -68,7 +69,7 @@ class Decision:
         promises = self.entitled.promises if self.entitled is not None else None
         running = partial(_running, self.entitled)  # not of `self`: the heads hold nothing of who holds them
         self.heads = Heads(snapshot, self.space, running, charged, promises, now)
-        self.heads.choose(group.candidate(0) for group in self.groups)
+        self.heads.choose(chain.from_iterable(group.firsts for group in self.groups))
 
     def holds(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Hold, ...]:
         """What heads keep others from once `placed` has started."""
@@ -176,8 +177,12 @@ class Decision:
         own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
         def run(group: Group) -> Iterator[Candidate]:
-            end = min(len(group.units) if group.leaf in own else group.rank[1], MOST_TRIES)
-            return (group.candidate(i) for i in range(end) if group.ids[i] not in started)
+            end = len(group.units) if group.leaf in own else group.rank[1]
+            tries: Counter[str | None] = Counter()
+            for index in range(end if group.by_user else min(end, MOST_TRIES)):
+                tries[group.account(index)] += 1
+                if tries[group.account(index)] <= MOST_TRIES and group.ids[index] not in started:
+                    yield group.candidate(index)
 
         able = (
             group

@@ -2,8 +2,9 @@
 
 Order is tier, then priority, then time of enqueueing, then name. Room and quota only shrink during a pass, so what
 was refused once is not asked again for any gang alike: groups are merged by turn, and one that is refused leaves the
-merge. A pass costs what starts and how many kinds of gangs wait, not how many gangs. Where nobody may start before one
-that cannot, it stops its leaf; otherwise the next one is tried.
+merge, unless somebody else in it may be charged to another user or end before a head starts; then the next of those is
+looked for. A pass costs what starts and how many kinds of gangs wait, not how many gangs. Where nobody may start before
+one that cannot, it stops its leaf; otherwise the next one is tried.
 """
 
 from __future__ import annotations
@@ -70,12 +71,11 @@ class _Serving:
         for group, start, end in segments:
             if not group.block and group.leaf in self.done.stopped:
                 continue
-            at = group.next(start, end, self._started)
+            binding = self._ground.binding(group, tier, start)
+            at = self._next(group, binding, start, end)
             if at < end:
                 unit = group.units[at]
-                binding = self._ground.binding(group, tier, at)
-                if group.block or not self._refused(group, self._ground.standing(binding, unit.id)):
-                    queue.append((unit.enqueued_at, unit.name, unit.id, at, end, binding, group))
+                queue.append((unit.enqueued_at, unit.name, unit.id, at, end, binding, group))
         heapify(queue)
         while queue:
             _, _, key, at, end, binding, group = queue[0]
@@ -85,25 +85,48 @@ class _Serving:
             if key in self._heads:
                 pass
             elif key not in self._barred:
-                bound = self._ground.standing(binding, key)
-                if self._refused(group, bound) or not self._start(group.candidate(at), bound):
+                bound = self._ground.standing(binding, group.units[at])
+                starts = not self._refused(group, at, bound) and self._start(group.candidate(at), bound)
+                if not starts and (group.block or not self._others(group, binding)):
                     heappop(queue)
                     self._stop(group, key)
                     continue
             else:
                 self._stop(group, key)
-            at = group.next(at + 1, end, self._started)
+            at = self._next(group, binding, at + 1, end)
             if at < end:
                 unit = group.units[at]
                 heapreplace(queue, (unit.enqueued_at, unit.name, unit.id, at, end, binding, group))
             else:
                 heappop(queue)
 
-    def _refused(self, kind: Group, bound: int) -> bool:
-        return (
-            (kind.shape, kind.eligibility.number, bound) in self._no_room
-            or (kind.account, kind.shape, kind.preemptible, bound) in self._no_quota
-            or (kind.leaf, kind.shape, kind.preemptible, bound) in self._no_quota
+    def _next(self, group: Group, binding: int, at: int, end: int) -> int:
+        """The first from `at` on, below `end`, that has not started, and that may, as far as is known; else `end`."""
+        at = group.next(at, end, self._started)
+        while at < end and not group.block:
+            if not self._refused(group, at, self._ground.standing(binding, group.units[at])):
+                break
+            if not self._others(group, binding):
+                return end
+            at = group.next(at + 1, end, self._started)
+        return at
+
+    def _others(self, group: Group, binding: int) -> bool:
+        """Whether one of a group may start though another was refused."""
+        if not group.by_user and not (binding and group.timed):
+            return False
+        return (group.shape, group.eligibility.number, 0) not in self._no_room and (
+            group.leaf, group.shape, group.preemptible, 0
+        ) not in self._no_quota  # fmt: skip
+
+    def _refused(self, kind: Group, index: int, bound: int) -> bool:
+        shape, number, preemptible = kind.shape, kind.eligibility.number, kind.preemptible
+        account, leaf = kind.account(index), kind.leaf
+        return any(
+            (shape, number, each) in self._no_room
+            or (account, shape, preemptible, each) in self._no_quota
+            or (leaf, shape, preemptible, each) in self._no_quota
+            for each in ((0, bound) if bound else (0,))  # what is refused though nobody binds it is refused anyway
         )
 
     def _start(self, candidate: Candidate, bound: int) -> bool:
@@ -111,7 +134,7 @@ class _Serving:
         if refusal is not None or not self._ground.spares(candidate, bound):
             of_leaf = refusal is not None and not refusal.user  # what the leaf cannot have, nobody in it can
             who = candidate.unit.leaf if of_leaf else candidate.account
-            self._no_quota.add((who, candidate.shape, candidate.unit.preemptible, bound))
+            self._no_quota.add((who, candidate.shape, candidate.unit.preemptible, bound if refusal is None else 0))
             return False
         best = self._ground.best(candidate.shape, candidate.eligibility, bound)
         if best is None:

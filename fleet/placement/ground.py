@@ -6,6 +6,7 @@ set of holds, as bits. Whoever places passes it on; 0, for most, costs nothing.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -40,6 +41,8 @@ class Ground:
         self._own = {  # a head is not bound by its own hold, nor by those behind it, who count on its start
             hold.head.unit.id: self._standing & (-1 << number) for number, hold in enumerate(self.holds)
         }
+        self._ats = sorted({hold.nomination.at for hold in self.holds})
+        self._until = [sum(1 << n for n, hold in enumerate(self.holds) if hold.nomination.at <= at) for at in self._ats]
         self._held: dict[str, list[int]] = {}
         for number, hold in enumerate(self.holds):
             self._held.setdefault(hold.member, []).append(number)
@@ -52,24 +55,32 @@ class Ground:
 
     def bound(self, candidate: Candidate) -> int:
         """The holds that bind this candidate, as bits."""
-        return self.standing(self._binding(candidate.unit, candidate.tier, lambda: candidate), candidate.unit.id)
+        return self.standing(self._binding(candidate.unit, candidate.tier, lambda: candidate), candidate.unit)
 
     def binding(self, group: Group, tier: Tier, index: int) -> int:
-        """The holds that bind the units of a group that are in this tier (`index` is one of them), as bits; `standing`
-        says which of them bind one of these now."""
+        """The holds that bind the units of a group that are in this tier (`index` is one of them) and may run for ever,
+        as bits; `standing` says which of them bind one of these now."""
         return self._binding(group.units[index], tier, lambda: group.candidate(index)) if self.holds else 0
 
-    def standing(self, binding: int, unit: str) -> int:
-        """Of the holds that bind units alike, those that bind this one: no head its own, and none that has started."""
-        return binding and binding & ~self._own.get(unit, 0) & self._standing
+    def standing(self, binding: int, unit: Unit) -> int:
+        """Of the holds that bind units alike, those that bind this one: none whose head may start only when it has
+        ended, no head its own, and none that has started."""
+        if not binding:
+            return 0
+        if unit.walltime_s is not None:
+            now = self.holds[0].now
+            ended_by = bisect_left(self._ats, max(now, now + unit.walltime_s))
+            binding &= self._until[ended_by - 1] if ended_by else 0
+        return binding & ~self._own.get(unit.id, 0) & self._standing
 
     def _binding(self, unit: Unit, tier: Tier, candidate: Callable[[], Candidate]) -> int:
         if not self.holds:
             return 0
-        key = (unit.leaf, tier, unit.priority, unit.walltime_s, unit.preemptible)
+        key = (unit.leaf, tier, unit.priority, unit.preemptible)
         found = self._bounds.get(key)
         if found is None:
             asking = candidate()
+            asking = replace(asking, unit=replace(asking.unit, walltime_s=None))
             found = self._bounds[key] = sum(1 << number for number, hold in enumerate(self.holds) if hold.binds(asking))
         return found
 

@@ -20,7 +20,7 @@ from fleet.placement.why import Nevers, defect, early
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.quota.tiers import Claimed, Ranked
 from fleet.quota.tree import QuotaTree, stops
-from fleet.quota.usage import Usage, account_of, request_of
+from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 
 
@@ -73,10 +73,7 @@ class Grouping:
         """Lots of who may start as far as it alone can tell, in the order of their first; the others get reasons. Who
         backs off is demand all the same."""
         backlog, tree = self._snapshot.backlog, self._snapshot.tree
-        alone = (
-            Lot(gang_key(unit.components), unit.leaf if tree is None else account_of(tree, unit), (unit,), (unit.id,))
-            for unit in backlog.odd.values()
-        )
+        alone = (Lot(gang_key(unit.components), (unit,), (unit.id,)) for unit in backlog.odd.values())
         able: list[Lot] = []
         for lot in (*backlog.lots.values(), *alone):
             unit = lot.units[0]
@@ -110,18 +107,18 @@ class Grouping:
         return Space([first, *gangs], {unit.topology for unit in units})
 
     def _group(self, lot: Lot, policies: Policies) -> Group:
-        unit = lot.units[0]
+        unit, tree = lot.units[0], self._snapshot.tree
         return Group(
             units=lot.units,
             ids=lot.ids,
             shape=self._shape(lot.gang, unit),
             eligibility=policies.of(unit),
             request=self._gang(lot.gang, unit).request,
-            block=blocks(self._snapshot.tree, unit),
-            account=lot.account,
+            block=blocks(tree, unit),
             leaf=unit.leaf,
             priority=unit.priority,
             preemptible=unit.preemptible,
+            by_user=tree is not None and unit.leaf is not None and tree.caps_users(unit.leaf),
         )
 
     def _shape(self, key: Key, unit: Unit) -> int:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fleet.placement.candidate import Group
+from fleet.model.amounts import Amounts
 from fleet.placement.ground import Ground
 from fleet.placement.problem import GangClass, HeldRow, Lane, Problem
 from fleet.quota.usage import Usage
 
+Charged = tuple[str | None, Amounts]  # an account, and what one gang asks for
 MOST_HELD_LANES = 6_000  # beyond that lanes are not told apart by heads, and their room is in no row
 _MOST_TERMS = 60_000  # of rows of quota
 _MOST_TRIES = 2_000  # to find out how many gangs leave a head its seat
@@ -37,12 +38,12 @@ class Held:
         self._tries = _MOST_TRIES
 
     def bits(self, binding: int, unit: str) -> int:
-        """The holds that bind a unit, with a bit of its own for a head; `binding`: those that bind units alike."""
+        """Of the holds that bind a unit, those that wait, and a bit of its own for a head."""
         if not self.heads:
             return 0
         number = self.heads.get(unit)
         own = 0 if number is None else 1 << _HEAD + number
-        return self._ground.standing(binding, unit) & self._waits | own
+        return binding & self._waits | own
 
     def binding(self, bits: int) -> int:
         """Of `bits`, the holds."""
@@ -51,13 +52,13 @@ class Held:
     def rows(
         self,
         problem: Problem,
-        behind: Sequence[Group],
+        behind: Sequence[Charged],
         bits: Sequence[int],
         known: tuple[Sequence[int], Sequence[int]],
         heads: Mapping[str, int],
     ) -> tuple[HeldRow, ...]:
-        """All rows. `behind` and `bits`: of the gangs of each class one group, and who binds them; `known`: an answer
-        that no row forbids, (admitted, placed); `heads`: the classes of heads, by unit."""
+        """All rows. `behind` and `bits`: where the gangs of each class are charged how much each, and who binds them;
+        `known`: an answer that no row forbids, (admitted, placed); `heads`: the classes of heads, by unit."""
         if not self._waits:
             return ()
         rows = self._quota(problem.classes, behind, bits, known[0], heads)
@@ -117,7 +118,7 @@ class Held:
     def _quota(
         self,
         classes: Sequence[GangClass],
-        behind: Sequence[Group],
+        behind: Sequence[Charged],
         bits: Sequence[int],
         admitted: Sequence[int],
         heads: Mapping[str, int],
@@ -128,12 +129,12 @@ class Held:
         terms: dict[tuple[int, str, str], list[tuple[int, int]]] = {}
         rooms: dict[tuple[int, str, str], int | None] = {}
         count = 0
-        for index, group in enumerate(behind):
+        for index, (account, request) in enumerate(behind):
             for number, hold in enumerate(self._ground.holds):
-                if group.account is None or not bits[index] & 1 << number:
+                if account is None or not bits[index] & 1 << number:
                     continue
-                for node in usage.path(group.account):
-                    for resource, amount in group.request.items_:
+                for node in usage.path(account):
+                    for resource, amount in request.items_:
                         key = (number, node, resource)
                         if key not in rooms:
                             rooms[key] = _tighter(hold.quota_room(node, resource), usage, node, resource)

@@ -37,7 +37,7 @@ class Ends:
         self._reclaims = snapshot.config.reclaim and not head.block and head.tier is Tier.GUARANTEED
         self._promised = promised
         self._head = head
-        self._now = now
+        self.now = now
 
     @property
     def evicts(self) -> bool:
@@ -46,7 +46,7 @@ class Ends:
 
     def of(self, unit: Unit, tier: Tier) -> float:
         """`unit` runs, leaves, or would start now."""
-        now = self._now
+        now = self.now
         if unit.phase is Phase.EVICTING:
             return now if leaves(unit, now, self._patience) else FOREVER
         runs = unit.phase is Phase.PLACED
@@ -99,6 +99,11 @@ class Hold:
         """Its seat is not known any more."""
         self._seat = None
         self._spared.clear()
+
+    @property
+    def now(self) -> float:
+        """When what starts now starts."""
+        return self._ends.now
 
     def outlasts(self, unit: Unit, tier: Tier) -> bool:
         """Whether work that starts now may still be there when the head could start."""

@@ -19,10 +19,13 @@ from fleet.model.unit import Unit
 from fleet.placement.candidate import Candidate, Group, order, standing
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.ground import Ground
-from fleet.placement.held import MOST_HELD_LANES, Held
+from fleet.placement.held import MOST_HELD_LANES, Charged, Held
 from fleet.placement.problem import Answer, GangClass, Problem, QuotaRow
 from fleet.placement.room import Shape, Space
 from fleet.placement.rows import Kind, KindCaps, lanes_of, room_rows
+from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage
+from fleet.quota.users import split
 from fleet.snapshot import Config
 
 MOST_BANDS = 12
@@ -34,23 +37,25 @@ _Key = tuple[str | None, str | None, int, int, int, int, int, bool, int]
 # of a class: leaf, account, band, age, shape, eligibility, link, preemptible, which heads bind
 Band = tuple[int, int]  # tier, minus priority: smaller is served first
 Pairs = list[tuple[Candidate, str]]  # units with their members
+Part = tuple[Group, Sequence[int]]  # some units of a group
+_MOST_USERS = 300  # whose caps are in rows
 _BAND_NAMES = ("guaranteed", "share", "borrowed")
 
 
 @dataclass(frozen=True, slots=True)
 class Behind:
-    """The units that a class counts: ranges of groups."""
+    """The units that a class counts: groups, and which of their units, by turn."""
 
-    ranges: Sequence[tuple[Group, int, int]]
+    parts: Sequence[Part]
 
     @property
     def first(self) -> Candidate:
-        group, start, _ = self.ranges[0]
-        return group.candidate(start)
+        group, indices = self.parts[0]
+        return group.candidate(indices[0])
 
     def oldest(self, count: int) -> list[Candidate]:
         """As many of them, or all, in the order of the queue."""
-        runs = [[g.candidate(i) for i in range(start, min(end, start + count))] for g, start, end in self.ranges]
+        runs = [[group.candidate(index) for index in indices[:count]] for group, indices in self.parts]
         return runs[0][:count] if len(runs) == 1 else list(islice(merge(*runs, key=standing), count))
 
 
@@ -121,7 +126,8 @@ class _Classes:
         self.bands = sorted(bands)[:MOST_BANDS]
         self._numbers = {band: number for number, band in enumerate(self.bands)}
         self.caps = KindCaps(ground)
-        self.found: dict[_Key, list[tuple[Group, int, int]]] = {}
+        self.found: dict[_Key, list[Part]] = {}
+        self._capped = _capped(groups, ground.usage)
         self._links: dict[str, int] = {}  # of units in chains, which of their leaf's links they are in
         lines: dict[str, list[Group]] = {}
         for group in groups:
@@ -141,11 +147,15 @@ class _Classes:
         age, link = age_bucket(unit, self._now), self._links.get(unit.id, 0)
         kind = (candidate.shape, candidate.eligibility.number)
         bits = self._held.bits(self._ground.bound(candidate), unit.id)
-        return (unit.leaf, candidate.account, band, age, *kind, link, unit.preemptible, bits)
+        return (unit.leaf, self._account(candidate.account), band, age, *kind, link, unit.preemptible, bits)
 
-    def cap(self, group: Group) -> int:
-        """How many of its gangs could start at most."""
-        return min(self.caps.room(group.shape, group.eligibility), self.caps.quota(group.candidate(0)))
+    def cap(self, group: Group, account: str | None) -> int:
+        """How many of its gangs that are charged there could start at most."""
+        return min(self.caps.room(group.shape, group.eligibility), self.caps.quota(account, group.request))
+
+    def _account(self, account: str | None) -> str | None:
+        """The account of a class: users whose caps leave room for all that they wait for are not told apart."""
+        return account if account is None or account in self._capped else split(account)[0]
 
     def _cut(self, group: Group) -> None:
         """Units are by turn, so those of one age bucket are neighbours, the oldest first."""
@@ -156,38 +166,56 @@ class _Classes:
                 stop = end
                 if age:
                     stop = bisect_right(group.units, -age, start, end, key=lambda unit: -age_bucket(unit, self._now))
-                while start < stop:
-                    # a head is the first of its group, and of a class of its own
-                    part = start + 1 if group.ids[start] in self._held.heads else stop
-                    key = self.key(group.candidate(start))
+                for indices in self._parts(group, tier, start, stop):
+                    key = self.key(group.candidate(indices[0]))
                     if key is not None:
-                        self.found.setdefault(key, []).append((group, start, part))
-                    start = part
+                        self.found.setdefault(key, []).append((group, indices))
+                start = stop
+
+    def _parts(self, group: Group, tier: Tier, start: int, stop: int) -> Iterable[Sequence[int]]:
+        """The units of a range by where they are charged and which heads bind them. A head is a part of its own."""
+        if start == stop:
+            return ()
+        binding, heads = self._ground.binding(group, tier, start), self._held.heads
+        by_user = group.by_user and bool(self._capped)
+        if not by_user and not (binding and group.timed) and heads.keys().isdisjoint(group.ids[start:stop]):
+            return (range(start, stop),)
+        found: dict[tuple[str | None, int], list[int]] = {}
+        for index in range(start, stop):
+            unit = group.units[index]
+            bits = self._held.bits(self._ground.standing(binding, unit), unit.id)
+            found.setdefault((self._account(group.account(index)), bits), []).append(index)
+        return found.values()
 
     def _chain(self, groups: Sequence[Group]) -> bool:
         """The links of a leaf that starts strictly in order: equal neighbours in its queue are one. Nothing can start
         behind a link that cannot start whole, so the chain ends there; it ends after a number of links, too, and what
         stands behind waits for the filling up that follows every answer. Says whether all of them are in it."""
         runs = (_run(group) for group in groups)
-        caps: dict[int, int] = {}
+        caps: dict[tuple[int, str | None], int] = {}
         last: tuple[_Key, Group] | None = None
         link, count = 0, 0
         for _, index, group in merge(*runs, key=itemgetter(0)):
             candidate = group.candidate(index)
             plain = self.key(candidate)
-            if last is not None and count > caps.setdefault(id(last[1]), self.cap(last[1])):
-                return False
+            if last is not None:
+                alike = (id(last[1]), last[0][1])
+                if alike not in caps:
+                    caps[alike] = self.cap(last[1], last[0][1])
+                if count > caps[alike]:
+                    return False
             if plain is None or link >= MOST_LINKS:
                 return False
             if last is None or plain != last[0]:
                 last, link, count = (plain, group), link + 1, 0
             count += 1
             self._links[candidate.unit.id] = link
-            ranges = self.found.setdefault((*plain[:6], link, *plain[7:]), [])
-            if ranges and ranges[-1][0] is group:
-                ranges[-1] = (group, ranges[-1][1], index + 1)
+            parts = self.found.setdefault((*plain[:6], link, *plain[7:]), [])
+            growing = parts[-1][1] if parts and parts[-1][0] is group else None
+            if isinstance(growing, list):
+                growing.append(index)
             else:
-                ranges.append((group, index, index + 1))
+                parts.append((group, [index]))
         return True
 
 
@@ -205,17 +233,18 @@ def build(
     behind: list[Behind] = []
     numbers: dict[_Key, int] = {}
     chains: dict[str, list[int]] = {}
+    charged: list[Charged] = []
     bound: list[int] = []
     heads: dict[str, int] = {}
     wanted: dict[Kind, int] = {}
     eligibilities: dict[int, Eligibility] = {}
     followers: dict[str, list[int]] = {}
     for key in sorted(cut.found, key=lambda key: standing(Behind(cut.found[key]).first)):
-        leaf, _, band, age, shape, eligibility, link, _, bits = key
-        ranges = cut.found[key]
-        group = ranges[0][0]
-        count = sum(end - start for _, start, end in ranges)
-        cap = min(count, cut.cap(group))
+        leaf, account, band, age, shape, eligibility, link, _, bits = key
+        parts = cut.found[key]
+        group = parts[0][0]
+        count = sum(len(indices) for _, indices in parts)
+        cap = min(count, cut.cap(group, account))
         if cap <= 0 and not link:
             continue
         if leaf is not None:
@@ -223,10 +252,11 @@ def build(
         worth = weight(ground.space.shapes[shape], age, ground.space)
         numbers[key] = len(classes)
         if held.binding(bits) != bits:
-            heads[group.ids[ranges[0][1]]] = len(classes)
+            heads[group.ids[parts[0][1][0]]] = len(classes)
         bound.append(held.binding(bits))
         classes.append(GangClass(leaf, band, age, shape, eligibility, count, worth, cap, bound[-1]))
-        behind.append(Behind(ranges))
+        behind.append(Behind(parts))
+        charged.append((account, group.request))
         kind = (shape, eligibility, bound[-1])
         wanted[kind] = wanted.get(kind, 0) + cap
         eligibilities[eligibility] = group.eligibility
@@ -242,7 +272,7 @@ def build(
         bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in cut.bands),
         classes=tuple(classes),
         lanes=lanes,
-        quota=_quota(classes, behind, ground),
+        quota=_quota(classes, charged, ground),
         rooms=rooms,
         spreads=spreads,
         chains=(
@@ -260,21 +290,43 @@ def build(
 
     linked = Linked(problem, tuple(behind), tuple(cut.bands), number)
     hint = linked.hint(greedy)
-    rows = held.rows(problem, [of.ranges[0][0] for of in behind], bound, hint, heads)
+    rows = held.rows(problem, charged, bound, hint, heads)
     return replace(linked, problem=replace(problem, hint=hint, held=rows))
 
 
-def _quota(classes: Sequence[GangClass], behind: Sequence[Behind], ground: Ground) -> tuple[QuotaRow, ...]:
+def _capped(groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:
+    """The accounts of users who wait for more than their caps leave them; none where they are too many for rows: what
+    is too much is dropped when the answer is decoded."""
+    waiting: dict[str, Counter[str]] = {}
+    wanted: dict[str, Counter[str]] = {}  # where a user's usage counts, by resource
+    for group in groups:
+        if group.by_user and usage is not None:
+            for account, count in Counter(map(group.account, range(len(group.units)))).items():
+                if account is not None:
+                    waiting.setdefault(account, Counter()).update({n: a * count for n, a in group.request.items_})
+    if usage is None:
+        return frozenset()
+    for account, amounts in waiting.items():
+        for node in usage.path(account):
+            if split(node)[1]:
+                wanted.setdefault(node, Counter()).update(amounts)
+    full = {
+        node
+        for node, amounts in wanted.items()
+        if any((room := usage.room(node, name)) is not None and amount > room for name, amount in amounts.items())
+    }
+    found = frozenset(account for account in waiting if not full.isdisjoint(usage.path(account)))
+    return found if len(found) <= _MOST_USERS else frozenset()
+
+
+def _quota(classes: Sequence[GangClass], charged: Sequence[Charged], ground: Ground) -> tuple[QuotaRow, ...]:
     usage = ground.usage
     if usage is None:
         return ()
     terms: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for index in range(len(classes)):
-        group = behind[index].ranges[0][0]
-        if group.account is None:
-            continue
-        for node in usage.path(group.account):
-            for resource, amount in group.request.items_:
+    for index, (account, request) in enumerate(charged):
+        for node in usage.path(account) if account is not None else ():
+            for resource, amount in request.items_:
                 if usage.room(node, resource) is not None:
                     terms.setdefault((node, resource), []).append((index, amount))
     rows: list[QuotaRow] = []

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from fleet.placement.candidate import Candidate
+from fleet.model.amounts import Amounts
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.ground import Ground
 from fleet.placement.problem import Lane, RoomRow, Spread
@@ -48,13 +48,13 @@ class KindCaps:
             self._room[key] = sum(self.lane(shape, choice.member) for choice in eligibility.choices)
         return self._room[key]
 
-    def quota(self, candidate: Candidate) -> int:
-        usage, account = self._ground.usage, candidate.account
+    def quota(self, account: str | None, request: Amounts) -> int:
+        usage = self._ground.usage
         if usage is None or account is None:
             return 1 << 40
         most = 1 << 40
         for node in usage.path(account):
-            for resource, amount in candidate.request.items_:
+            for resource, amount in request.items_:
                 room = usage.room(node, resource)
                 if room is not None:
                     most = min(most, room // amount)

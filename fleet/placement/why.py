@@ -120,13 +120,10 @@ class Explainer:
                 stopped.setdefault(group.leaf or "", []).append(group)
                 continue
             for tier, start, end in group.segments:
-                ids = group.ids[start:end]
-                if not started.isdisjoint(ids):
-                    ids = [key for key in ids if key not in started]
-                if ids:
-                    bound = self._ground.standing(self._ground.binding(group, tier, start), group.ids[start])
-                    reason = self._behind_head(group.candidate(start), bound) if bound else None
-                    reason = reason or self.one(group)
+                for first, bound, ids in self._alike(group, tier, start, end, started):
+                    candidate = group.candidate(first)
+                    reason = self._behind_head(candidate, bound) if bound else None
+                    reason = reason or self.one(candidate)
                     reasons.update(dict.fromkeys(ids, self._in_tier(reason, group.leaf, tier)))
         for leaf, queue in stopped.items():
             self._in_line(leaf, queue, started, reasons)
@@ -135,6 +132,24 @@ class Explainer:
             if known is not None and known.code in _OF_ROOM:
                 reasons[hold.head.unit.id] = self._in_tier(self._collects(hold), hold.head.unit.leaf, hold.head.tier)
         return reasons
+
+    def _alike(
+        self, group: Group, tier: Tier, start: int, end: int, started: Set[str]
+    ) -> Iterable[tuple[int, int, Sequence[str]]]:
+        """Those of a range that wait, by where they are charged and which heads bind them: the index of one, the heads
+        as bits, and ids."""
+        ids, ground = group.ids[start:end], self._ground
+        binding = ground.binding(group, tier, start)
+        if not group.by_user and not binding:
+            if not started.isdisjoint(ids):
+                ids = [key for key in ids if key not in started]
+            return [(start, 0, ids)] if ids else []
+        found: dict[tuple[str | None, int], tuple[int, int, list[str]]] = {}
+        for index, key in enumerate(ids, start):
+            if key not in started:
+                bound = ground.standing(binding, group.units[index])
+                found.setdefault((group.account(index), bound), (index, bound, []))[2].append(key)
+        return found.values()
 
     def _behind_head(self, candidate: Candidate, bound: int) -> Reason | None:
         """Which head it waits behind, of those that bind it, if it would start but for that."""
@@ -180,7 +195,7 @@ class Explainer:
         for position, (_, index, group) in enumerate(line, 1):
             unit = group.units[index]
             if position == 1 or self._never_fits(group) is not None:
-                reasons[unit.id] = self._in_tier(self.one(group), leaf, group.candidate(index).tier)
+                reasons[unit.id] = self._in_tier(self.one(group.candidate(index)), leaf, group.candidate(index).tier)
             else:
                 numbers: dict[str, str | int] = {"position": position, "leaf": leaf, "head": head[0], "why": head[1]}
                 reasons[unit.id] = Reason(Code.BEHIND_IN_QUEUE, numbers)
@@ -198,7 +213,7 @@ class Explainer:
             known = self._tiered[key] = (reason, tiered)
         return known[1]
 
-    def one(self, kind: Candidate | Group) -> Reason:
+    def one(self, kind: Candidate) -> Reason:
         """The dominant reason of one that is first in its queue, or in a queue where that does not matter."""
         refusal = kind.eligibility.refusal
         if refusal is not None and refusal.code is not Code.MEMBER_NOT_READY:
@@ -210,7 +225,7 @@ class Explainer:
             or self._no_room(kind.shape, kind.eligibility)
         )
 
-    def _quota_refuses(self, kind: Candidate | Group) -> Reason | None:
+    def _quota_refuses(self, kind: Candidate) -> Reason | None:
         account, usage = kind.account, self._ground.usage
         if account is None or usage is None:
             return None

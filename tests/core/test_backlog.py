@@ -21,7 +21,7 @@ many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCh
 
 def said(backlog: Backlog) -> list[object]:
     """All that a backlog says."""
-    lots = {key: (list(map(id, lot.units)), list(lot.ids), lot.gang, lot.account) for key, lot in backlog.lots.items()}
+    lots = {key: (list(map(id, lot.units)), list(lot.ids), lot.gang) for key, lot in backlog.lots.items()}
     return [lots, backlog.odd, backlog.holding, backlog.held, backlog.unseen, backlog.wrong]
 
 
@@ -75,7 +75,7 @@ ALIKE: dict[str, Any] = {  # another value for each field that a decision asks a
     "components": (Component("worker", 2, Amounts.of({"cpu": 1})),), "leaf": "root/b", "priority": 3,
     "preemptible": False,
     "affinity_groups": (AffinityGroup("g", frozenset({"x"})),), "tolerations": (Toleration("k"),), "needs_kind": "g/K",
-    "excluded": frozenset({"x"}), "avoid": frozenset({"y"}), "preferences": (("x", 1),), "walltime_s": 60.0,
+    "excluded": frozenset({"x"}), "avoid": frozenset({"y"}), "preferences": (("x", 1),),
     "topology": "rack", "held": True, "suspended": True,
 }  # fmt: skip
 ODD: dict[str, Any] = {
@@ -87,27 +87,24 @@ NOT_ASKED = {  # of a waiting unit that is not odd
     "created_at", "member", "placed_at", "visible", "failed_why", "attempts", "seats", "checkpoint_at",
     "generation", "phase", "leaving_at",
 }  # fmt: skip
-BY_ACCOUNT = {"user"}
+EACH_IS_ASKED = {"user", "walltime_s"}
 
 
 def test_every_field_of_a_unit_makes_its_kind_its_turn_or_makes_it_odd_or_is_not_asked() -> None:
-    known = (ALIKE.keys(), ODD.keys(), TURN, OF_THE_HELD, NOT_ASKED, BY_ACCOUNT)
+    known = (ALIKE.keys(), ODD.keys(), TURN, OF_THE_HELD, NOT_ASKED, EACH_IS_ASKED)
     assert sorted(name for names in known for name in names) == sorted(field.name for field in fields(Unit))
 
 
 def test_units_that_differ_in_what_is_asked_are_not_alike() -> None:
     plain = unit("a").queue("root/a").value
     for name, value in ALIKE.items():
-        assert lot_key(None, replace(plain, **{name: value})) != lot_key(None, plain), name
+        assert lot_key(replace(plain, **{name: value})) != lot_key(plain), name
     for name, value in ODD.items():
         assert is_odd(replace(plain, **{name: value})), name
     held = replace(plain, held=True)
     for other in (replace(held, held_why="full"), replace(held, waits_turn=True)):
-        assert lot_key(None, other) != lot_key(None, held)
-    capped = tree(a={"attributes": {"fleet.io/user-max": '{"nvidia.com/gpu": 4}'}})
-    both = [replace(plain, user=user) for user in ("alice", "bob")]
-    assert lot_key(capped, both[0]) != lot_key(capped, both[1])
-    assert lot_key(tree(a={}), both[0]) == lot_key(tree(a={}), both[1])
+        assert lot_key(other) != lot_key(held)
+    assert lot_key(replace(plain, user="alice", walltime_s=1.0)) == lot_key(replace(plain, user="bob"))
 
 
 def test_equal_snapshots_are_equal_whether_or_not_they_were_indexed() -> None:

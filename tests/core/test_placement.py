@@ -30,7 +30,7 @@ def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[G
         first = lot.units[0]
         group = Group(
             lot.units, lot.ids, space.number(first.components), policies.of(first), request_of(first), False,
-            first.leaf, first.leaf, first.priority, first.preemptible, (0, len(lot.units)),
+            first.leaf, first.priority, first.preemptible, (0, len(lot.units)),
         )  # fmt: skip
         groups.append(group)
     return Ground(free, quota, space), groups
