@@ -98,7 +98,7 @@ class Heads:
             self._queue.append(Queued(candidate, ends, turn, since, member))
             self._lines[member is not None].append(candidate.unit.id)
         if self._queue:
-            self._outlook.list_work(self._tiers() if self._snapshot.config.reclaim else {})
+            self._outlook.list_work(self._tiers() if self._snapshot.config.reclaim else {}, self._queue)
         return tuple(queued.candidate for queued in self._queue)
 
     def holds(self, placed: Pairs, kept: Pairs, rooms: Mapping[str, MemberRoom]) -> tuple[Hold, ...]:

@@ -21,6 +21,7 @@ from fleet.placement.seat import Nodes, Seat
 from fleet.placement.space import Shape, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage, account_of, request_of
+from fleet.quota.users import split
 from fleet.snapshot import Snapshot
 
 KNOWN, PRESENT, ALL, WHOLE = range(4)  # what is waited for: known ends; also what was there; all; nothing left
@@ -211,9 +212,12 @@ class Outlook:
                 return at
         return None
 
-    def list_work(self, tiers: Mapping[str, Tier]) -> None:
-        """Before anything is asked. `tiers`: of what runs, by unit id; not needed where no head may evict."""
+    def list_work(self, tiers: Mapping[str, Tier], heads: Iterable[Queued]) -> None:
+        """Before anything is asked, with all who will ask. `tiers`: of what runs, by unit id; not needed where no head
+        may evict. What users have who have no head is added up by leaf: as long as nobody waits for it, their caps are
+        no tighter at any later moment than they are now."""
         backlog = self._snapshot.backlog
+        users = {split(queued.candidate.account or "")[1] for queued in heads}
         requests: dict[tuple[Key, bool], Amounts] = {}
         for key in sorted(backlog.holding):
             unit = backlog.holding[key]
@@ -226,7 +230,8 @@ class Outlook:
             work = Work(unit, tier, hidden, requests[alike], account, unit.member or "")
             self._work.setdefault(work.member, []).append(work)
             if account is not None:
-                self._by_account.setdefault(account, []).append(work)
+                leaf, user = split(account)
+                self._by_account.setdefault(account if user in users else leaf, []).append(work)
 
     def _gone(self, queued: Queued, work: Work, kind: int, at: float) -> bool:
         """Whether the head counts on this to have ended by then."""
