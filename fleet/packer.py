@@ -6,6 +6,9 @@ first; in the order of the plan, changing to another packing where that one stic
 over distinct nodes. A gang that largest-first does not pack is tried exactly, as a table over how many of its pods of
 each kind are placed, if that table is small. A gang that must lie within one value of a node label is packed into the
 nodes of one value only. Nodes that could be added are used after those that are there.
+
+Where that is asked for (`thorough`), a packing that is proposed by a search which the planner asks, too, will do: it is
+not believed but added up.
 """
 
 from __future__ import annotations
