@@ -28,12 +28,13 @@ _HEAD = 32  # a class that is a head alone has a bit of its own, above those of 
 
 
 class Held:
-    """The holds of a ground that bind somebody in an answer: those whose head is not among `started`."""
+    """The holds of a ground that bind somebody in an answer: those whose head is not among `started`. `waits`: these
+    holds, as bits; `heads`: the number of each head's hold."""
 
     def __init__(self, ground: Ground, started: frozenset[str]) -> None:
         self._ground = ground
         self.heads = {hold.head.unit.id: number for number, hold in enumerate(ground.holds)}
-        self._waits = sum(1 << number for key, number in self.heads.items() if key not in started)
+        self.waits = sum(1 << number for key, number in self.heads.items() if key not in started)
         self._started = started
         self._tries = _MOST_TRIES
 
@@ -43,7 +44,7 @@ class Held:
             return 0
         number = self.heads.get(unit)
         own = 0 if number is None else 1 << _HEAD + number
-        return binding & self._waits | own
+        return binding & self.waits | own
 
     def binding(self, bits: int) -> int:
         """Of `bits`, the holds."""
@@ -59,11 +60,11 @@ class Held:
     ) -> tuple[HeldRow, ...]:
         """All rows. `behind` and `bits`: where the gangs of each class are charged how much each, and who binds them;
         `known`: an answer that no row forbids, (admitted, placed); `heads`: the classes of heads, by unit."""
-        if not self._waits:
+        if not self.waits:
             return ()
         rows = self._quota(problem.classes, behind, bits, known[0], heads)
         for number, hold in enumerate(self._ground.holds):
-            if self._waits & 1 << number:
+            if self.waits & 1 << number:
                 rows += self._room(number, heads.get(hold.head.unit.id, -1), problem.lanes, known[1])
         return tuple(rows)
 

@@ -176,7 +176,7 @@ class _Classes:
         """The units of a range by where they are charged and which heads bind them. A head is a part of its own."""
         if start == stop:
             return ()
-        binding, heads = self._ground.binding(group, tier, start), self._held.heads
+        binding, heads = self._ground.binding(group, tier, start) & self._held.waits, self._held.heads
         by_user = group.by_user and bool(self._capped)
         if not by_user and not (binding and group.timed) and heads.keys().isdisjoint(group.ids[start:stop]):
             return (range(start, stop),)

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.backlog import Backlog
+from fleet.check import check
+from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Component
 from fleet.placement.candidate import Group
+from fleet.placement.cpsat import CpSat
+from fleet.placement.decision import Decision
+from fleet.placement.decode import decode
 from fleet.placement.eligibility import Policies
 from fleet.placement.ground import Ground
 from fleet.placement.layout import lay_out
 from fleet.placement.linked import age_bucket, build, weight
 from fleet.placement.room import MemberRoom, Space
 from fleet.quota.usage import Usage, request_of
+from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config
-from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, tree, unit
+from tests.core.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
 
 
 def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Ground, list[Group]]:
@@ -123,3 +130,36 @@ def test_what_comes_and_fits_nowhere_takes_all_that_it_could_have_used() -> None
     free = {"x": MemberRoom.of(member("x").nodes(3, free_gpu=4).value, space)}
     left = lay_out(free, [("a", "x", shape)], space).rooms["x"].pools[0].counts
     assert {vector[space.index[GPU]] for vector in left} == {0}
+
+
+def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apart() -> None:
+    """Each user's gangs are a class of their own only where the cap counts."""
+    capped = tree(ml={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}, "max": {GPU: 16}})
+    users = [f"user{number}" for number in range(9)]
+    loose = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in users for i in range(4)]
+    tight = [unit(f"greedy-{i}").gpus(1 + i % 2).queue("root/ml").having(user="greedy") for i in range(6)]
+    decision = Decision(snapshot(*loose, *tight, member("x").nodes(9), capped), NOW)
+    assert len(decision.groups) == 2
+    linked = build(decision.groups, decision.ground(), [], now=NOW, config=Config())
+    assert sum(cls.count for cls in linked.problem.classes) == 42
+    assert len(linked.problem.classes) <= 3 * len(linked.problem.bands)
+    assert sorted(row.node for row in linked.problem.quota) == ["root/ml", "root/ml//greedy"]
+    answer = CpSat().solve(linked.problem, seed=1, limit_s=10.0)
+    _, packed, dropped = decode(linked, answer, decision.groups, decision.ground)
+    assert sum(candidate.request[GPU] for candidate, _ in packed) == 16 and not dropped
+    assert sum(candidate.request[GPU] for candidate, _ in packed if candidate.unit.user == "greedy") <= 4
+
+
+def test_too_many_capped_users_are_no_rows_and_are_cut_down_when_the_answer_is_packed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fleet.placement.linked._MOST_USERS", 1)
+    capped = tree(ml={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}})
+    waiting = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in ("ann", "bob") for i in range(6)]
+    world = snapshot(*waiting, member("x").nodes(9), capped)
+    decision = Decision(world, NOW)
+    linked = build(decision.groups, decision.ground(), [], now=NOW, config=Config())
+    assert not any("//" in row.node for row in linked.problem.quota)
+    plan = decide(world, now=NOW, seed=1, solver=CpSat())
+    assert len(plan.placements) == 8
+    assert not check(world, plan, now=NOW)
