@@ -255,7 +255,8 @@ class _TooLarge(Exception):
 
 
 class _Victims:
-    """Who leaves: `x` of each victim, `m` of each gang and site, and how many pods of each demand lie on each place."""
+    """Who leaves: `x` of each victim, how many of each gang go to each site, and how many pods of each demand lie on
+    each place."""
 
     def __init__(self, problem: VictimProblem, seed: int, limit: _Limit, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
@@ -266,14 +267,14 @@ class _Victims:
         self._stages: list[Solved] = []
         model = self._model = cp_model.CpModel()
         self._leaves = [model.new_bool_var(f"x{index}") for index in range(len(problem.victims))]
-        self._at: list[dict[int, cp_model.IntVar]] = []  # of each gang: whether it goes to a site
-        for gang, sites in enumerate(problem.gangs):
-            self._at.append({site: model.new_bool_var(f"m{gang}.{site}") for site, _ in sites})
-            model.add_exactly_one(self._at[-1].values())
+        self._at: list[dict[int, cp_model.IntVar]] = []  # of each gang: how many go to a site
         self._used = [model.new_bool_var(f"s{site}") for site in range(len(problem.sites))]
-        for at in self._at:
-            for site, chosen in at.items():
-                model.add_implication(chosen, self._used[site])
+        for gang, (sites, count) in enumerate(zip(problem.gangs, problem.counts, strict=True)):
+            at = {site: model.new_int_var(0, count, f"m{gang}.{site}") for site, _ in sites}
+            model.add(sum(at.values()) == count)
+            for site, number in at.items():
+                model.add(number <= count * self._used[site])
+            self._at.append(at)
 
     def run(self) -> Answer:
         problem, answer = self._problem, Answer()
@@ -339,11 +340,17 @@ class _Victims:
             self._together(pods)
         for where, victims in problem.cuts:
             others = [var for index, var in enumerate(self._leaves) if index not in victims]
-            model.add(sum(others) >= 1).only_enforce_if(*(self._at[gang][site] for gang, site in where))
+            model.add(sum(others) >= 1).only_enforce_if(*(self._goes(gang, site, many) for gang, site, many in where))
         for leaves, victim in zip(self._leaves, problem.victims, strict=True):
             if victim.site >= 0:
                 comes = [self._at[gang][victim.site] for gang in victim.by if victim.site in self._at[gang]]
                 model.add(leaves <= sum(comes))
+
+    def _goes(self, gang: int, site: int, many: int) -> cp_model.IntVar:
+        """Whether so many of a gang go to a site, or more."""
+        known = self._model.new_bool_var("g")
+        self._model.add(self._at[gang][site] <= many - 1).only_enforce_if(known.negated())
+        return known
 
     def _demand(self, demand: Demand, here: list[tuple[int, cp_model.IntVar]]) -> None:
         if demand.site >= 0:
@@ -419,8 +426,9 @@ class _Victims:
         most = list(place.free)
         for _, held in place.holds:
             most = [have + more for have, more in zip(most, held, strict=True)]
-        each = min((most[index] // amount for index, amount in demand.need), default=demand.replicas)
-        return max(0, min(demand.replicas, place.count * each))
+        pods = demand.replicas * (self._problem.counts[demand.gang] if demand.site < 0 else 1)
+        each = min((most[index] // amount for index, amount in demand.need), default=pods)
+        return max(0, min(pods, place.count * each))
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], hint: list[int]) -> Answer | None:
         left_s = self._limit.left_s
@@ -446,7 +454,7 @@ class _Victims:
         value, bound = round(solver.objective_value), round(solver.best_objective_bound)
         self._stages.append(Solved(name, value, bound, solver.status_name(status), seconds))
         leaves = tuple(int(solver.value(var)) for var in self._leaves)
-        where = tuple(next(site for site, var in at.items() if solver.value(var)) for at in self._at)
+        where = tuple(site for at in self._at for site, var in sorted(at.items()) for _ in range(solver.value(var)))
         answer = Answer(leaves, where, tuple(self._stages))
         self._emit(answer)
         return answer

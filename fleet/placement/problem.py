@@ -167,8 +167,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`replicas` pods alike that find room in their site: of a `gang` that the room is for (`site` -1: in whichever is
-    chosen for it), or beside those. `less`: of those beside, so many go with a victim."""
+    """`replicas` pods alike that find room in their site: of one `gang` that the room is for (`site` -1: in whichever
+    is chosen for it), or beside those. `less`: of those beside, so many go with a victim."""
 
     site: int
     replicas: int
@@ -184,9 +184,11 @@ class VictimProblem:
     (members): as few as can be that do not even borrow, then as few as can be, then those that lose the least, then
     those members that policies put first.
 
-    `gangs`: of each, the sites that it may go to, with their numbers by its policy; `together`: those that lie within
-    one domain. `cuts`: where gangs go to these sites ((gang, site), …), these victims are known not to suffice. The
-    answer's `admitted` is 1 for a victim that leaves, its `placed` the site of each gang."""
+    `gangs`: of each, the sites that it may go to, with their numbers by its policy; `counts`: how many alike each
+    stands for; `together`: those that lie within one domain, each of which stands for itself. `cuts`: where so many of
+    a gang go to a site ((gang, site, how many), …), these victims are known not to suffice. The answer's `admitted` is
+    1 for a victim that leaves, its `placed` the sites of all of the first gang, in order, then those of the second, …
+    """
 
     victims: tuple[Victim, ...]
     sites: tuple[str, ...]
@@ -194,8 +196,9 @@ class VictimProblem:
     places: tuple[Place, ...]
     demands: tuple[Demand, ...]
     gangs: tuple[tuple[tuple[int, int], ...], ...]
+    counts: tuple[int, ...]
     together: tuple[int, ...] = ()
-    cuts: tuple[tuple[tuple[tuple[int, int], ...], tuple[int, ...]], ...] = ()
+    cuts: tuple[tuple[tuple[tuple[int, int, int], ...], tuple[int, ...]], ...] = ()
     hint: tuple[int, ...] = ()  # victims of a known answer
     deterministic_limit: float = 1.0
 

@@ -140,7 +140,7 @@ class Search(Trial):
             site = answer.placed[0]
             victims = [known[index] for index in word.leaves]
             if not self.room(problem.sites[site], victims):
-                problem = replace(problem, cuts=(*problem.cuts, (((0, site),), word.leaves)))
+                problem = replace(problem, cuts=(*problem.cuts, (((0, site, 1),), word.leaves)))
                 why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else asking.silent()
                 continue
             needed = self.needed(problem.sites[site], victims)

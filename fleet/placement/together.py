@@ -10,6 +10,7 @@ of another. Without a solver only those of the victims that turn out not to be n
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -25,7 +26,6 @@ from fleet.plan import Said, VictimSearch
 
 MOST_TOGETHER = 8  # gangs whose victims are chosen as a whole
 MOST_CUTS = 8  # answers for them that turn out not to suffice
-Cut = tuple[tuple[int, str], ...]  # what does not suffice, does not as long as these gangs go to these members
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,7 @@ class Together:
         self._found = found
         self._tries = tries
         self._candidates = [step.candidate for step in found.steps]
+        self._alike = self._classes()
         self._numbers = [
             {choice.member: number for number, choice in enumerate(candidate.eligibility.choices)}
             for candidate in self._candidates
@@ -87,10 +88,13 @@ class Together:
             if self._tries.left <= 0:
                 why = "the tries for it were made"
                 break
-            deal = self._deal([problem.sites[site] for site in answer.placed], [known[index] for index in word.leaves])
+            order = (gang for alike in self._alike for gang in alike)
+            sites = dict(zip(order, answer.placed, strict=True))
+            members = [problem.sites[sites[gang]] for gang in range(len(sites))]
+            deal = self._deal(members, [known[index] for index in word.leaves])
             if not isinstance(deal, Deal):
-                sites = {member: site for site, member in enumerate(problem.sites)}
-                where = tuple((gang, sites[member]) for gang, member in deal)
+                many = Counter((self._class_of(gang), sites[gang]) for gang in range(deal))
+                where = tuple((alike, site, count) for (alike, site), count in sorted(many.items()))
                 problem = replace(problem, cuts=(*problem.cuts, (where, word.leaves)))
                 why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else ""
                 why = why or asking.silent(together=True)
@@ -103,8 +107,8 @@ class Together:
         first, *others = (candidate.unit.id for candidate in self._candidates)
         shipped = "greedy" if best is simple else "cp-sat"
         stages = said[-1].stages if said else ()
-        members = len(problem.sites) if problem is not None else 0
-        return best, VictimSearch(first, shipped, why, stages, members, tuple(said), tuple(others))
+        looked_into = len(problem.sites) if problem is not None else 0
+        return best, VictimSearch(first, shipped, why, stages, looked_into, tuple(said), tuple(others))
 
     def _without_needless(self) -> Deal:
         """What they get one after another, but for those who need not leave since others have left."""
@@ -114,12 +118,26 @@ class Together:
         deal = self._deal([step.choice.member for step in found.steps], found.victims)
         return deal if isinstance(deal, Deal) and deal.cost < found.cost else found
 
-    def _deal(self, members: Sequence[str], victims: Iterable[Work]) -> Deal | Cut:
-        """Each of the gangs in its member once these have left, less those that are not needed. Else where it fails."""
+    def _classes(self) -> list[list[int]]:
+        """The gangs that differ in nothing that matters here; one that must lie within a value of a label is alone."""
+        found: dict[object, list[int]] = {}
+        for gang, candidate in enumerate(self._candidates):
+            shape, unit = self._before.space.shapes[candidate.shape], candidate.unit
+            alone = gang if shape and shape[0].topology else -1
+            rank = (unit.leaf, candidate.tier, unit.priority)
+            found.setdefault((candidate.shape, candidate.eligibility.number, rank, alone), []).append(gang)
+        return list(found.values())
+
+    def _class_of(self, gang: int) -> int:
+        return next(number for number, alike in enumerate(self._alike) if gang in alike)
+
+    def _deal(self, members: Sequence[str], victims: Iterable[Work]) -> Deal | int:
+        """Each of the gangs in its member once these have left, less those that are not needed. Else how many of them,
+        in order, it is about that this is no deal."""
         works = sorted(victims, key=dearest)
         short = self._short(members, works)
         if short is not None:
-            return tuple((gang, member) for gang, member in enumerate(members[: short + 1]))
+            return short + 1
         for work in list(works):
             rest = [other for other in works if other is not work]
             if self._short(members, rest, work) is None:
@@ -128,7 +146,7 @@ class Together:
         for work in works:
             short = self._short(members, [other for other in works if other is not work], work)
             if short is None or work not in self._ables[short]:
-                return tuple(enumerate(members))
+                return len(members)
             own[short].append(work)
         scene = self._before.fork()
         for work in works:
@@ -176,17 +194,16 @@ class Together:
 
     def _question_about(self, sites: Sequence[str], simple: Deal) -> tuple[list[Work], VictimProblem | None]:
         scene = self._before
-        gangs = [
-            Wanting(
-                scene.space.shapes[candidate.shape],
-                tuple((site, numbers[member]) for site, member in enumerate(sites) if member in numbers),
-            )
-            for candidate, numbers in zip(self._candidates, self._numbers, strict=True)
-        ]
+        gangs: list[Wanting] = []
+        for first, *others in self._alike:
+            numbers = self._numbers[first]
+            open_to = tuple((site, numbers[member]) for site, member in enumerate(sites) if member in numbers)
+            gangs.append(Wanting(scene.space.shapes[self._candidates[first].shape], open_to, 1 + len(others)))
         lacking = self._lacking()
         known: dict[str, Work] = {}
         by: dict[str, tuple[int, ...]] = {}
-        for gang, able in enumerate(self._ables):
+        for gang, alike in enumerate(self._alike):
+            able = self._ables[alike[0]]
             here = [work for site, _ in gangs[gang].sites for work in able.at(sites[site])]
             for work in (*here, *(able if lacking or scene.usage.withholds else ())):
                 known[work.unit.id] = work
@@ -200,13 +217,13 @@ class Together:
             if work.unit.member not in index:  # of those that free the same, as many as what is lacking could need
                 pairs = zip(frees, lacking, strict=False)
                 most = max((-(-need // amount) for amount, (_, _, need) in pairs if amount), default=0)
-                alike = (work.borrows, frees, by[work.unit.id])
-                counts[alike] = counts.get(alike, 0) + 1
-                if counts[alike] > (most or int(scene.usage.withholds)):
+                same = (work.borrows, frees, by[work.unit.id])
+                counts[same] = counts.get(same, 0) + 1
+                if counts[same] > (most or int(scene.usage.withholds)):
                     continue
             useful.append(work)
         leaving = {work.unit.id for work in simple.victims}
-        pods = sum(part.replicas for gang in gangs for part in gang.shape)
+        pods = sum(part.replicas * gang.count for gang in gangs for part in gang.shape)
         useful = enough_of_each(scene, useful, pods, freed, lacking, by, leaving)
         terms: list[list[tuple[int, int]]] = [[] for _ in lacking]
         victims: list[tuple[Unit, Victim]] = []

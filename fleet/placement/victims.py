@@ -74,20 +74,23 @@ class Asking:
 
 def sound(problem: VictimProblem, answer: Answer) -> bool:
     """Whether the answer is one to this problem."""
+    each = [sites for sites, count in zip(problem.gangs, problem.counts, strict=True) for _ in range(count)]
     return (
         len(answer.admitted) == len(problem.victims)
         and all(leaves in (0, 1) for leaves in answer.admitted)
-        and len(answer.placed) == len(problem.gangs)
-        and all(site in dict(sites) for site, sites in zip(answer.placed, problem.gangs, strict=True))
+        and len(answer.placed) == sum(problem.counts)
+        and all(site in dict(sites) for site, sites in zip(answer.placed, each, strict=True))
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Wanting:
-    """A gang that room is made for: its shape, and the sites that it may go to, with their numbers by its policy."""
+    """Gangs alike that room is made for: their shape, the sites that they may go to, with their numbers by policy, and
+    how many they are; one that must lie within a value of a label stands for itself."""
 
     shape: Shape
     sites: tuple[tuple[int, int], ...]
+    count: int = 1
 
 
 def question(
@@ -120,7 +123,7 @@ def question(
             return None
     return VictimProblem(
         tuple(victim for _, victim in victims), tuple(sites), tuple(freed), tuple(places), tuple(demands),
-        tuple(gang.sites for gang in gangs),
+        tuple(gang.sites for gang in gangs), tuple(gang.count for gang in gangs),
         tuple(number for number, gang in enumerate(gangs) if gang.shape and gang.shape[0].topology),
         hint=tuple(hint),
     )  # fmt: skip

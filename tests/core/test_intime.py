@@ -14,7 +14,7 @@ from fleet.placement.problem import Answer, Problem, VictimProblem
 from tests.core.builders import GPU, NOW, member, snapshot, tree, unit
 
 QUESTION = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())
-VICTIMS = VictimProblem(victims=(), sites=(), freed=(), places=(), demands=(), gangs=())
+VICTIMS = VictimProblem(victims=(), sites=(), freed=(), places=(), demands=(), gangs=(), counts=())
 
 
 @dataclass
