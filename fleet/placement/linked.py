@@ -297,25 +297,24 @@ def build(
 def _capped(groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:
     """The accounts of users who wait for more than their caps leave them; none where they are too many for rows: what
     is too much is dropped when the answer is decoded."""
-    waiting: dict[str, Counter[str]] = {}
-    wanted: dict[str, Counter[str]] = {}  # where a user's usage counts, by resource
+    waiting: dict[str, list[tuple[str, str]]] = {}  # accounts, and what is limited of their users: (node, resource)
+    wanted: Counter[tuple[str, str]] = Counter()
     for group in groups:
-        if group.by_user and usage is not None:
-            for account, count in Counter(map(group.account, range(len(group.units)))).items():
-                if account is not None:
-                    waiting.setdefault(account, Counter()).update({n: a * count for n, a in group.request.items_})
-    if usage is None:
-        return frozenset()
-    for account, amounts in waiting.items():
-        for node in usage.path(account):
-            if split(node)[1]:
-                wanted.setdefault(node, Counter()).update(amounts)
+        if usage is None or not group.by_user:
+            continue
+        for account, count in Counter(map(group.account, range(len(group.units)))).items():
+            if account is None:
+                continue
+            if account not in waiting:
+                waiting[account] = usage.caps(account)
+            for limit in waiting[account]:
+                wanted[limit] += count * group.request[limit[1]]
     full = {
-        node
-        for node, amounts in wanted.items()
-        if any((room := usage.room(node, name)) is not None and amount > room for name, amount in amounts.items())
+        (node, resource)
+        for (node, resource), amount in wanted.items()
+        if usage is not None and amount > (usage.room(node, resource) or 0)
     }
-    found = frozenset(account for account in waiting if not full.isdisjoint(usage.path(account)))
+    found = frozenset(account for account, limits in waiting.items() if not full.isdisjoint(limits))
     return found if len(found) <= _MOST_USERS else frozenset()
 
 

@@ -23,6 +23,7 @@ from fleet.placement.room import MemberRoom, Part, Shape, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import FIRM, Refusal
+from fleet.quota.users import split
 
 _MOST_REPLICAS = 1_000_000
 _MOST_AMOUNT = 1 << 62
@@ -229,6 +230,8 @@ class Explainer:
         account, usage = kind.account, self._ground.usage
         if account is None or usage is None:
             return None
+        if not usage.caps_refuse(account, kind.request):  # then it is as for all of the leaf
+            account = split(account)[0]
         key = (account, id(kind.request))  # requests are kept by those who ask, so an id stays theirs
         if key not in self._quota:
             refusal = usage.refusal(account, kind.request)

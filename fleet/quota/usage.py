@@ -88,6 +88,7 @@ class Usage:
         self._used: dict[str, dict[str, int]] = {path: {} for path in tree.nodes}
         self._limits = {path: dict(node.max) for path, node in tree.nodes.items()}
         self._paths: dict[str, tuple[str, ...]] = {}
+        self._capped: dict[str, list[str]] = {}  # of a path, where the user's usage counts
         self._kept: Mapping[str, Mapping[str, int]] = promises.kept if promises is not None else {}
         self._keeping = {above for path in self._kept for above in tree.ancestors(path)}
         if promises is not None:
@@ -116,10 +117,10 @@ class Usage:
         line = self._paths.get(account)
         if line is None:
             line = self._paths[account] = charged_path(self._tree, account)
-            for name in line:
+            capped = self._capped[account] = [name for name in line if split(name)[1]]
+            for name in capped:
                 node, user = split(name)
-                if user:
-                    self._limits[name] = dict(self._tree.user_caps[node].of(user))
+                self._limits[name] = dict(self._tree.user_caps[node].of(user))
         return line
 
     def used(self, node: str, resource: str) -> int:
@@ -129,6 +130,22 @@ class Usage:
         """What may still be charged there, never below zero; None for unlimited."""
         limit = self._limits[node].get(resource)
         return None if limit is None else max(0, limit - self.used(node, resource))
+
+    def caps(self, account: str) -> list[tuple[str, str]]:
+        """Where the user of an account is limited, as (node, resource)."""
+        self.path(account)
+        return [(node, resource) for node in self._capped[account] for resource in self._limits[node]]
+
+    def caps_refuse(self, account: str, request: Amounts) -> bool:
+        """Whether a limit of the user of this account refuses it, whatever its leaf and the nodes above say."""
+        self.path(account)
+        for node in self._capped[account]:
+            used = self._used.get(node, _NOTHING)
+            for resource, limit in self._limits[node].items():
+                amount = request[resource]
+                if amount and used.get(resource, 0) + amount > limit:
+                    return True
+        return False
 
     def charge(self, account: str, request: Amounts, times: int = 1) -> None:
         for node in self.path(account):
