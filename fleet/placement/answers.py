@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
-from fleet.placement.bynode import refined
+from fleet.placement.bynode import askable, refined
 from fleet.placement.candidate import Group
 from fleet.placement.decode import decode, sound
 from fleet.placement.ground import Ground
@@ -23,6 +23,7 @@ from fleet.plan import Certificate, Stage
 
 _MOST_ANSWERS = 6
 _LEAST_LIMIT_S = 0.05
+_FIT_PART = 0.15  # of the time for an answer, where it may have to be asked for again
 
 
 class Placed(Protocol):
@@ -54,6 +55,8 @@ class Answers(Generic[Result]):
         best: tuple[tuple[int, ...], Result] | None = None
         precise: frozenset[str] = frozenset()
         lanes = linked.problem.lanes
+        if askable(linked.problem, self.fresh()):
+            linked = replace(linked, problem=replace(linked.problem, fit_part=_FIT_PART))
         for _ in range(_MOST_ANSWERS):
             whole = linked.problem.lanes == lanes  # else it was told to look elsewhere, and proves nothing in general
             answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s), whole)

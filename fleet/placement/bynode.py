@@ -45,6 +45,14 @@ def refined(
     return None if more is None else (more, precise | members)
 
 
+def askable(problem: Problem, ground: Ground) -> bool:
+    """Whether all members of the problem together could be modelled node by node, should its answer not pack."""
+    members = {lane.member for lane in problem.lanes}
+    needs = {part.need for lane in problem.lanes for part in ground.space.shapes[lane.shape]}
+    nodes = (sum(pool.counts.values()) for member in members for pool in ground.rooms[member].pools)
+    return sum(nodes) * len(needs) <= MOST_NODE_VARIABLES
+
+
 def _modelled(problem: Problem, members: Set[str], ground: Ground, most: int) -> Problem | None:
     """The problem with these members modelled node by node; None when it has more than `most` variables for nodes."""
     variables = sum(len(spread.variables) for spread in problem.spreads)

@@ -20,7 +20,6 @@ from fleet.placement.problem import Answer, Demand, Place, Problem, Solved, Vict
 
 _SAFE = 1 << 50  # the largest sum of a row that the solver gets: far below its 2^63
 _FIT = "fit"
-_FIT_PART = 0.2  # of the time, at most: an answer that does not pack is asked for again
 
 
 def scaled(
@@ -87,7 +86,7 @@ class _Run:
         self._problem = problem
         self._seed = seed
         self._limit = limit
-        self._fit_s = _FIT_PART * limit.left_s
+        self._fit_s = problem.fit_part * limit.left_s
         self._left_work = problem.deterministic_limit
         self._emit = emit
         self._model = cp_model.CpModel()

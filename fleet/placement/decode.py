@@ -34,11 +34,14 @@ def decode(
     """Units and members for the counts of an answer, packed onto a `fresh()` ground, which is returned with them; and
     those that find no place in the member that they were meant for.
 
-    Within a class the oldest start; largest gangs are packed first, then those that found no place in the try before,
-    so that what counts on more is not left out for what counts on less. What never packs, or breaks a limit, is left
-    out, and with it whoever stands behind it in a queue with policy Block."""
+    Within a class the oldest start; largest gangs are packed first, or those of the most important band, or those that
+    found no place in the try before, so that what counts on more is not left out for what counts on less. What never
+    packs, or breaks a limit, is left out, and with it whoever stands behind it in a queue with policy Block."""
     pairs = _named(linked, answer, fresh())
     found = best = _packed(pairs, groups, fresh)
+    if found[2] and len(pairs) <= _MOST_PACKED:
+        other = _packed(sorted(pairs, key=lambda pair: band_of(pair[0])), groups, fresh)
+        best = min(found, other, key=lambda tried: _lost(tried, linked.bands))
     hurry: dict[str, int] = {}
     for turn in range(1, 1 + min(_MOST_PACKINGS, _MOST_PACKED // max(1, len(pairs)))):
         if not found[2]:

@@ -87,7 +87,9 @@ class HeldRow:
 class Problem:
     """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
     link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
-    known answer: from the stage of this band on they do in every answer that is as good so far."""
+    known answer: from the stage of this band on they do in every answer that is as good so far. `proven`: of the first
+    bands, what no answer exceeds that reaches as much in each band before. `fit_part`: how much of the time may go into
+    cheap lanes at most."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -102,6 +104,7 @@ class Problem:
     proven: tuple[int, ...] = ()
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
+    fit_part: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
