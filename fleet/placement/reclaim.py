@@ -25,7 +25,7 @@ from fleet.placement.scene import Scene
 from fleet.placement.search import Search
 from fleet.placement.together import MOST_TOGETHER, Deal, Step, Together
 from fleet.placement.trial import Tries
-from fleet.placement.victims import Asking
+from fleet.placement.victims import NOBODY, Asking
 from fleet.plan import Eviction, RoomClaim, VictimSearch
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
@@ -36,6 +36,7 @@ POLICY = "preempt-policy"  # attribute of a leaf: LOWER, AnyPriority, Never; els
 LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 MOST_TRIES = 1_000
 MOST_TRIES_TOGETHER = 500
+MOST_MOVES = 4  # gangs for which those before them are asked to go elsewhere
 MOST_LOOKED_AT = 10_000  # gangs that might take back
 MOST_HOPELESS = 200  # kinds of them for which no room can be made
 _MOST_DEVICES = 1024
@@ -106,9 +107,10 @@ class Reclaim:
         self._snapshot = snapshot
         self._tree = snapshot.tree
         self._now = now
-        self._asking = asking or Asking(None, 0, 0.0)
+        self._asking = asking or NOBODY
         self._tries = Tries(MOST_TRIES)
         self._tries_together = Tries(MOST_TRIES_TOGETHER)
+        self._moves = MOST_MOVES
         self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
         self._running = Runners((), space)
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
@@ -157,18 +159,21 @@ class Reclaim:
             if cut:
                 break
             best, how = Search(self._scene, candidate, self._able(candidate), self._tries).best(self._asking)
-            if best is None:
-                hopeless.add(alike)
-                continue
             if how is not None:
                 searches.append(how)
-            if not batch:
-                before = self._scene.fork()
-            batch.append(Step(candidate, best))
-            for work in best.victims:
-                self._scene.leave(work.unit, work.account, work.request)
-                self._running.remove(work)
-            self._scene.keep(candidate, best.member)
+            if best is not None:
+                if not batch:
+                    before = self._scene.fork()
+                batch.append(Step(candidate, best))
+                for work in best.victims:
+                    self._scene.leave(work.unit, work.account, work.request)
+                    self._running.remove(work)
+                self._scene.keep(candidate, best.member)
+            elif moved := self._moved(before, batch, candidate, searches):
+                batch = moved
+            else:
+                hopeless.add(alike)
+                continue
             if len(batch) == MOST_TOGETHER:
                 done += self._together(before, batch, searches)
                 batch = []
@@ -183,16 +188,43 @@ class Reclaim:
         found = Deal(tuple(steps), self._scene)
         if len(steps) < 2 or not found.victims:
             return steps
-        for work in found.victims:
-            self._running.put(work)
-        ables = [self._able(step.candidate) for step in steps]
-        best, how = Together(before, ables, found, self._tries_together).best(self._asking)
+        self._put_back(found)
+        candidates = [step.candidate for step in steps]
+        together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
+        best, how = together.better(found, self._asking)
         if how is not None:
             searches.append(how)
-        for work in best.victims:
-            self._running.remove(work)
-        self._scene = best.scene
+        self._commit(best)
         return best.steps
+
+    def _moved(
+        self, before: Scene, steps: list[Step], candidate: Candidate, searches: list[VictimSearch]
+    ) -> list[Step] | None:
+        """What those found one after another, and one more that would have room but for them, get together, if all of
+        them have room somewhere."""
+        if not steps or self._moves <= 0 or self._asking.silent(together=True):
+            return None
+        found, deal = Deal(tuple(steps), self._scene), None
+        self._put_back(found)
+        alone, _ = Search(before, candidate, self._able(candidate), self._tries).best(NOBODY)
+        if alone is not None:
+            self._moves -= 1
+            candidates = [*(step.candidate for step in steps), candidate]
+            together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
+            members = [*(step.choice.member for step in steps), alone.member]
+            deal, how = together.moved(members, self._asking)
+            searches.append(how)
+        self._commit(deal or found)
+        return list(deal.steps) if deal is not None else None
+
+    def _put_back(self, found: Deal) -> None:
+        for work in found.victims:
+            self._running.put(work)
+
+    def _commit(self, deal: Deal) -> None:
+        for work in deal.victims:
+            self._running.remove(work)
+        self._scene = deal.scene
 
     def _found(self, steps: Iterable[Step], searches: Iterable[VictimSearch], cut: str) -> Found:
         until = self._now + self._snapshot.config.claim_s

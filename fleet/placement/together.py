@@ -53,66 +53,78 @@ class Deal:
 
 
 class Together:
-    """Several gangs, in order. `before`: the scene without them; `ables`: those that each may evict there; `found`:
-    what they get one after another."""
+    """Several gangs, in order. `before`: the scene without them; `ables`: those that each may evict there."""
 
-    def __init__(self, before: Scene, ables: Sequence[Able], found: Deal, tries: Tries) -> None:
+    def __init__(self, before: Scene, candidates: Sequence[Candidate], ables: Sequence[Able], tries: Tries) -> None:
         self._before = before
+        self._candidates = candidates
         self._ables = ables
-        self._found = found
         self._tries = tries
-        self._candidates = [step.candidate for step in found.steps]
         self._alike = self._classes()
         self._numbers = [
             {choice.member: number for number, choice in enumerate(candidate.eligibility.choices)}
-            for candidate in self._candidates
+            for candidate in candidates
         ]
 
-    def best(self, asking: Asking) -> tuple[Deal, VictimSearch | None]:
-        """The best deal known, which is `found` itself where none is better; and how the solver was asked."""
-        best = simple = self._without_needless()
+    def better(self, found: Deal, asking: Asking) -> tuple[Deal, VictimSearch | None]:
+        """The best deal known, where `found` is what they get one after another; and how the solver was asked."""
+        simple = self._without_needless(found)
         if asking.absent:
-            return best, None
+            return simple, None
+        deal, how = self._asked([step.choice.member for step in simple.steps], simple.victims, asking)
+        if deal is None:
+            return simple, how if how.why else replace(how, why="one by one is as good")
+        if deal.cost < simple.cost:
+            return deal, how
+        why = "one by one is as good" if deal.cost == simple.cost else "one by one is better"
+        return simple, replace(how, shipped="greedy", why=why)
+
+    def moved(self, members: Sequence[str], asking: Asking) -> tuple[Deal | None, VictimSearch]:
+        """What gives all of them room, though they had not one after another; `members`: where they would go then."""
+        deal, how = self._asked(members, (), asking)
+        return deal, how if deal is not None or how.why else replace(how, why="there is no room for all of them")
+
+    def _asked(
+        self, members: Sequence[str], victims: Sequence[Work], asking: Asking
+    ) -> tuple[Deal | None, VictimSearch]:
+        """The solver's deal; and how it was asked, without a `why` where it says that there is none other than what it
+        was told, or none."""
         why = asking.silent(together=True)
         said: list[Said] = []
-        known, problem = self._question(simple) if not why else ([], None)
+        deal: Deal | None = None
+        known, problem = self._question(members, victims) if not why else ([], None)
         if problem is None:
             why = why or "too many who could leave for the solver"
         while problem is not None and not why:
             answer, word = asking.ask(problem, together=True)
             said.append(word)
             if answer.empty or not sound(problem, answer):
-                proven = answer.stages and all(stage.status == "OPTIMAL" for stage in answer.stages)
-                why = answer.why or ("one by one is as good" if proven else "the solver found no answer in its time")
+                done = ("OPTIMAL", "INFEASIBLE")
+                proven = answer.stages and all(stage.status in done for stage in answer.stages)
+                why = answer.why or ("" if proven else "the solver found no answer in its time")
                 break
             if self._tries.left <= 0:
                 why = "the tries for it were made"
                 break
             order = (gang for alike in self._alike for gang in alike)
             sites = dict(zip(order, answer.placed, strict=True))
-            members = [problem.sites[sites[gang]] for gang in range(len(sites))]
-            deal = self._deal(members, [known[index] for index in word.leaves])
-            if not isinstance(deal, Deal):
-                many = Counter((self._class_of(gang), sites[gang]) for gang in range(deal))
-                where = tuple((alike, site, count) for (alike, site), count in sorted(many.items()))
-                problem = replace(problem, cuts=(*problem.cuts, (where, word.leaves)))
-                why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else ""
-                why = why or asking.silent(together=True)
-                continue
-            if deal.cost < simple.cost:
-                best, why = deal, answer.why
-            else:
-                why = "one by one is as good" if deal.cost == simple.cost else "one by one is better"
-            break
+            found = self._deal([problem.sites[sites[g]] for g in range(len(sites))], [known[i] for i in word.leaves])
+            if isinstance(found, Deal):
+                deal, why = found, answer.why
+                break
+            many = Counter((self._class_of(gang), sites[gang]) for gang in range(found))
+            where = tuple((alike, site, count) for (alike, site), count in sorted(many.items()))
+            problem = replace(problem, cuts=(*problem.cuts, (where, word.leaves)))
+            why = "the solver's choices do not suffice" if len(problem.cuts) > MOST_CUTS else ""
+            why = why or asking.silent(together=True)
         first, *others = (candidate.unit.id for candidate in self._candidates)
-        shipped = "greedy" if best is simple else "cp-sat"
+        shipped = "cp-sat" if deal is not None else "greedy"
         stages = said[-1].stages if said else ()
         looked_into = len(problem.sites) if problem is not None else 0
-        return best, VictimSearch(first, shipped, why, stages, looked_into, tuple(said), tuple(others))
+        return deal, VictimSearch(first, shipped, why, stages, looked_into, tuple(said), tuple(others))
 
-    def _without_needless(self) -> Deal:
+    def _without_needless(self, found: Deal) -> Deal:
         """What they get one after another, but for those who need not leave since others have left."""
-        found = self._found
         if self._tries.left <= 0:
             return found
         deal = self._deal([step.choice.member for step in found.steps], found.victims)
@@ -174,9 +186,9 @@ class Together:
 
     # -- the solver
 
-    def _question(self, simple: Deal) -> tuple[list[Work], VictimProblem | None]:
+    def _question(self, members: Sequence[str], victims: Sequence[Work]) -> tuple[list[Work], VictimProblem | None]:
         """Those who could leave to some effect, and the question which of them must: over all members that any of the
-        gangs looks into, or fewer, those of `simple` among them."""
+        gangs looks into, or fewer, those of a known answer among them: these `members`, and `victims`, if any."""
         topologies = {part.topology for c in self._candidates for part in self._before.space.shapes[c.shape][:1]}
         if len(topologies - {0}) > 1:
             return [], None
@@ -184,15 +196,15 @@ class Together:
         for candidate, able in zip(self._candidates, self._ables, strict=True):
             for _, member in Search(self._before, candidate, able, self._tries).sites:
                 looks[member] = looks.get(member, 0) + 1
-        chosen = list(dict.fromkeys(step.choice.member for step in simple.steps))
+        chosen = list(dict.fromkeys(members))
         others = sorted((member for member in looks if member not in chosen), key=lambda name: (-looks[name], name))
         while True:
-            known, problem = self._question_about([*chosen, *others], simple)
+            known, problem = self._question_about([*chosen, *others], victims)
             if problem is not None or not others:
                 return known, problem
             others = others[: len(others) // 2]
 
-    def _question_about(self, sites: Sequence[str], simple: Deal) -> tuple[list[Work], VictimProblem | None]:
+    def _question_about(self, sites: Sequence[str], answer: Sequence[Work]) -> tuple[list[Work], VictimProblem | None]:
         scene = self._before
         gangs: list[Wanting] = []
         for first, *others in self._alike:
@@ -222,7 +234,7 @@ class Together:
                 if counts[same] > (most or int(scene.usage.withholds)):
                     continue
             useful.append(work)
-        leaving = {work.unit.id for work in simple.victims}
+        leaving = {work.unit.id for work in answer}
         pods = sum(part.replicas * gang.count for gang in gangs for part in gang.shape)
         useful = enough_of_each(scene, useful, pods, freed, lacking, by, leaving)
         terms: list[list[tuple[int, int]]] = [[] for _ in lacking]

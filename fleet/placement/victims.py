@@ -72,6 +72,9 @@ class Asking:
         return self._left_s if together else self._left_s - max(0.0, self._kept_s)
 
 
+NOBODY = Asking(None, 0, 0.0)
+
+
 def sound(problem: VictimProblem, answer: Answer) -> bool:
     """Whether the answer is one to this problem."""
     each = [sites for sites, count in zip(problem.gangs, problem.counts, strict=True) for _ in range(count)]
