@@ -66,7 +66,7 @@ def _modelled(problem: Problem, members: Set[str], ground: Ground, most: int) ->
             return None
         rooms += rows
         spreads += more
-    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads))
+    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads), nodes=True)
 
 
 def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:

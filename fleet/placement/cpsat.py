@@ -223,6 +223,9 @@ class _Run:
         solver.parameters.max_deterministic_time = self._left_work / 2 if upwards else self._left_work
         solver.parameters.max_time_in_seconds = left_s
         solver.parameters.relative_gap_limit = self._problem.relative_gap
+        if self._problem.nodes:  # a quarter of the time, measured on small fleets
+            solver.parameters.cp_model_probing_level = 0
+            solver.parameters.max_presolve_iterations = 1
         status = solver.solve(model)
         self._limit.spend(solver.wall_time)
         took, work = solver.wall_time, solver.response_proto.deterministic_time

@@ -89,7 +89,7 @@ class Problem:
     link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
     known answer: from the stage of this band on they do in every answer that is as good so far. `proven`: of the first
     bands, what no answer exceeds that reaches as much in each band before. `fit_part`: how much of the time may go into
-    cheap lanes at most."""
+    cheap lanes at most. `nodes`: whether nodes are modelled: many small rows, of which presolving makes little."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -105,6 +105,7 @@ class Problem:
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
     fit_part: float = 1.0
+    nodes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
