@@ -91,6 +91,7 @@ class _Run:
         self._emit = emit
         self._model = cp_model.CpModel()
         self._stages: list[Solved] = []
+        self._asked_full = False
         self._firm: list[cp_model.Constraint] = []  # what holds because the known answer is had: 0 or more at the least
         new = self._model.new_int_var
         self._admitted = [new(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
@@ -155,6 +156,8 @@ class _Run:
             most = min([sum(cls.weight * cls.cap for _, cls in classes), *self._problem.proven[band : band + 1]])
             value = 0 if answer.empty else sum(cls.weight * answer.admitted[index] for index, cls in classes)
             least = sum(cls.weight * known[0][index] for index, cls in classes) if known[0] else 0
+            if known[0]:
+                self._give(band)
             if value == most and (most == 0 or not answer.empty):
                 self._stages.append(Solved(name, value, most, "OPTIMAL"))
             elif least == most and known[0]:
@@ -163,11 +166,13 @@ class _Run:
             else:
                 if least > value:
                     hint = known
-                if known[0]:
-                    self._give(band)
+                if self._is_full(band, hint):
+                    self._stages += (Solved(rest, 0, 0, "OPTIMAL") for rest in self._problem.bands[band + 1 :])
+                    answer = Answer(*hint)
+                    break
                 found = self._stage(name, terms, True, hint, max(least, value))
                 if found is None:
-                    break
+                    return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
                 answer, hint = found, (found.admitted, found.placed)
                 value = self._stages[-1].value
             if least != value:
@@ -175,8 +180,7 @@ class _Run:
             kept = self._model.add(sum(weight * var for var, weight in terms) >= value)
             if answer.empty:
                 self._firm.append(kept)  # the model has not seen that it can be had
-        else:
-            answer = Answer(*known) if answer.empty else self._fit(answer)
+        answer = Answer(*known) if answer.empty else self._fit(answer)
         return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
 
     def _give(self, band: int) -> None:
@@ -184,6 +188,23 @@ class _Run:
         for first, index in self._problem.given:
             if first == band:
                 self._firm.append(self._model.add(self._admitted[index] >= 1))
+
+    def _is_full(self, band: int, hint: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+        """Whether nobody of this band or a later one can start, asked once for all of them where the best answer so
+        far starts nobody. Then its stage is the last one."""
+        later = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band >= band]
+        if self._asked_full or band + 1 == len(self._problem.bands) or not hint[0]:
+            return False
+        if any(hint[0][index] for index, _ in later):
+            return False
+        self._asked_full = True
+        emit, self._emit = self._emit, lambda answer: None  # it is about more than its band
+        self._stage(self._problem.bands[band], [(self._admitted[index], 1) for index, _ in later], True, hint, 0)
+        self._emit = emit
+        if self._stages[-1].status == "OPTIMAL" and self._stages[-1].bound == 0:
+            return True
+        self._stages.pop()
+        return False
 
     def _fit(self, answer: Answer) -> Answer:
         """Cheapest lanes for what is admitted."""

@@ -195,11 +195,13 @@ def test_rows_are_scaled_so_that_no_sum_overflows_and_no_answer_exceeds_the_room
 
 
 def halves(hint: tuple[int, ...], room: int = 100) -> Problem:
-    """Two bands of gangs of one size that share a room; half of what is proven is good enough."""
-    classes = tuple(GangClass(None, band, 0, band, 0, 60, 1, 60) for band in (0, 1))
-    lanes = tuple(Lane(band, 0, "x", 60, 0) for band in (0, 1))
-    rows = (RoomRow("x", ((0, 1), (1, 1)), (), room),)
-    return Problem(("high", "low"), classes, lanes, (), rows, hint=(hint, hint), relative_gap=0.5)
+    """Bands of gangs of one size that share a room; half of what is proven is good enough."""
+    bands = range(len(hint))
+    classes = tuple(GangClass(None, band, 0, band, 0, 60, 1, 60) for band in bands)
+    lanes = tuple(Lane(band, 0, "x", 60, 0) for band in bands)
+    rows = (RoomRow("x", tuple((band, 1) for band in bands), (), room),)
+    names = tuple(f"band {band}" for band in bands)
+    return Problem(names, classes, lanes, (), rows, hint=(hint, hint), relative_gap=0.5)
 
 
 @pytest.mark.parametrize("hint", [(60, 40), (55, 45), (31, 0), (30, 60), (60, 60)], ids=repr)
@@ -207,6 +209,15 @@ def test_no_gap_is_so_wide_that_an_answer_is_worth_less_than_the_known_one(hint:
     answer = CpSat().solve(halves(hint, max(100, sum(hint))), seed=1, limit_s=10.0)
     assert answer.admitted >= hint
     assert all(stage.value == count for stage, count in zip(answer.stages, answer.admitted, strict=True))
+
+
+def test_bands_below_the_last_one_that_has_room_are_proven_empty_all_at_once() -> None:
+    full = CpSat().solve(halves((50, 0, 0, 0), room=50), seed=1, limit_s=10.0)
+    assert [(stage.value, stage.status) for stage in full.stages] == [(50, "OPTIMAL"), *[(0, "OPTIMAL")] * 3]
+    assert [stage.bound for stage in full.stages[1:]] == [0, 0, 0]
+    free = CpSat().solve(halves((50, 0, 0, 0), room=90), seed=1, limit_s=10.0)
+    assert free.admitted[0] >= 50 and sum(free.admitted) > 50
+    assert [stage.value for stage in free.stages] == list(free.admitted)
 
 
 def test_a_known_answer_that_breaks_a_limit_of_the_model_is_no_reason_to_find_none() -> None:
