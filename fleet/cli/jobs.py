@@ -33,7 +33,7 @@ def jobs(
     kubeconfig: KubeconfigOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List jobs: state, place in the queue, member, and why a job waits."""
+    """List jobs: state, place in the queue, member, why one waits."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
