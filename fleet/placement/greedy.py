@@ -62,7 +62,7 @@ class _Serving:
             key = head.unit.id
             out = key in self._heads or key in self._started or key in self._barred
             out = out or head.unit.leaf in self.done.stopped
-            if hold.tier == tier and not out and self._start(head, self._ground.bound(head)):
+            if hold.tier <= tier and not out and self._start(head, self._ground.bound(head)):
                 self._heads.add(key)
 
     def serve(self, segments: Iterable[Segment], tier: Tier) -> None:
@@ -101,32 +101,33 @@ class _Serving:
                 heappop(queue)
 
     def _next(self, group: Group, binding: int, at: int, end: int) -> int:
-        """The first from `at` on, below `end`, that has not started, and that may, as far as is known; else `end`."""
+        """The first from `at` on, below `end`, that has not started; where they differ, that may start, as far as is
+        known. Else `end`."""
         at = group.next(at, end, self._started)
-        while at < end and not group.block:
-            if not self._refused(group, at, self._ground.standing(binding, group.units[at])):
-                break
-            if not self._others(group, binding):
-                return end
-            at = group.next(at + 1, end, self._started)
+        if group.block or not _differ(group, binding):
+            return at
+        while at < end and self._refused(group, at, self._ground.standing(binding, group.units[at])):
+            at = group.next(at + 1, end, self._started) if self._others(group, binding) else end
         return at
 
     def _others(self, group: Group, binding: int) -> bool:
         """Whether one of a group may start though another was refused."""
-        if not group.by_user and not (binding and group.timed):
-            return False
-        return (group.shape, group.eligibility.number, 0) not in self._no_room and (
-            group.leaf, group.shape, group.preemptible, 0
-        ) not in self._no_quota  # fmt: skip
+        shape, preemptible = group.shape, group.preemptible
+        return _differ(group, binding) and not (
+            (shape, group.eligibility.number, 0) in self._no_room
+            or (group.leaf, shape, preemptible, 0) in self._no_quota
+        )
 
     def _refused(self, kind: Group, index: int, bound: int) -> bool:
-        shape, number, preemptible = kind.shape, kind.eligibility.number, kind.preemptible
-        account, leaf = kind.account(index), kind.leaf
-        return any(
-            (shape, number, each) in self._no_room
-            or (account, shape, preemptible, each) in self._no_quota
-            or (leaf, shape, preemptible, each) in self._no_quota
-            for each in ((0, bound) if bound else (0,))  # what is refused though nobody binds it is refused anyway
+        """Whether one like it was; what is refused though no head binds it is refused to all."""
+        shape, preemptible, account = kind.shape, kind.preemptible, kind.account(index)
+        if (shape, kind.eligibility.number, 0) in self._no_room or (account, shape, preemptible, 0) in self._no_quota:
+            return True
+        if account != kind.leaf and (kind.leaf, shape, preemptible, 0) in self._no_quota:
+            return True
+        return bound != 0 and (
+            (shape, kind.eligibility.number, bound) in self._no_room
+            or (account, shape, preemptible, bound) in self._no_quota
         )
 
     def _start(self, candidate: Candidate, bound: int) -> bool:
@@ -147,3 +148,8 @@ class _Serving:
     def _stop(self, group: Group, key: str) -> None:
         if group.block and group.leaf is not None:
             self.done.stopped[group.leaf] = key
+
+
+def _differ(group: Group, binding: int) -> bool:
+    """Whether users' caps, or walltimes where heads bind, tell the units of a group apart."""
+    return group.by_user or bool(binding and group.timed)
