@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 
-from fleet.check_units import coming_to, emptied, gang_of, may_start, stops_leaf, tiers_of
+from fleet.check_units import coming_to, counted, emptied, gang_of, may_start, stops_leaf, tiers_of
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
@@ -75,7 +75,7 @@ def _seat(
             middle = (low + high) // 2
             low, high = (middle, high) if then.spares(line[:middle]) else (low, middle)
         taker, done = line[low], high
-        if taker in beside and (snapshot.units[taker].leaf == unit.leaf or ranks.tier(taker) >= ranks.of_head(unit.id)):
+        if taker in beside and not ranks.passes(snapshot.units[taker], unit):
             if then.fits(line[:high]):
                 yield Violation(Rule.HEAD_QUOTA, taker, f"{taker} takes quota that {unit.name} waits for")
             else:
@@ -158,16 +158,48 @@ class _Ranks:
         self._about = about
         self._now = now
         self._tiers: Mapping[str, Tier] | None = None
-        self._promised: Set[str] | None = None
+        self._mins: Mapping[str, Mapping[str, int]] | None = None
 
     def tier(self, unit: str) -> Tier:
         if self._tiers is None:
             self._tiers = tiers_of(self._snapshot, self._now, self._about)
         return self._tiers.get(unit, Tier.SHARE)
 
-    def of_head(self, unit: str) -> Tier:
-        """What a head counts as: who became one stays one, though its leaf is above its share now."""
-        return min(self.tier(unit), Tier.SHARE)
+    def passes(self, unit: Unit, head: Unit) -> bool:
+        """Whether who starts goes before a head by right: in its own leaf a head is first; others pass it by tier, or
+        as heads of a higher one, which is measured by what of their leaf came before them."""
+        mine = min(self.tier(head.id), Tier.SHARE)
+        if unit.leaf == head.leaf or mine is Tier.GUARANTEED:
+            return False
+        late = self._now - unit.enqueued_at >= self._snapshot.config.head_after_s
+        return self.tier(unit.id) < mine or ((late or unit.head is not None) and self._came_within_min(unit))
+
+    def _came_within_min(self, unit: Unit) -> bool:
+        """Whether it is within what its leaf is promised beside what of the leaf runs and is before it by its turn."""
+        limits = self._promises.get(unit.leaf or "", {})
+        asked = {name: amount for name, amount in counted(unit).items() if name in self._named and amount}
+        before = [
+            counted(other)
+            for other in self._snapshot.backlog.holding.values()
+            if other.leaf == unit.leaf and _turn(other) < _turn(unit)
+        ]
+        return bool(asked) and all(
+            amount + sum(other.get(name, 0) for other in before) <= limits.get(name, 0)
+            for name, amount in asked.items()
+        )
+
+    @property
+    def _promises(self) -> Mapping[str, Mapping[str, int]]:
+        """What holds of every min now, by node."""
+        if self._mins is None:
+            tree, members = self._snapshot.tree, self._snapshot.members
+            total = with_potential(capacity(members, self._snapshot.backlog.holding.values()), members)
+            self._mins = guarantees(tree, total).min if tree is not None else {}
+        return self._mins
+
+    @property
+    def _named(self) -> Set[str]:
+        return {name for limits in self._promises.values() for name in limits}
 
     def takes_back(self, head: Unit, other: Unit, since: float, at: float) -> bool:
         """Whether a head counts on taking back, by then, the room of what runs since an epoch second. Only a guaranteed
@@ -186,13 +218,14 @@ class _Ranks:
         }.get(policy, other.priority > head.priority)  # fmt: skip
         if spares or stops_leaf(self._snapshot, head):
             return False
-        if self._promised is None:
-            total = capacity(self._snapshot.members, self._snapshot.backlog.holding.values())
-            promises = guarantees(tree, with_potential(total, self._snapshot.members)).min
-            self._promised = {path for path, limits in promises.items() if any(limits.values())}
-        if head.leaf not in self._promised or other.leaf in self._promised:
+        promised, theirs = (any(self._promises.get(leaf, {}).values()) for leaf in (head.leaf, other.leaf))
+        if not promised or theirs:
             return False
         return self.tier(head.id) is Tier.GUARANTEED
+
+
+def _turn(unit: Unit) -> tuple[int, float, str, str]:
+    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
 
 
 def _stays(snapshot: Snapshot, unit: Unit, head: Head, ranks: _Ranks, now: float, at: float) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from fleet.model.reason import Code, Reason, Severity
-from fleet.model.unit import Phase
+from fleet.model.unit import Phase, Unit
+from fleet.placement.candidate import order
 from fleet.placement.reclaim import LOWER, policy_of
-from fleet.snapshot import Snapshot
+from fleet.snapshot import Config, Snapshot
 
 STEP_S = 1.0  # gangs whose protection ends within this are looked at together
 
@@ -25,23 +26,30 @@ def _instants(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[flo
     urgent = tree is not None and any(policy_of(tree, path) == LOWER for path in tree.nodes)
     hungry = config.reclaim and any(_hungry(reason, urgent) for reason in reasons.values())
     headed = {unit.leaf for unit in snapshot.units.values() if unit.head is not None}
+    firsts: dict[str | None, Unit] = {}
     for unit in snapshot.units.values():
         if unit.phase is Phase.WAITING:
             if unit.backoff_until is not None:
                 yield unit.backoff_until
             if unit.claim is not None:
                 yield unit.claim.until
-            if config.head_after_s > 0 and unit.leaf not in headed and unit.id in reasons and _firm(reasons[unit.id]):
-                late = unit.enqueued_at + config.head_after_s
-                yield late - late % STEP_S + STEP_S
+            reason = reasons.get(unit.id)
+            if config.head_after_s > 0 and unit.leaf not in headed and reason and reason.severity is Severity.INFO:
+                if reason.numbers.get("tier", "Share") != "Borrowed":
+                    yield _late(unit, config)
+                elif unit.leaf not in firsts or order(unit) < order(firsts[unit.leaf]):
+                    firsts[unit.leaf] = unit
         elif hungry and unit.phase is Phase.PLACED and unit.placed_at is not None and unit.preemptible:
             over = unit.placed_at + config.protection_s
             yield over - over % STEP_S + STEP_S
+    # What borrows beside the younger work of its leaf may become the head, if it is the first.
+    yield from (_late(unit, config) for unit in firsts.values())
 
 
-def _firm(reason: Reason) -> bool:
-    """Whether it may become its leaf's head by waiting: not what borrows, nor what waits for something else."""
-    return reason.severity is Severity.INFO and reason.numbers.get("tier", "Share") != "Borrowed"
+def _late(unit: Unit, config: Config) -> float:
+    """When it has waited long enough to become its leaf's head."""
+    late = unit.enqueued_at + config.head_after_s
+    return late - late % STEP_S + STEP_S
 
 
 def _hungry(reason: Reason, urgent: bool) -> bool:

@@ -66,10 +66,9 @@ class Decision:
         self.aside: set[str] = set()  # units of `groups` among them
         charged = self.usage.copy() if self.usage is not None else None
         self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
-        promises = self.entitled.promises if self.entitled is not None else None
         running = partial(_running, self.entitled)  # not of `self`: the heads hold nothing of who holds them
-        self.heads = Heads(snapshot, self.space, running, charged, promises, now)
-        self.heads.choose(chain.from_iterable(group.firsts for group in self.groups))
+        self.heads = Heads(snapshot, self.space, running, charged, self.entitled, now)
+        self.heads.choose(self.groups)
 
     def holds(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Hold, ...]:
         """What heads keep others from once `placed` has started."""

@@ -1,37 +1,40 @@
 """Heads: who has waited too long collects room, so that a stream of small jobs cannot shut a large gang out.
 
-One per leaf: the first in its queue that is within its guarantee or its share, has waited past the bound, and would
-fit; jobs outside quota have one between them. A head collects in one member, the one where it starts earliest, and
-stays there: a seat that moved would never be complete. When it can start follows from when others end: by walltime, or
-because it may take back their room. Where that is known for all it needs, the moment is *certain*. Else it waits for
-all work that was there when it became head, whenever that ends, and what comes later leaves its seat alone. Only work
-of a higher tier may break a seat; then it waits for that work too.
+One per leaf: the first in its queue that is within its guarantee or its share beside what came before it (see
+precedence.py), has waited past the bound, and would fit; jobs outside quota have one between them. A head collects in
+one member, the one where it starts earliest, and stays there: a seat that moved would never be complete. When it can
+start follows from when others end: by walltime, or because it may take back their room. Where that is known for all it
+needs, the moment is *certain*. Else it waits for all work that was there when it became head, whenever that ends, and
+what comes later leaves its seat alone. Only work of a higher tier may break a seat; then it waits for that work too.
 
 Heads are served in the order in which they became heads. One for which there is no seat beside those ahead of it waits
 for them, and holds nothing. A head stays one until it starts, even when the share of its leaf is used up meanwhile by
-what started beside it. Numbers of heads and of members looked at are bounded; who is not reached waits for its turn.
+what started beside it. Numbers of heads and of members looked at are bounded; who is not reached keeps its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from heapq import heapify, heappop
 from itertools import islice
 
 from fleet.model.unit import Nomination, Unit
-from fleet.placement.candidate import Candidate, order
+from fleet.placement.candidate import Candidate, Group, order
 from fleet.placement.hold import FOREVER, Ends, Hold
 from fleet.placement.outlook import ALL, KNOWN, PRESENT, WHOLE, Outlook, Queued, Work, end_of
+from fleet.placement.precedence import Precedence
 from fleet.placement.room import MemberRoom
 from fleet.placement.seat import Seat
 from fleet.placement.space import Space
 from fleet.plan import Head, Plan
-from fleet.quota.guarantee import Guarantees
+from fleet.quota.entitlement import Entitlement
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 
-MOST_HEADS = 16
+MOST_HEADS = 16  # that hold room at the same time
+_MOST_REMEMBERED = 1_000  # who comes after them keeps its turn
 _MOST_LOOKS = 4  # heads that look for a member in one plan; and of those that have one, for a better one
 _TURN_S = 60.0
 _MOST_MEMBERS = 8  # that one of them looks at closely
@@ -54,48 +57,48 @@ class Heads:
 
     def __init__(
         self, snapshot: Snapshot, space: Space, tiers: Callable[[], Mapping[str, Tier]], usage: Usage | None,
-        promises: Guarantees | None, now: float,
+        entitled: Entitlement | None, now: float,
     ) -> None:  # fmt: skip
         """`tiers`: gives those of what runs, by unit id; asked only where a head may evict."""
         self._snapshot = snapshot
         self._tree = snapshot.tree
         self._space = space
         self._tiers = tiers
-        self._promises = promises
+        self._promises = promises = entitled.promises if entitled is not None else None
+        self._precedence = Precedence(snapshot, entitled)
         self._now = now
         self._queue: list[Queued] = []
+        self._later: list[tuple[str, float]] = []  # who comes after those, and since when it is a head
         self._outlook = Outlook(snapshot, space, usage, now)
         self._nothing = Usage(self._tree, promises) if self._tree is not None else None  # as if nothing ran
         self._empty: dict[str, MemberRoom | None] = {}
+        self._fitting: dict[tuple[int, int], bool] = {}
         self._lines: tuple[list[str], list[str]] = ([], [])  # heads without a member, and with one
 
-    def choose(self, candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-        """Find the heads among `candidates`: every waiting unit that may start, or of those alike the first."""
-        after = self._snapshot.config.head_after_s
-        if after <= 0:
+    def choose(self, groups: Iterable[Group]) -> tuple[Candidate, ...]:
+        """Find the heads among `groups`, which are of all waiting units that may start."""
+        if self._snapshot.config.head_after_s <= 0:
             return ()
-        leaves: dict[str | None, list[Candidate]] = {}
-        for candidate in candidates:
-            unit = candidate.unit
-            late = candidate.tier <= Tier.SHARE and self._now - unit.enqueued_at >= after
-            if late or candidate.block or unit.head is not None:
-                leaves.setdefault(unit.leaf, []).append(candidate)
-        firsts: list[Candidate] = []
+        leaves: dict[str | None, list[Group]] = {}
+        for group in groups:
+            leaves.setdefault(group.leaf, []).append(group)
+        firsts: list[tuple[Candidate, Tier]] = []
         for waiting in leaves.values():
-            stop = min((order(c.unit) for c in waiting if c.block), default=None)
-            able = [c for c in waiting if stop is None or order(c.unit) <= stop]
-            able.sort(key=lambda c: (c.unit.head is None, order(c.unit)))
-            firsts += islice((c for c in able if self._able(c, after)), 1)
+            firsts += islice(self._able(waiting), 1)
         mins = self._promises.min if self._promises is not None else {}
         promised = {path for path, limits in mins.items() if any(limits.values())}
-        for candidate in sorted(firsts, key=_turn)[:MOST_HEADS]:
+        firsts.sort(key=lambda first: _turn(*first))
+        for candidate, _ in firsts[MOST_HEADS:_MOST_REMEMBERED]:
+            known = candidate.unit.head
+            self._later.append((candidate.unit.id, self._now if known is None else min(self._now, known.became)))
+        for candidate, tier in firsts[:MOST_HEADS]:
             said = candidate.unit.head
             stays = said is not None and any(c.member == said.member for c in candidate.eligibility.choices)
             turn = min(self._now, said.became) if said is not None else self._now
             since = min(self._now, said.since) if said is not None and stays else self._now
             member = said.member if said is not None and stays else None
             ends = Ends(self._snapshot, candidate, promised, self._now)
-            self._queue.append(Queued(candidate, ends, turn, since, member))
+            self._queue.append(Queued(candidate, tier, ends, turn, since, member))
             self._lines[member is not None].append(candidate.unit.id)
         if self._queue:
             self._outlook.list_work(self._tiers() if self._snapshot.config.reclaim else {}, self._queue)
@@ -123,28 +126,57 @@ class Heads:
         """The heads once this plan is carried out. Who holds nothing yet is one too: it keeps its turn, and its leaf,
         though others of it may use up its share meanwhile."""
         found = {hold.head.unit.id: Head(hold.head.unit.id, hold.nomination, hold.delayed) for hold in holds}
+        turns = ((queued.candidate.unit.id, queued.turn) for queued in self._queue)
         return tuple(
-            found.get(key) or Head(key, Nomination("", queued.turn, queued.turn))
-            for queued in self._queue
-            if (key := queued.candidate.unit.id) not in started
+            found.get(key) or Head(key, Nomination("", turn, turn))
+            for key, turn in (*turns, *self._later)
+            if key not in started
         )
 
     def leaving(self, units: Iterable[str]) -> None:
         """This plan evicts them: they end now."""
         self._outlook.leaving(units, self._queue)
 
-    def _able(self, candidate: Candidate, after: float) -> bool:
-        """Whether it is late, and would start if nothing ran."""
-        unit = candidate.unit
-        if unit.head is None and (candidate.tier > Tier.SHARE or self._now - unit.enqueued_at < after):
-            return False
-        account = candidate.account
-        nothing = self._nothing
-        if account is not None and nothing is not None and nothing.refusal(account, candidate.request) is not None:
-            return False
-        return any(self._would_fit(candidate, choice.member) for choice in candidate.eligibility.choices)
+    def _able(self, waiting: Sequence[Group]) -> Iterator[tuple[Candidate, Tier]]:
+        """The units of one leaf that may be its head, in order, and what each counts on: who is one already; then who
+        has waited long, would start if nothing ran, and is within guarantee or share as far as its turn goes."""
+        after = self._snapshot.config.head_after_s
+        stop = min((order(group.units[0]) for group in waiting if group.block), default=None)
+        line: list[tuple[bool, tuple[int, float, str, str], int]] = []
+        late: list[Candidate] = []
+        for group in waiting:
+            if group.units[0].head is not None or self._now - group.units[0].enqueued_at >= after:
+                for candidate in group.firsts:
+                    unit = candidate.unit
+                    turn, told = order(unit), unit.head is not None
+                    if (told or self._now - unit.enqueued_at >= after) and (stop is None or turn <= stop):
+                        line.append((not told, turn, len(late)))
+                        late.append(candidate)
+        heapify(line)
+        able: list[Group] | None = None
+        while line:
+            candidate = late[heappop(line)[2]]
+            if not self._may_ever_start(candidate, candidate.account):
+                continue
+            if able is None:
+                able = [group for group in waiting if self._may_ever_start(group, group.leaf)]
+            tier = self._precedence.tier(candidate, able)
+            if tier <= Tier.SHARE or candidate.unit.head is not None:
+                yield candidate, min(tier, Tier.SHARE)
 
-    def _would_fit(self, candidate: Candidate, member: str) -> bool:
+    def _may_ever_start(self, kind: Candidate | Group, account: str | None) -> bool:
+        """Whether it would start if nothing ran, as far as quota and the inventory say."""
+        nothing = self._nothing
+        if account is not None and nothing is not None and nothing.refusal(account, kind.request) is not None:
+            return False
+        key = (kind.shape, kind.eligibility.number)
+        fits = self._fitting.get(key)
+        if fits is None:
+            fits = any(self._would_fit(kind, choice.member) for choice in kind.eligibility.choices)
+            self._fitting[key] = fits
+        return fits
+
+    def _would_fit(self, candidate: Candidate | Group, member: str) -> bool:
         """Whether the member takes it when nothing runs there, as far as the inventory says."""
         if member not in self._empty:
             self._empty[member] = MemberRoom.emptied(self._snapshot.members[member], self._space)
@@ -172,7 +204,10 @@ class Heads:
         turn = queued.turn if queued.turn < queued.since else None
         nomination = Nomination(queued.member, queued.since, at, certain, turn)
         delayed = found.at if found.at > nomination.at else None
-        return Hold(queued.candidate, nomination, delayed, queued.ends, found.seat, found.usage, self._space.shapes)
+        shapes = self._space.shapes
+        return Hold(
+            queued.candidate, queued.tier, nomination, delayed, queued.ends, found.seat, found.usage, shapes
+        )  # fmt: skip
 
     def _as_told(self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating | None:
         """The moment that was told, if one ahead that had pushed it back has started meanwhile, and elsewhere."""
@@ -188,6 +223,8 @@ class Heads:
         """Where and when it starts, seen for the first time in this decision."""
         said, member = queued.candidate.unit.head if not queued.lost else None, queued.member
         found = self._seek(queued, member, new, ahead) if member is not None else None
+        if queued.lost and found is not None and found.kind == WHOLE:
+            return None  # others of this plan have come into the member already
         if said is not None and member is not None and self._outlook.unseen(member, new):
             if said.certain and said.at > self._now and (found is None or (found.kind, found.at) > (KNOWN, said.at)):
                 return self._closed(queued, KNOWN, said.at, new, ahead)
@@ -291,11 +328,11 @@ class Heads:
         return None if seat is None and kind != WHOLE else _Seating(kind, at, seat, usage)
 
 
-def _turn(candidate: Candidate) -> tuple[object, ...]:
+def _turn(candidate: Candidate, tier: Tier) -> tuple[object, ...]:
     """Heads in order: guaranteed ones first, then who has been a head for longest, then who has waited longest."""
     unit = candidate.unit
     since = unit.head.became if unit.head is not None else FOREVER
-    return (min(candidate.tier, Tier.SHARE), since, unit.enqueued_at, unit.name, unit.id)
+    return (tier, since, unit.enqueued_at, unit.name, unit.id)
 
 
 def nominated(units: Mapping[str, Unit], plan: Plan) -> tuple[Unit, ...]:

@@ -67,20 +67,20 @@ def all_seen(unit: Unit) -> bool:
 
 
 class Hold:
-    """See the module. `delayed`: the moment that `seat` and `usage` are of, where that is later than the head was told;
-    whoever outlasts the one that was told is bound. `seat` None: nobody knows which nodes will be free together, so
-    nothing more comes in. `usage`: what will be used when the head starts, the head included; None where quota does not
-    limit it. Changes with what is placed."""
+    """See the module. `tier`: what the head counts on. `delayed`: the moment that `seat` and `usage` are of, where that
+    is later than the head was told; whoever outlasts the one that was told is bound. `seat` None: nobody knows which
+    nodes will be free together, so nothing more comes in. `usage`: what will be used when the head starts, the head
+    included; None where quota does not limit it. Changes with what is placed."""
 
     def __init__(
-        self, head: Candidate, nomination: Nomination, delayed: float | None, ends: Ends, seat: Seat | None,
-        usage: Usage | None, shapes: Sequence[Shape],
+        self, head: Candidate, tier: Tier, nomination: Nomination, delayed: float | None, ends: Ends,
+        seat: Seat | None, usage: Usage | None, shapes: Sequence[Shape],
     ) -> None:  # fmt: skip
         self.head = head
         self.nomination = nomination
         self.delayed = delayed
         self.member = nomination.member
-        self.tier = min(head.tier, Tier.SHARE)
+        self.tier = tier
         self._ends = ends
         self._seat = seat
         self._usage = usage

@@ -60,9 +60,10 @@ class _Charged:
 
 @dataclass(slots=True)
 class Queued:
-    """One head while a decision lasts: it collects in `member` `since`, and is a head since `turn`."""
+    """One head while a decision lasts: it counts on its `tier`, collects in `member` `since`, a head since `turn`."""
 
     candidate: Candidate
+    tier: Tier
     ends: Ends
     turn: float
     since: float

@@ -38,6 +38,10 @@ class Entitlement:
                     found[unit.id] = tier_at(index, guaranteed, share)
         return found
 
+    def tier(self, leaf: str, request: Amounts, used: Mapping[str, int]) -> Tier:
+        """Of one unit more of a leaf that uses so much."""
+        return Ranks(self.promises, self.shares).of(leaf, request, used)
+
     @property
     def running(self) -> dict[str, Tier]:
         """Of what runs or leaves, by unit id."""

@@ -91,12 +91,15 @@ class Ranks:
             used: dict[str, int] = {}
             items.sort(key=lambda c: (-c[0].priority, c[0].placed_at or 0.0, c[0].name, c[0].id))
             for unit, request in items:
-                within, below = self._promise(leaf, request), self._share(leaf, request)
-                found[unit.id] = (
-                    Tier.GUARANTEED if _within(used, within) else Tier.SHARE if _below(used, below) else Tier.BORROWED
-                )
+                found[unit.id] = self.of(leaf, request, used)
                 add(used, request)
         return found
+
+    def of(self, leaf: str, request: Amounts, used: Mapping[str, int]) -> Tier:
+        """The tier of one unit beside what its leaf uses."""
+        if _within(used, self._promise(leaf, request)):
+            return Tier.GUARANTEED
+        return Tier.SHARE if _below(used, self._share(leaf, request)) else Tier.BORROWED
 
     def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[Ranked]) -> list[Rank]:
         """The rank of each of `waiting`. `used`: what is charged in each leaf."""

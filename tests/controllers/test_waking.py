@@ -28,11 +28,13 @@ STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
     "who borrows evicts nobody": ([unit("w"), RUNS], RECLAIM, Reason(Code.MAX_JOBS, {"tier": "Borrowed"}), None),
     "its room is claimed": ([unit("w"), RUNS], RECLAIM, Reason(Code.ROOM_CLAIMED, {"tier": "Share"}), None),
     "it has waited long enough to become a head": ([unit("w")], HEADS, HUNGRY, 31),
-    "what borrows becomes no head": ([unit("w")], HEADS, Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}), None),
+    "what borrows may become one, if it is the first": (
+        [unit("w")], HEADS, Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}), 31,
+    ),
     "what never starts becomes no head": ([unit("w")], HEADS, Reason(Code.TOO_LARGE), None),
     "its leaf has a head already": ([unit("w"), HEAD], HEADS, HUNGRY, None),
     "it may not be evicted": ([unit("w"), RUNS.having(preemptible=False)], RECLAIM, HUNGRY, None),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -41,3 +43,9 @@ def test_the_next_look(story: str) -> None:
     assert NOW % 1 == 0
     found = next_change(snapshot(*units, config), {"w": reason}, NOW)
     assert found == (None if after_s is None else NOW + after_s)
+
+
+def test_of_those_that_borrow_only_the_first_of_a_leaf_is_waited_for() -> None:
+    borrows = Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"})
+    world = snapshot(unit("first").since(80).priority(1), unit("second").since(85), HEADS)
+    assert next_change(world, {"first": borrows, "second": borrows}, NOW) == NOW + 11

@@ -95,6 +95,31 @@ def test_against_small_jobs_of_its_own_leaf_that_use_up_its_share_its_guarantee_
         assert waits(stream, 8, 4, most_s=limit) <= limit
 
 
+OWN = {
+    "half of the fleet is promised to each": (tree(a={"min": {GPU: 28}}, b={"min": {GPU: 28}}), 2),
+    "half of the fleet is promised to it": (tree(a={"min": {GPU: 28}}, b={}), 4),
+    "nothing is promised": (EVEN, 4),
+    "another counts for three": (tree(a={}, b={"attributes": {"shared-weight": "3"}}), 4),
+}
+
+
+@pytest.mark.parametrize("reclaim", [False, True])
+@pytest.mark.parametrize("quota", OWN)
+def test_against_small_jobs_of_its_own_leaf_that_came_later_and_use_up_what_it_counts_on(
+    quota: str, reclaim: bool
+) -> None:
+    """Those that came before it end first; it is not evicted once it runs."""
+    made, pods = OWN[quota]
+    stream = full([Small("root/a"), Small("root/b")], made, Config(reclaim=reclaim))
+    for _ in range(16):
+        stream.cycle()
+    limit = bound(1200, head_after_s=1200)
+    assert waits(stream, 8, pods, most_s=limit) <= limit
+    while "gang" in stream.units:
+        stream.cycle()
+        assert all(eviction.unit != "gang" for eviction in stream.plan.evictions)
+
+
 def test_where_the_inventory_does_not_say_who_shares_a_node() -> None:
     stream = full([Small("root/b")], seats=False)
     assert waits(stream, 8, 4, most_s=bound(1200)) <= bound(1200)

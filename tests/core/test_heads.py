@@ -8,7 +8,7 @@ from fleet.check import check
 from fleet.decide import decide
 from fleet.model.reason import Code
 from fleet.model.unit import Claim, Nomination, Seat
-from fleet.placement.heads import nominated
+from fleet.placement.heads import MOST_HEADS, nominated
 from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
@@ -78,6 +78,32 @@ def test_who_is_a_head(story: str) -> None:
     waiting, expected = WHO[story]
     _, plan = decided(*waiting, *ONE_FULL, TREE)
     assert set(heads(plan)) == expected
+
+
+@pytest.mark.parametrize(
+    ("enqueued_s", "priority", "is_one"), [(LATE - 1, 0, True), (LATE + 1, 0, False), (9, 1, False)]
+)
+def test_what_came_later_and_uses_up_the_share_of_a_leaf_keeps_nobody_from_being_its_head(
+    enqueued_s: float, priority: int, is_one: bool
+) -> None:
+    own = [
+        runs(f"r{i}", 4, f"n{i}", 4, leaf="root/a", left_s=600).since(enqueued_s).priority(priority) for i in range(2)
+    ]
+    _, plan = decided(
+        gang("g", 8), gang("other", 8, leaf="root/b").since(9), *own, member("x").nodes(2, free_gpu=4), TREE
+    )
+    assert set(heads(plan)) == ({"g"} if is_one else set())
+
+
+def test_a_head_is_guaranteed_beside_what_came_before_it() -> None:
+    """Then guaranteed work of another leaf does not pass it, though younger work of its own leaf uses up its min."""
+    promised = tree(a={"min": {GPU: 8}}, c={"min": {GPU: 8}})
+    nodes = member("x").nodes(1, free_gpu=4), member("full of others").nodes(1, free_gpu=0)
+    for enqueued_s, starts in ((60, set()), (2 * LATE, {"firm"})):
+        own = runs("r", 4, "n", 4, leaf="root/a", left_s=600).since(enqueued_s)
+        _, plan = decided(gang("g", 8), small("firm", leaf="root/c"), own, *nodes, promised)
+        assert heads(plan) == {"g": ("x", 600.0, True)}
+        assert {p.unit for p in plan.placements} == starts
 
 
 def test_nobody_is_a_head_where_that_is_switched_off() -> None:
@@ -223,6 +249,18 @@ def test_a_second_head_waits_for_the_first_where_there_is_no_seat_beside_it() ->
     assert heads(plan) == {"g": ("x", 600.0, True), "h": ("", 0.0, False)}
 
 
+def test_who_comes_after_those_that_collect_keeps_its_turn() -> None:
+    leaves = [f"l{i:02}" for i in range(MOST_HEADS + 2)]
+    waiting = [gang(f"g{i:02}", 8, leaf=f"root/{name}").since(LATE - i) for i, name in enumerate(leaves)]
+    enough = member("full of others").nodes(9, free_gpu=0)
+    world, plan = decided(*waiting, *ONE_FULL, enough, tree(b={}, **{name: {} for name in leaves}))
+    assert [h.unit for h in plan.heads] == [u.value.id for u in waiting]
+    assert [h.nomination for h in plan.heads[MOST_HEADS:]] == [Nomination("", NOW, NOW)] * 2
+    after = world.apply(Changes(put_units=nominated(world.units, plan)))
+    again = decide(after, now=NOW + 60, seed=1, solver=None)
+    assert [(h.unit, h.nomination.became) for h in again.heads] == [(h.unit, NOW) for h in plan.heads]
+
+
 def test_a_head_that_holds_nothing_yet_keeps_no_room_and_no_quota_from_others() -> None:
     nodes: list[Part] = [*HALF_FULL, member("y").nodes(1, free_gpu=4)]
     _, plan = decided(gang("g", 8), gang("h", 8, leaf="root/c"), small("s", leaf="root/c"), *nodes, TREE)
@@ -238,7 +276,7 @@ def test_a_head_that_holds_nothing_yet_stays_one_though_small_jobs_use_up_the_sh
     world, plan = decided(ahead, waits, *full, x, TREE)
     assert heads(plan)["h"] == ("", 0.0, False)
     told = world.apply(Changes(put_units=nominated(world.units, plan))).units["h"].head
-    own = [runs(f"r{i}", 4, f"n{i}", 4, leaf="root/c", left_s=600) for i in range(2)]
+    own = [runs(f"r{i}", 4, f"n{i}", 4, leaf="root/c", left_s=600).since(2 * LATE) for i in range(2)]
     other = gang("k", 8, 2).since(LATE + 1)
     assert set(heads(decided(waits, other, *own, x, TREE)[1])) == {"k"}
     _, plan = decided(waits.having(head=told), other, *own, x, TREE)
@@ -348,7 +386,8 @@ def test_the_reason_of_a_head_says_how_much_there_is_and_when_it_starts() -> Non
 
 def test_a_head_stays_one_though_its_leaf_is_above_its_share() -> None:
     """What started beside it may have taken the share of its leaf: that must not cost it its seat."""
-    running: list[Part] = [runs(f"r{i}", 4, f"n{i}", 4, leaf="root/a", left_s=600) for i in range(2)]
+    before = [runs(f"r{i}", 4, f"n{i}", 4, leaf="root/a", left_s=600).since(2 * LATE) for i in range(2)]
+    running: list[Part] = [*before]
     world: list[Part] = [
         gang("b", 8, leaf="root/b").since(9),
         *running,
