@@ -6,6 +6,7 @@ The verifier here tries every way to put the pods onto the nodes; it knows nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +21,9 @@ from fleet.placement.cpsat import CpSat
 from fleet.placement.layout import lay_out, packed_anew
 from fleet.placement.room import MemberRoom
 from fleet.placement.space import Shape, Space
-from fleet.snapshot import Snapshot
-from tests.core.builders import ANYWHERE, NOW, MemberBuilder, amounts, member, snapshot, unit
+from fleet.plan import Plan
+from fleet.snapshot import Config, Snapshot
+from tests.core.builders import ANYWHERE, GPU, NOW, MemberBuilder, amounts, member, snapshot, unit
 from tests.core.test_room import packs
 from tests.core.test_together import committed
 
@@ -100,6 +102,38 @@ def test_what_was_packed_by_a_search_still_lies_there_in_the_next_cycle() -> Non
     units = committed(world, decide(world, now=NOW, seed=1, solver=CpSat()))
     later = Snapshot.of([*units.values(), unit("late").gpus(1).value], world.members.values())
     assert not decide(later, now=NOW, seed=1, solver=CpSat()).placements, "no room is left, wherever they lie"
+
+
+ODD = st.lists(st.tuples(st.integers(1, 3), st.integers(1, 7), st.booleans()), min_size=4, max_size=12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(st.integers(2, 8), st.integers(0, 2)), min_size=3, max_size=6), ODD)
+def test_a_solved_plan_is_no_worse_than_greedy_fits_and_leaves_nothing_to_plan_again(
+    nodes: list[tuple[int, int]], wanted: list[tuple[int, int, bool]]
+) -> None:
+    """CPU is scarce beside GPUs: a few pods ask for one more than a node has for each GPU."""
+    made = member("x")
+    for gpus, more in nodes:
+        made = made.nodes(1, free_gpu=gpus, free_cpu=2 * gpus + more)
+    gangs = [
+        unit(f"u{i:02}").gang(pods, gpu=gpus, cpu=2 * gpus + hungry).since(99 - i)
+        for i, (pods, gpus, hungry) in enumerate(wanted)
+    ]
+    world = snapshot(Config(solve_limit_s=60.0, head_after_s=0.0), made, *gangs)
+    plan = decide(world, now=NOW, seed=1, solver=CpSat())
+    greedy = decide(world, now=NOW, seed=1, solver=None)
+    assert not check(world, plan, now=NOW)
+    assert "checker" not in plan.certificate.why
+    assert worth(world, plan) >= worth(world, greedy)
+    later = replace(world, units=committed(world, plan))
+    assert not decide(later, now=NOW, seed=1, solver=None).placements
+
+
+def worth(world: Snapshot, plan: Plan) -> int:
+    """All are of one band and one age: GPUs count."""
+    units = (world.units[placement.unit] for placement in plan.placements)
+    return sum(part.requests[GPU] * part.replicas for unit in units for part in unit.components)
 
 
 def laid_out(rooms: MemberRoom, shapes: Sequence[Shape], space: Space) -> tuple[str, ...]:
