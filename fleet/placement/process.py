@@ -3,7 +3,8 @@
 A solver library may overrun its own time limit, abort the process it runs in, or eat its memory; none of that may
 reach whoever decides. So the child is started once and kept, gets problems and streams answers over pipes, and dies at
 the deadline, with the decider, or of its own accord, whereupon the best answer so far counts and the next problem gets
-a new child. Starting one takes a second or two: `warm()` does it ahead of the first problem.
+a new child. Starting one takes a second or two: `warm()` does it ahead of the first problem, and a missed deadline ahead
+of the next.
 """
 
 from __future__ import annotations
@@ -91,6 +92,8 @@ class ProcessSolver:
                 if not self._ready and time.monotonic() - self._started < _START_LIMIT_S:
                     return Answer(why="the solver is still starting")
                 self._kill()
+                with contextlib.suppress(OSError):
+                    self._ensure()  # while the answer is packed and checked: the next problem should find one
                 return _with(best, f"the solver was stopped at its deadline of {limit_s:g} s")
             except (_Gone, OSError, pickle.PickleError, EOFError, AttributeError, ValueError, TypeError) as error:
                 status = self._kill()

@@ -338,10 +338,15 @@ def test_what_a_child_had_streamed_before_its_deadline_counts() -> None:
         "sys.stdout.flush(); time.sleep(600)\n"
     )
     solver = ProcessSolver([sys.executable, "-c", script])
+    solver.warm()
+    first = solver.pid
     plan = decide(replace(TRAP, config=Config(solve_limit_s=5.0)), now=NOW, seed=1, solver=solver)
     assert {p.unit for p in plan.placements} == {"b"}
     assert plan.certificate.shipped == "cp-sat"
     assert plan.certificate.why == "the solver was stopped at its deadline of 5 s"
+    assert first is not None and not _alive(first)
+    assert solver.pid not in (None, first), "the next problem finds a new one"
+    solver.close()
     assert solver.pid is None
 
 
