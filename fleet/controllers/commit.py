@@ -102,8 +102,9 @@ class PlanCommitter:
         started = {placement.unit for placement in plan.placements}
         edits: list[tuple[Key, str, Callable[[Body], bool]]] = []
         for unit in nominated(picture.snapshot.units, plan):
-            stored = picture.sources[unit.id].unit
-            if stored is not None and unit.id not in started:
+            source = picture.sources[unit.id]
+            stored = source.unit or source.binding  # outside quota the binding remembers
+            if unit.id not in started:
                 edits.append((stored.key, stored.uid, partial(heads.nominate, nomination=unit.head)))
         if edits:
             await self._hub.edit_all(edits[: self._hub.config.chunk_units_max])
@@ -366,6 +367,7 @@ def placed(binding: Body, member: str, now: float, domain: str = "") -> Body:
     if was_queued:
         set_condition(binding, QUEUING, False, "Dequeued", "", now)
     binding["status"]["lastScheduledTime"] = rfc3339(now)
+    binding["status"].pop(heads.HEAD, None)
     return binding
 
 

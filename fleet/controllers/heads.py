@@ -1,8 +1,8 @@
-"""For whom room is collected, as its QueueUnit's status says: the decider's memory between two plans.
+"""For whom room is collected, as its QueueUnit's status says, or its binding's where it is outside quota: the decider's
+memory between two plans.
 
 A seat is collected over many cycles, so where, since when and until when must outlive each of them, and the leader. It
-is written only when it changes in whole seconds. A job outside quota has no QueueUnit: its seat is chosen anew in each
-cycle, mostly the same.
+is written only when it changes in whole seconds.
 """
 
 from __future__ import annotations

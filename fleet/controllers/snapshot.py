@@ -306,7 +306,8 @@ def now_unit(
                 waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since, backoff_until=None,
                 generation=generation,
             )  # fmt: skip
-        return replace(waiting, claim=claim_of(queue_unit), head=head_of(queue_unit), generation=generation)
+        head = head_of(binding if queue_unit is None else queue_unit)
+        return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)
     if not b.charged(binding, pods):
         return None
     leaving = bool(tasks) or b.deleting(binding)

@@ -7,7 +7,7 @@ from typing import Any
 from fleet.controllers.hub import ControllerConfig
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.test_reclaiming import job, leaves
-from tests.controllers.world import World, hub, member, policy
+from tests.controllers.world import World, hub, member, policy, pytorchjob
 
 SOON = ControllerConfig(reclaim=False, head_after_s=30.0)
 
@@ -39,6 +39,30 @@ async def test_a_gang_that_waited_long_gets_its_room_though_small_jobs_keep_comi
         await world.delete("PyTorchJob", "half-1")
         assert await world.running("large") == "cfa"
         assert head(world, "large") == {}
+
+
+async def test_outside_quota_the_binding_remembers_where_room_is_collected() -> None:
+    async with hub(member("cfa"), config=SOON) as world:
+        await world.apply(policy(), *(pytorchjob(f"half-{number}", workers=0, gpus=8) for number in range(2)))
+        for number in range(2):
+            await world.running(f"half-{number}")
+        await world.apply(pytorchjob("large", workers=1, gpus=8))
+
+        def told() -> dict[str, Any]:
+            return dict(((world.binding("large") or {}).get("status") or {}).get("head") or {})
+
+        found = await eventually(told, within_s=60)
+        assert found["member"] == "cfa"
+        await world.kill()
+        world.start()
+        await world.apply(*(pytorchjob(f"small-{number}", gpus=1, workers=0) for number in range(4)))
+        await world.delete("PyTorchJob", "half-0")
+        await settle(60)
+        assert not any(world.placed(f"small-{number}") for number in range(4))
+        assert told() == found
+        await world.delete("PyTorchJob", "half-1")
+        assert await world.running("large") == "cfa"
+        assert told() == {}
 
 
 async def test_nothing_is_collected_where_that_is_switched_off() -> None:

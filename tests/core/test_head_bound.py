@@ -147,6 +147,19 @@ def test_heads_of_several_leaves_start_one_after_the_other() -> None:
             assert stream.now - came <= bound(1800, ahead)
 
 
+@pytest.mark.parametrize("small", [(Small(None), Small("root/b")), (Small(None, (1, 2), says=False),)])
+def test_gangs_outside_quota_start_one_after_the_other(small: Sequence[Small]) -> None:
+    stream = full(small)
+    came = stream.now
+    for number, pods in enumerate((4, 3, 2)):
+        stream.submit(unit(f"gang-{number}").gpus(8, pods=pods).queue(None).value, runs_s=1800.0)
+    others = sum(kind.leaf is not None for kind in small)
+    for number in range(3):
+        while f"gang-{number}" not in stream.started:
+            stream.cycle()
+            assert stream.now - came <= bound(1800, number + others)
+
+
 def test_small_jobs_go_on_beside_a_head_where_they_do_not_delay_it() -> None:
     """Short ones use the room until shortly before it starts, and the other member is used by all."""
     short = Small("root/c", (1,), (60.0, 120.0), waiting=40)
