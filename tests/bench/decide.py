@@ -2,7 +2,8 @@
 
 Worlds are made from a seed: 30 leaves in three levels, 3 priorities, gangs in the proportions of a training cluster
 (mostly one GPU, up to 4 × 8), members whose nodes are half free and fragmented. `--members`, `--nodes` and `--leaves`
-make other fleets. Prints a table; `--json` prints JSON. Seconds, the slowest of `--runs` worlds:
+make other fleets; `--users` caps what each of so many users has in a leaf, `--walltimes` gives every gang one of its
+own. Prints a table; `--json` prints JSON. Seconds, the slowest of `--runs` worlds:
 
   index_s    sorting all units of a new snapshot into lots, which is done once
   greedy_s   a decision without solver, index included
@@ -44,6 +45,7 @@ from fleet.placement.room import MemberRoom
 from fleet.placement.room import committed as committed_shape
 from fleet.plan import Plan
 from fleet.quota.tree import QuotaNode, QuotaTree
+from fleet.quota.users import USER_MAX
 from fleet.snapshot import Changes, Snapshot
 
 _T = TypeVar("_T")
@@ -86,6 +88,21 @@ def world(pending: int, members: int, nodes: int, seed: int, leaves_in_all: int 
             free[vector] = free.get(vector, 0) + 1
         found[f"m{number:03}"] = Member(f"m{number:03}", pools=(Pool(free=tuple(free.items()), allocatable=whole),))
     return Snapshot(QuotaTree("root", tree_nodes), units, found)
+
+
+def varied(snapshot: Snapshot, seed: int, users: int, walltimes: bool) -> Snapshot:
+    """The same, where each gang is of one of `users`, who may have 64 GPUs in each leaf, or says how long it runs."""
+    rng = random.Random(seed)
+    units = dict(snapshot.units)
+    for key, unit in units.items():
+        user = f"user{rng.randrange(users)}" if users else ""
+        units[key] = replace(unit, user=user, walltime_s=float(rng.randrange(600, 10**7)) if walltimes else None)
+    tree = snapshot.tree
+    if users and tree is not None:
+        caps = {USER_MAX: f'{{"{GPU}": 64}}'}
+        nodes = {path: node if node.children else replace(node, attributes=caps) for path, node in tree.nodes.items()}
+        tree = QuotaTree(tree.root, nodes)
+    return Snapshot(tree, units, snapshot.members)
 
 
 def changes(snapshot: Snapshot, seed: int) -> Changes:
@@ -140,7 +157,14 @@ def committed(snapshot: Snapshot, plan: Plan) -> Snapshot:
 
 
 def measure(
-    pending: int, solver: ProcessSolver, runs: int, members: int = 0, nodes: int = 0, leaves: int = 30
+    pending: int,
+    solver: ProcessSolver,
+    runs: int,
+    members: int = 0,
+    nodes: int = 0,
+    leaves: int = 30,
+    users: int = 0,
+    walltimes: bool = False,
 ) -> dict[str, Any]:
     if not members:
         members, nodes = (3, 900) if pending <= 1_000 else (32, 9_704)
@@ -155,7 +179,7 @@ def measure(
     plan = None
     gaps: list[float] = []
     for seed in range(runs):
-        snapshot = world(pending, members, nodes, seed, leaves)
+        snapshot = varied(world(pending, members, nodes, seed, leaves), seed, users, walltimes)
         timed("greedy_s", lambda: decide(snapshot, now=NOW, seed=seed, solver=None))  # noqa: B023
         timed("sort_s", lambda: sorted(snapshot.units.values(), key=order))  # noqa: B023
         timed("index_s", lambda: Backlog.of(snapshot.tree, snapshot.units))  # noqa: B023
@@ -171,7 +195,8 @@ def measure(
     assert plan is not None
     stages = [(s.name, s.value, s.bound, s.status, round(s.seconds, 2)) for s in plan.certificate.stages]
     return {
-        "pending": pending, "members": members, "nodes": nodes, "leaves": leaves, "started": len(plan.placements),
+        "pending": pending, "members": members, "nodes": nodes, "leaves": leaves, "users": users,
+        "walltimes": walltimes, "lots": len(snapshot.backlog.lots), "started": len(plan.placements),
         **{name: round(max(seconds), 3) for name, seconds in took.items()},
         "times": {name: [round(s, 4) for s in seconds] for name, seconds in took.items()}, "gaps": gaps,
         "shipped": plan.certificate.shipped, "why": plan.certificate.why, "stages": stages,
@@ -215,13 +240,15 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=0, help="3 or 32 unless given, with --nodes")
     parser.add_argument("--nodes", type=int, default=0, help="in all members together")
     parser.add_argument("--leaves", type=int, default=30)
+    parser.add_argument("--users", type=int, default=0)
+    parser.add_argument("--walltimes", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     gc.set_threshold(*COLLECT_AFTER)  # as in the controllers process
     solver = ProcessSolver()
     nothing = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())
     solver.solve(nothing, seed=0, limit_s=60.0)  # until the child is up: its start is not what is measured here
-    fleet = (arguments.members, arguments.nodes, arguments.leaves)
+    fleet = (arguments.members, arguments.nodes, arguments.leaves, arguments.users, arguments.walltimes)
     rows = [measure(pending, solver, arguments.runs, *fleet) for pending in arguments.pending]
     solver.close()
     if arguments.json:
