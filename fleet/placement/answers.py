@@ -23,7 +23,8 @@ from fleet.plan import Certificate, Stage
 
 _MOST_ANSWERS = 6
 _LEAST_LIMIT_S = 0.05
-_FIT_PART = 0.15  # of the time for an answer, where it may have to be asked for again
+_FIRST_PART = 0.6  # of the time, for the first answer where it may have to be asked for again
+_FIT_PART = 0.15  # of the time for an answer then, for cheap lanes
 
 
 class Placed(Protocol):
@@ -56,7 +57,7 @@ class Answers(Generic[Result]):
         precise: frozenset[str] = frozenset()
         lanes = linked.problem.lanes
         if askable(linked.problem, self.fresh()):
-            linked = replace(linked, problem=replace(linked.problem, fit_part=_FIT_PART))
+            linked = replace(linked, problem=replace(linked.problem, part=_FIRST_PART, fit_part=_FIT_PART))
         for _ in range(_MOST_ANSWERS):
             whole = linked.problem.lanes == lanes  # else it was told to look elsewhere, and proves nothing in general
             answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s), whole)
@@ -91,7 +92,7 @@ class Answers(Generic[Result]):
             proven, reached = _proven(problem, answer.stages)
             if reached:
                 break
-            linked = replace(linked, problem=replace(problem, proven=proven))
+            linked = replace(linked, problem=replace(problem, proven=proven, part=1.0))
         return None if best is None else best[1]
 
     def _better(self, best: tuple[tuple[int, ...], Result] | None, other: Result) -> tuple[tuple[int, ...], Result]:

@@ -58,10 +58,9 @@ class CpSat:
     ) -> Answer:
         """The best answer found. `emit` gets every stage's answer as it comes."""
         emit = emit or (lambda answer: None)
-        limit = Limit(limit_s, self._clock)
         if isinstance(problem, VictimProblem):
-            return Victims(problem, seed, limit, emit).run()
-        return _Run(problem, seed, limit, emit).run()
+            return Victims(problem, seed, Limit(limit_s, self._clock), emit).run()
+        return _Run(problem, seed, Limit(problem.part * limit_s, self._clock), emit).run()
 
 
 class _Run:

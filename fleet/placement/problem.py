@@ -88,8 +88,9 @@ class Problem:
     """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
     link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
     known answer: from the stage of this band on they do in every answer that is as good so far. `proven`: of the first
-    bands, what no answer exceeds that reaches as much in each band before. `fit_part`: how much of the time may go into
-    cheap lanes at most. `nodes`: whether nodes are modelled: many small rows, of which presolving makes little."""
+    bands, what no answer exceeds that reaches as much in each band before. `part`: how much of the time may be used at
+    most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many small rows, of which
+    presolving makes little."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -104,6 +105,7 @@ class Problem:
     proven: tuple[int, ...] = ()
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
+    part: float = 1.0
     fit_part: float = 1.0
     nodes: bool = False
 
