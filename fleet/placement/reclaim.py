@@ -36,6 +36,7 @@ POLICY = "preempt-policy"  # attribute of a leaf: LOWER, AnyPriority, Never; els
 LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 MOST_TRIES = 1_000
 MOST_TRIES_TOGETHER = 500
+MOST_TRIES_MOVED = 200
 MOST_MOVES = 4  # gangs for which those before them are asked to go elsewhere
 MOST_LOOKED_AT = 10_000  # gangs that might take back
 MOST_HOPELESS = 200  # kinds of them for which no room can be made
@@ -110,6 +111,7 @@ class Reclaim:
         self._asking = asking or NOBODY
         self._tries = Tries(MOST_TRIES)
         self._tries_together = Tries(MOST_TRIES_TOGETHER)
+        self._tries_moved = Tries(MOST_TRIES_MOVED)
         self._moves = MOST_MOVES
         self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
         self._running = Runners((), space)
@@ -202,11 +204,12 @@ class Reclaim:
     ) -> list[Step] | None:
         """What those found one after another, and one more that would have room but for them, get together, if all of
         them have room somewhere."""
-        if not steps or self._moves <= 0 or self._asking.silent(together=True):
+        spent = self._moves <= 0 or self._tries_moved.left <= 0
+        if not steps or spent or self._asking.silent(together=True):
             return None
         found, deal = Deal(tuple(steps), self._scene), None
         self._put_back(found)
-        alone, _ = Search(before, candidate, self._able(candidate), self._tries).best(NOBODY)
+        alone, _ = Search(before, candidate, self._able(candidate), self._tries_moved).best(NOBODY)
         if alone is not None:
             self._moves -= 1
             candidates = [*(step.candidate for step in steps), candidate]

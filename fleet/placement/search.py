@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.problem import FreedRow, Victim, VictimProblem
@@ -66,7 +67,7 @@ class Search(Trial):
         """What is found in one member, `best` being known already."""
         if best is not None and best.cost[:2] == (0, 1):
             cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=cheapest)
-            for work in cheaper[:MOST_SINGLE]:
+            for work in islice(filter(self._makes_a_slot, cheaper), MOST_SINGLE):
                 if self._tries.left > 0 and self.room(member, [work]):
                     yield Choice.of(number, member, [work])
                     return
@@ -78,6 +79,15 @@ class Search(Trial):
             yield Choice.of(number, member, victims)
             if len(victims) <= 1:
                 return
+
+    def _makes_a_slot(self, work: Work) -> bool:
+        """Whether one of the gang's pods might lie where this one lay, if nobody else leaves."""
+        unit = work.unit
+        rooms = [seat.free.plus(seat.holds) for seat in unit.seats] or [part.requests for part in unit.components]
+        names = self._scene.space.resources
+        return any(
+            all(room[names[index]] >= amount for index, amount in part.need) for room in rooms for part in self._shape
+        )
 
     def _promising(self) -> list[tuple[int, str]]:
         """The members, by their number in the policy's order, that could have enough in sum; of many, those that have

@@ -22,11 +22,11 @@ from fleet.placement.scene import Scene
 from fleet.placement.space import Need, Shape
 from fleet.plan import Said, Stage
 
-MOST_VICTIMS = 500
-MOST_CELLS = 5_000  # demands × places
+MOST_VICTIMS = 1_000
+MOST_CELLS = 8_000  # demands × places
 MOST_QUESTIONS = 24  # to the solver, in one plan, about single gangs
 MOST_TOGETHER = 12  # and about several together
-TOGETHER_PART = 0.5  # of the time, for those
+TOGETHER_PART = 0.7  # of the time, for those
 LEAST_S = 0.02  # that a question needs
 ALONE_MAX = 16  # nodes alike that are told apart where different pods meet on them
 

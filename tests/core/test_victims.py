@@ -251,7 +251,7 @@ def test_victims_are_proven_in_the_child_process_too() -> None:
     solver = ProcessSolver()
     try:
         solver.warm()
-        world = replace(TRAP, config=replace(RECLAIM, solve_limit_s=60.0))
+        world = replace(TRAP, config=replace(RECLAIM, solve_limit_s=600.0))
         (search,) = decided(world, solver).certificate.victims
         assert [stage.status for stage in search.stages] == ["OPTIMAL"] * 2
     finally:
