@@ -86,6 +86,7 @@ class Usage:
         """`promises`: what min binds and what is not lent; None: only max counts."""
         self._tree = tree
         self._used: dict[str, dict[str, int]] = {path: {} for path in tree.nodes}
+        self._own = set(tree.nodes)  # the nodes whose amounts no copy shares
         self._limits = {path: dict(node.max) for path, node in tree.nodes.items()}
         self._paths: dict[str, tuple[str, ...]] = {}
         self._capped: dict[str, list[str]] = {}  # of a path, where the user's usage counts
@@ -109,7 +110,8 @@ class Usage:
 
     def copy(self) -> Usage:
         other = copy(self)
-        other._used = {path: dict(used) for path, used in self._used.items()}
+        other._used = dict(self._used)
+        other._own, self._own = set(), set()  # what both have is copied by whoever changes it
         return other
 
     def path(self, account: str) -> tuple[str, ...]:
@@ -149,7 +151,10 @@ class Usage:
 
     def charge(self, account: str, request: Amounts, times: int = 1) -> None:
         for node in self.path(account):
-            used = self._used.setdefault(node, {})
+            if node not in self._own:
+                self._own.add(node)
+                self._used[node] = dict(self._used.get(node, _NOTHING))
+            used = self._used[node]
             for resource, amount in request.items_:
                 used[resource] = used.get(resource, 0) + amount * times
 

@@ -64,6 +64,18 @@ def test_a_copy_is_charged_alone() -> None:
     assert usage.used("root", GPU) == 0
 
 
+def test_what_is_charged_after_a_copy_was_made_is_not_in_the_copy() -> None:
+    usage = Usage.of(tree(org__a={}), [])
+    usage.charge("root/org/a", amounts(gpu=1))
+    copies = [usage.copy()]
+    usage.charge("root/org/a", amounts(gpu=2))
+    copies.append(copies[0].copy())
+    copies[0].charge("root/org/a", amounts(gpu=4))
+    copies[1].charge("root/org/a", amounts(gpu=8))
+    for node in ("root", "root/org", "root/org/a"):
+        assert [each.used(node, GPU) for each in (usage, *copies)] == [3, 5, 9]
+
+
 def test_amounts_below_zero_give_nothing_back() -> None:
     assert request_of(unit("a").gang(1, gpu=-4).value)[GPU] == 0
 
