@@ -154,14 +154,19 @@ class Heads:
                         late.append(candidate)
         heapify(line)
         able: list[Group] | None = None
+        used_up: set[tuple[str, ...]] = set()  # nobody behind who asks for these counts on more
         while line:
             candidate = late[heappop(line)[2]]
-            if not self._may_ever_start(candidate, candidate.account):
+            asked = tuple(name for name, _ in candidate.request.items_)
+            told = candidate.unit.head is not None
+            if (asked in used_up and not told) or not self._may_ever_start(candidate, candidate.account):
                 continue
             if able is None:
                 able = [group for group in waiting if self._may_ever_start(group, group.leaf)]
             tier = self._precedence.tier(candidate, able)
-            if tier <= Tier.SHARE or candidate.unit.head is not None:
+            if tier > Tier.SHARE and not told:
+                used_up.add(asked)
+            else:
                 yield candidate, min(tier, Tier.SHARE)
 
     def _may_ever_start(self, kind: Candidate | Group, account: str | None) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from fleet.backlog import gang_key
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
 from fleet.placement.candidate import Candidate, Group, order
@@ -19,7 +20,7 @@ from fleet.quota.tiers import Tier, add
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 
-Line = list[tuple[tuple[int, float, str, str], Unit]]
+Line = list[tuple[tuple[int, float, str, str], Amounts]]
 
 
 class Precedence:
@@ -45,10 +46,9 @@ class Precedence:
         """What is before it in its leaf."""
         turn = order(unit)
         used: dict[str, int] = {}
-        for at, other in self._line(leaf):
-            if at >= turn:
-                break
-            add(used, self._request(other))
+        for at, request in self._line(leaf):
+            if at < turn:
+                add(used, request)
         for group in waiting:
             if group.priority >= unit.priority:
                 count = bisect_left(group.units, turn, key=order)
@@ -57,18 +57,16 @@ class Precedence:
         return used
 
     def _line(self, leaf: str) -> Line:
-        """What runs or leaves of a leaf, in the order of its queue."""
+        """What runs or leaves of a leaf, each with its place in the order of the queue."""
         if self._lines is None:
             self._lines = {}
             for unit in self._snapshot.backlog.holding.values():
                 if unit.leaf is not None:
-                    self._lines.setdefault(unit.leaf, []).append((order(unit), unit))
-            for line in self._lines.values():
-                line.sort(key=lambda item: item[0])
+                    self._lines.setdefault(unit.leaf, []).append((order(unit), self._request(unit)))
         return self._lines.get(leaf, [])
 
     def _request(self, unit: Unit) -> Amounts:
-        key = (unit.components, unit.preemptible)
+        key = (gang_key(unit.components), unit.preemptible)
         found = self._requests.get(key)
         if found is None:
             found = self._requests[key] = request_of(unit)
