@@ -3,8 +3,8 @@
 A solver library may overrun its own time limit, abort the process it runs in, or eat its memory; none of that may
 reach whoever decides. So the child is started once and kept, gets problems and streams answers over pipes, and dies at
 the deadline, with the decider, or of its own accord, whereupon the best answer so far counts and the next problem gets
-a new child. Starting one takes a second or two: `warm()` does it ahead of the first problem, and a missed deadline ahead
-of the next.
+a new child. Starting one takes a second or two: `warm()` does it ahead of the first problem, and a missed deadline
+ahead of the next.
 """
 
 from __future__ import annotations
