@@ -21,7 +21,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -162,6 +162,7 @@ def measure(
     shown(f"replayed {len(waits)} jobs, mean wait {statistics.fmean(waits) / 3600:.2f} h; {len(chosen)} times")
     rows: dict[str, list[tuple[float, Range]]] = {name: [] for name in ("raw", "stretched", "waited", "worked off")}
     scored: list[Scored] = []
+    kept: list[dict[str, object]] = []
     others: dict[str, int] = {}
     took: list[float] = []
     for number, points in enumerate(chosen, 1):
@@ -181,6 +182,7 @@ def measure(
                 continue
             better = as_estimated(stretched(outcome, at, scores), at)
             scored.append(Scored(outcome, at, start))
+            kept.append({"at": at, "unit": point.unit, "started": start, "said": asdict(outcome)})
             rows["raw"].append((real, raw))
             if better is not None and len(scores) >= SCORES_LEAST:
                 rows["stretched"].append((real, better))
@@ -194,7 +196,7 @@ def measure(
         "mean_wait_h": round(statistics.fmean(waits) / 3600, 3),
         "processor_seconds_a_time": {"mean": round(statistics.fmean(took), 2), "max": round(max(took), 2)},
         "not_estimates": others,
-        **{name: summary(said) for name, said in rows.items()},
+        **{name: summary(said) for name, said in rows.items()}, "points": kept,
     }  # fmt: skip
 
 
@@ -211,7 +213,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=4, help="waiting jobs that are asked for at each time")
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", type=Path, help="write all this, and every point, to a file")
     given = parser.parse_args()
     jobs = read(given.trace)[given.skip : given.skip + given.jobs]
     jobs = [replace(job, submit_s=job.submit_s - jobs[0].submit_s) for job in jobs]
@@ -224,9 +226,10 @@ def main() -> None:
         jobs, arriving, empty, given.times, given.each, given.samples, given.seed,
         lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    print(json.dumps(found, indent=2))
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=2) + "\n")
+    del found["points"]
+    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":
