@@ -10,8 +10,9 @@ pace of its own, for all work and for each leaf, by which what is drawn is longe
 
 What runs cannot know makes real starts lie wider than the runs say, so the range is stretched by how well ranges fitted
 before: `Scored` keeps what was said and what happened, and `stretched` moves both ends so that in the past they would
-have held four fifths. Decisions of a run stand further apart the further it looks (a twentieth of the time ahead):
-nobody asks an estimate for a second in three days, and it is what makes it affordable.
+have held four fifths; the less is known, the less they move. Decisions of a run stand further apart the further it
+looks (a twentieth of the time ahead): nobody asks an estimate for a second in three days, and it is what makes it
+affordable.
 
 A run that finds the unit stuck, or looks past the horizon, counts as "later than everything".
 """
@@ -278,15 +279,19 @@ class Scored:
         return off / max(half, _NARROWEST)
 
 
+_AS_SAID = [NormalDist().inv_cdf((n + 0.5) / 20) / NormalDist().inv_cdf(0.9) for n in range(20)]
+"""Scores as they would be, were ranges right as they are."""
+
 _NARROWEST = 0.05  # of half a range, in the logarithm of the wait: five per cent
 
 
 def stretched(said: Estimate, at: float, scores: Sequence[float]) -> Estimate:
     """The estimate with both ends moved to where they would have held four fifths of what happened before: `scores` of
-    earlier estimates, oldest first. Unchanged while there are too few."""
-    newest = sorted(scores[-_SCORES_MOST:])
-    if len(newest) < _SCORES_LEAST:
+    earlier estimates, oldest first. Unchanged while there are too few; and few move it little, since those of one time
+    share their luck."""
+    if len(scores) < _SCORES_LEAST:
         return said
+    newest = sorted([*scores[-_SCORES_MOST:], *_AS_SAID])
     low, high = min(0.0, quantile(newest, 0.1)), max(0.0, quantile(newest, 0.9))
     middle = _log(said.p50 - at)
     below = max(middle - _log(said.p10 - at), _NARROWEST)
