@@ -1,4 +1,4 @@
-"""A process that writes until it is told, or made, to stop. Prints `name revision` for each acknowledged write.
+"""A process that writes COUNT times, or until SIGTERM. Prints `name revision` for each acknowledged write.
 
 usage: python -m tests.contract.writer_process DSN KEY_FILE PREFIX COUNT CONCURRENCY
 """
@@ -6,6 +6,7 @@ usage: python -m tests.contract.writer_process DSN KEY_FILE PREFIX COUNT CONCURR
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from pathlib import Path
 
@@ -21,9 +22,13 @@ async def main(dsn: str, key_file: str, prefix: str, count: int, concurrency: in
     store = PostgresStore(dsn, WallClock(), secret_key_file=Path(key_file))
     await store.start()
     numbers = iter(range(count))
+    told = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
 
     async def work() -> None:
         for number in numbers:
+            if told.is_set():
+                return
             name = f"{prefix}-{number}"
             try:
                 outcome = await store.commit([Put(key(name), body(name), ABSENT)])
