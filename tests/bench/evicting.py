@@ -13,25 +13,22 @@ And how many claim room in each world, by evicting how many, without and with a 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 import time
 from dataclasses import replace
 from typing import Any
 
-from fleet.cli.compose import COLLECT_AFTER
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Phase, Seat, Unit
 from fleet.placement.intime import InTime
-from fleet.placement.problem import Problem
 from fleet.placement.process import ProcessSolver
 from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
-from tests.bench.decide import GPU, NOW, world
+from tests.bench.decide import GPU, NOW, as_the_controllers, world
 
 HUNGRY = "root/g0/leaf0"
 PROMISED = 600
@@ -133,10 +130,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=9_704, help="in all members together")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    gc.set_threshold(*COLLECT_AFTER)  # as in the controllers process
-    solver = ProcessSolver()
-    nothing = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())
-    solver.solve(nothing, seed=0, limit_s=60.0)  # until the child is up: its start is not what is measured here
+    solver = as_the_controllers()
     rows = [measure(n, solver, arguments.runs, arguments.members, arguments.nodes) for n in arguments.pending]
     solver.close()
     if arguments.json:
