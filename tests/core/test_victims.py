@@ -17,7 +17,6 @@ from fleet.check_reclaim import _may_not_leave
 from fleet.check_units import tiers_of
 from fleet.codec import encode_record, replay
 from fleet.decide import decide
-from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.unit import Phase, Seat, Unit
 from fleet.packer import Gang, first_unpackable
@@ -30,7 +29,7 @@ from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 from tests.core.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
-from tests.core.reclaims import PROMISED, RECLAIM, runs, waits
+from tests.core.reclaims import PROMISED, RECLAIM, crowded, runs, waits
 
 Cost = tuple[int, int, int]
 
@@ -75,34 +74,7 @@ def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
 
 def random_world(rng: random.Random) -> tuple[Snapshot, Unit]:
     """Two members of a few nodes, with gangs of leaves c and d sitting on them, and an owner that waits."""
-    free = {(name, number): 8 for name in "xy" for number in range(rng.randint(1, 3))}
-    parts: list[tuple[str, str, str, int, list[tuple[str, int]], int]] = []
-    for number in range(rng.randint(2, 7)):
-        name, gpus = rng.choice("xy"), rng.choice((1, 2, 2, 4, 4, 3, 8))
-        homes = [node for node in free if node[0] == name and free[node] >= gpus]
-        rng.shuffle(homes)
-        nodes = homes[: rng.randint(1, 2)]
-        for node in nodes:
-            free[node] -= gpus
-        if nodes:
-            parts.append((f"r{number}", rng.choice("ccd"), name, gpus, nodes, rng.randint(1, 9)))
-    for node, left in free.items():
-        if left and rng.random() < 0.7:
-            free[node] = rng.randint(0, left)  # others run there
-    vectors = {node: amounts(gpu=left, cpu=96, memory=768, pods=110) for node, left in free.items()}
-    units: list[UnitBuilder] = []
-    for name, leaf, where, gpus, nodes, age in parts:
-        seats = tuple(Seat(f"{node[0]}/{node[1]}", 0, vectors[node], amounts(gpu=gpus, pods=1)) for node in nodes)
-        running = unit(name).gpus(gpus, pods=len(nodes)).queue(f"root/{leaf}").runs_in(where)
-        units.append(running.having(placed_at=NOW - 1000 * age, seats=seats))
-    members = []
-    for name in "xy":
-        counts: dict[Amounts, int] = {}
-        for node, vector in vectors.items():
-            if node[0] == name:
-                counts[vector] = counts.get(vector, 0) + 1
-        shown = member(name).nodes(1).value.pools[0]
-        members.append(member(name).having(pools=(replace(shown, free=tuple(counts.items())),)))
+    units, members = crowded(rng, leaves="ccd", gpus=(1, 2, 2, 4, 4, 3, 8), pods=2, others=range(9))
     owner = unit("owner").gpus(rng.choice((1, 2, 3, 4, 8)), pods=rng.randint(1, 2)).queue("root/a")
     if rng.random() < 0.3:
         owner = owner.gang(1, gpu=rng.choice((1, 2)))
@@ -114,7 +86,7 @@ def random_world(rng: random.Random) -> tuple[Snapshot, Unit]:
     return snapshot(owner, *units, *members, quota, RECLAIM), owner.value
 
 
-@pytest.mark.parametrize("seed", [3, 71, 116, 118])
+@pytest.mark.parametrize("seed", [40, 126, 162, 333])
 def test_the_solver_finds_what_greedy_does_not(seed: int) -> None:
     world, _ = random_world(random.Random(seed))
     plans = [decided(world), decide(world, now=NOW, seed=1, solver=None)]

@@ -17,7 +17,6 @@ from fleet.check_reclaim import _may_not_leave
 from fleet.check_units import gang_of, tiers_of
 from fleet.codec import encode_record, replay
 from fleet.decide import decide
-from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.unit import Phase, Seat, Unit
 from fleet.packer import first_unpackable
@@ -28,7 +27,7 @@ from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 from tests.core.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
-from tests.core.reclaims import RECLAIM
+from tests.core.reclaims import RECLAIM, crowded
 from tests.core.test_victims import Cost, Fails, cost, decided, evicted
 
 
@@ -169,33 +168,7 @@ def test_a_decision_about_several_replays_whatever_became_of_the_solver(solver: 
 def random_world(rng: random.Random) -> Snapshot:
     """Two members of a few nodes with gangs of three leaves on them, and two or three owners of two leaves that wait.
     All pods have 4 or 8 GPUs, and nodes whole or half: any packer packs them as well as can be."""
-    free = {(name, number): 8 for name in "xy" for number in range(rng.randint(1, 3))}
-    parts: list[tuple[str, str, int, list[tuple[str, int]], int]] = []
-    for number in range(rng.randint(2, 7)):
-        name, gpus = rng.choice("xy"), rng.choice((4, 4, 8))
-        homes = [node for node in free if node[0] == name and free[node] >= gpus]
-        nodes = rng.sample(homes, min(len(homes), rng.randint(1, 3)))
-        for node in nodes:
-            free[node] -= gpus
-        if nodes:
-            parts.append((f"r{number}", rng.choice("bccd"), gpus, nodes, rng.randint(1, 9)))
-    for node, left in free.items():
-        if left and rng.random() < 0.7:
-            free[node] = rng.choice([room for room in (0, 4, 8) if room <= left])  # others run there
-    vectors = {node: amounts(gpu=left, cpu=96, memory=768, pods=110) for node, left in free.items()}
-    units: list[UnitBuilder] = []
-    for name, leaf, gpus, nodes, age in parts:
-        seats = tuple(Seat(f"{node[0]}/{node[1]}", 0, vectors[node], amounts(gpu=gpus, pods=1)) for node in nodes)
-        running = unit(name).gpus(gpus, pods=len(nodes)).queue(f"root/{leaf}").runs_in(nodes[0][0])
-        units.append(running.having(placed_at=NOW - 1000 * age, seats=seats))
-    members = []
-    for name in "xy":
-        counts: dict[Amounts, int] = {}
-        for node, vector in vectors.items():
-            if node[0] == name:
-                counts[vector] = counts.get(vector, 0) + 1
-        shown = member(name).nodes(1).value.pools[0]
-        members.append(member(name).having(pools=(replace(shown, free=tuple(counts.items())),)))
+    units, members = crowded(rng, leaves="bccd", gpus=(4, 4, 8), pods=3, others=(0, 4, 8))
     owners = [
         unit(f"owner{number}").gpus(rng.choice((4, 8)), pods=rng.randint(1, 2)).queue(f"root/{rng.choice('aab')}")
         .since(9 - number)
