@@ -1,4 +1,4 @@
-"""What a write of an object means: the pure half of create, update and delete.
+"""What a write of an object means: the pure half of create and update.
 
 Every function gets its own copy of what it may change, and returns the body to store. Refusals are StatusError. The
 order is a kube-apiserver's: decode (prune, default), keep what the writer may not touch, validate, then managedFields.
@@ -7,7 +7,6 @@ A write that changes nothing returns the old body itself, so that the caller can
 
 from __future__ import annotations
 
-import copy
 import json
 from dataclasses import dataclass
 from typing import Any
@@ -24,8 +23,6 @@ from fleet.engine.status import Cause, StatusError, bad_request, conflict, inval
 from fleet.engine.times import rfc3339
 from fleet.engine.validate import settled, shown, unconvertible, undecodable, validate, wrong_types
 
-ORPHAN = "orphan"
-FOREGROUND = "foregroundDeletion"
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 _NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "services"})
 
@@ -143,7 +140,7 @@ def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
     raise invalid(kind.group, kind.kind, (body.get("metadata") or {}).get("name") or "", causes)
 
 
-def _counts(kind: Kind) -> bool:
+def counts_generations(kind: Kind) -> bool:
     """Does the kind keep metadata.generation?"""
     return not kind.builtin or (kind.status and not (kind.group == "" and kind.resource in _NO_GENERATION))
 
@@ -183,7 +180,7 @@ def prepare_create(
         prefix = metadata["generateName"]
         if prefix.__class__ is str:
             metadata["name"] = prefix[: meta.GENERATED_PREFIX_MAX] + suffix
-    if _counts(kind) or kind.resource == "priorityclasses":  # whose generation is 1 for ever
+    if counts_generations(kind) or kind.resource == "priorityclasses":  # whose generation is 1 for ever
         metadata["generation"] = 1
     asked = body
     if kind.group == "" and kind.resource == "namespaces":
@@ -260,7 +257,7 @@ def prepare_update(
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)
     metadata = new["metadata"]
-    _set(metadata, "resourceVersion", before.get("resourceVersion"))
+    set_or_drop(metadata, "resourceVersion", before.get("resourceVersion"))
     causes = meta.carry_over(before, metadata)
     metadata.pop("managedFields", None)
     old_managed = before.get("managedFields") or []
@@ -272,7 +269,7 @@ def prepare_update(
         return Prepared(old, warnings)
     causes += meta.check(kind, metadata)
     _refuse(kind, new, validate(compiled(kind), new, old, causes))
-    if _counts(kind) and not same and _content_changed(kind, old, new):
+    if counts_generations(kind) and not same and _content_changed(kind, old, new):
         metadata["generation"] = (before.get("generation") or 0) + 1
     if managed is None:
         managed = fields.record_update(
@@ -293,17 +290,17 @@ def _only_what_is_written(kind: Kind, old: Body, new: Body, subresource: str, wh
         metadata = dict(old["metadata"])
         if kind.builtin:  # built-in strategies let /status change labels and the like; owners stay
             metadata = dict(new["metadata"])
-            _set(metadata, "ownerReferences", old["metadata"].get("ownerReferences"))
+            set_or_drop(metadata, "ownerReferences", old["metadata"].get("ownerReferences"))
         kept["metadata"] = metadata
-        _set(kept, "status", new.get("status"))
+        set_or_drop(kept, "status", new.get("status"))
         return kept
-    _set(new, "status", old.get("status"))
+    set_or_drop(new, "status", old.get("status"))
     if kind.group == "" and kind.resource == "namespaces" and subresource != "finalize":
-        _set(new, "spec", old.get("spec"))
+        set_or_drop(new, "spec", old.get("spec"))
     return new
 
 
-def _set(target: Body, key: str, value: Any) -> None:
+def set_or_drop(target: Body, key: str, value: Any) -> None:
     if value is None:
         target.pop(key, None)
     else:
@@ -327,9 +324,6 @@ def _content_changed(kind: Kind, old: Body, new: Body) -> bool:
     return any(old.get(k) != new.get(k) for k in (old.keys() | new.keys()) - aside)
 
 
-# -- deletion
-
-
 def is_finished(kind: Kind, body: Body) -> bool:
     """Is the object to be removed now: being deleted, and nothing holds it?"""
     metadata = body["metadata"]
@@ -338,87 +332,3 @@ def is_finished(kind: Kind, body: Body) -> bool:
     if metadata.get("deletionGracePeriodSeconds"):
         return False
     return not (kind.group == "" and kind.resource == "namespaces" and (body.get("spec") or {}).get("finalizers"))
-
-
-def prepare_delete(
-    kind: Kind, old: Body, delete_options: Body | None, *, now: float, graceful: bool = False
-) -> Prepared:
-    """What DELETE does: `finished` when the object is to be removed at once, else the body that says it is going (which
-    may be `old` itself, when it says so already).
-
-    `graceful`: a Pod with a node waits for its kubelet for gracePeriodSeconds (30 unless said), as real ones do.
-    """
-    options = delete_options or {}
-    metadata = old["metadata"]
-    _check_preconditions(kind, metadata, options.get("preconditions") or {})
-    finalizers = _deletion_finalizers(list(metadata.get("finalizers") or ()), options)
-    grace = _grace(old, options, graceful and kind.group == "" and kind.resource == "pods")
-    going = metadata.get("deletionTimestamp")
-    held = bool(finalizers) or grace > 0
-    held = held or (
-        kind.group == "" and kind.resource == "namespaces" and bool((old.get("spec") or {}).get("finalizers"))
-    )
-    if not held:
-        return Prepared(old, finished=True)
-    left = metadata.get("deletionGracePeriodSeconds") or 0
-    if going and finalizers == (metadata.get("finalizers") or []) and grace >= left:
-        return Prepared(old)
-    body = copy.copy(old)
-    body["metadata"] = metadata = dict(metadata)
-    _set(metadata, "finalizers", finalizers or None)
-    if not going:
-        if _counts(kind):
-            metadata["generation"] = (metadata.get("generation") or 0) + 1
-        metadata["deletionTimestamp"] = rfc3339(now + grace)
-        if not (kind.group == "" and kind.resource == "namespaces"):
-            metadata["deletionGracePeriodSeconds"] = grace
-    elif grace < left:
-        metadata["deletionTimestamp"] = rfc3339(now + grace)
-        metadata["deletionGracePeriodSeconds"] = grace
-    if kind.group == "" and kind.resource == "namespaces":
-        body["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
-    return Prepared(body)
-
-
-def _check_preconditions(kind: Kind, metadata: Body, wanted: Body) -> None:
-    for key, label, guess in (
-        ("uid", "UID", "deleted and then recreated"),
-        ("resourceVersion", "ResourceVersion", "modified"),
-    ):
-        if wanted.get(key) and wanted[key] != metadata.get(key):
-            text = f"the {label} in the precondition ({wanted[key]}) does not match the {label} in record "
-            raise conflict(
-                kind.group, kind.kind, metadata["name"],
-                f"{text}({metadata.get(key)}). The object might have been {guess}",
-            )  # fmt: skip
-
-
-def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:
-    policy = options.get("propagationPolicy")
-    if policy is not None and options.get("orphanDependents") is not None:
-        text = f"Invalid value: {shown(policy)}: orphanDependents and deletionPropagation cannot be both set"
-        raise invalid("meta.k8s.io", "DeleteOptions", "", [Cause("propagationPolicy", text)])
-    if policy is None and options.get("orphanDependents") is not None:
-        policy = "Orphan" if options["orphanDependents"] else "Background"
-    if policy is None:
-        return finalizers
-    if policy not in ("Orphan", "Background", "Foreground"):
-        text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
-        cause = Cause("propagationPolicy", text, "FieldValueNotSupported")
-        raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
-    kept = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
-    wanted = {"Orphan": ORPHAN, "Foreground": FOREGROUND}.get(policy)
-    if wanted is None:
-        return kept
-    return finalizers if wanted in finalizers and len(kept) == len(finalizers) - 1 else [*kept, wanted]
-
-
-def _grace(old: Body, options: Body, graceful: bool) -> int:
-    if not graceful or not (old.get("spec") or {}).get("nodeName"):
-        return 0
-    if (old.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return 0
-    grace = options.get("gracePeriodSeconds")
-    if grace is None:
-        grace = (old.get("spec") or {}).get("terminationGracePeriodSeconds")
-    return 30 if grace is None else max(0, int(grace))

@@ -14,6 +14,7 @@ import orjson
 
 from fleet.engine import patch as patches
 from fleet.engine.apply import apply_new, apply_to, check_configuration
+from fleet.engine.deletion import prepare_delete
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.schema import compiled
@@ -29,7 +30,7 @@ from fleet.engine.status import (
     unsupported_media_type,
 )
 from fleet.engine.strategic import go_text, strategic_patch
-from fleet.engine.write import Author, Prepared, need_version, prepare_create, prepare_delete, prepare_update
+from fleet.engine.write import Author, Prepared, need_version, prepare_create, prepare_update
 from fleet.ports import (
     ABSENT,
     Body,
