@@ -2,7 +2,8 @@
 
 The queue is run forward many times (forward.py): by the real decider, with other luck each time. Luck is how long what
 runs will still run, how long what starts will run, and who comes later (history.py). The times at which the unit starts
-in these runs are the estimate: p50 is their median, p10 and p90 enclose four fifths of them.
+in these runs are the estimate: p50 is their median, and between p10 and p90 four fifths of further ones would lie
+(quantiles.py, in the logarithm of the wait).
 
 Work of one time is alike: users submit ten of a kind, and all ten are longer than their like was last month. Drawn one
 by one, such differences cancel out, and the runs agree with each other more than with what happens. So each run has a
@@ -20,7 +21,7 @@ A run that finds the unit stuck, or looks past the horizon, counts as "later tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import NormalDist
@@ -28,6 +29,7 @@ from statistics import NormalDist
 from fleet.decide import decide
 from fleet.foresee.forward import Forward, Stop, core
 from fleet.foresee.history import History
+from fleet.foresee.quantiles import four_fifths, quantile
 from fleet.foresee.smallest import starts
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
@@ -47,7 +49,8 @@ _BEHIND_MOST = 500  # waiting units after this one that are looked at
 _AHEAD_MOST = 5_000
 _SPREAD = 0.4  # of the logarithm of a run's pace, for all work and again for each leaf: measured, see the decisions
 _GOLDEN = 0.6180339887498949
-_FLOOR_S = 30.0  # waits are compared by their logarithm, and no shorter than this
+_FLOOR_S = 30.0  # waits are compared by their logarithm, and no shorter than this …
+_LOG_MOST = 700.0  # … nor by more than what a float holds the exponential of
 _SCORES_LEAST = 20
 _SCORES_MOST = 400  # the newest count
 
@@ -119,10 +122,12 @@ def estimates(
     horizon_s: float = HORIZON_S,
     plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
+    made: Callable[[Mapping[str, float]], None] = lambda run: None,
 ) -> dict[str, Outcome]:
     """For waiting units, by id, from the same runs. `plan`: the greedy plan of the snapshot, when the caller has it.
     `enough` is asked after every run and decision; when it says True,
-    what there is by then is the answer, if it is made of five runs at least. Raises KeyError for a unit that is not
+    what there is by then is the answer, if it is made of five runs at least. `made` is told of every run: when units
+    started in it. Raises KeyError for a unit that is not
     there or does not wait, and BadSnapshot as `decide` does."""
     for unit in units:
         if snapshot.units[unit].phase is not Phase.WAITING:
@@ -147,20 +152,25 @@ def estimates(
         if started is None:
             break
         runs.append(started)
+        made(started)
     for unit in left:
-        said[unit] = _said([run.get(unit, math.inf) for run in runs], min(samples, SAMPLES_LEAST), now + horizon_s)
+        if len(runs) < min(samples, SAMPLES_LEAST):
+            said[unit] = NotEstimated("it would take too long to run the queue forward")
+        else:
+            said[unit] = of_runs((run.get(unit, math.inf) for run in runs), now, horizon_s)
     return said
 
 
-def _said(found: list[float], least: int, horizon: float) -> Outcome:
-    """`found`: when the unit started in each run, infinity for not at all."""
-    if len(found) < least:
-        return NotEstimated("it would take too long to run the queue forward")
-    found.sort()
-    p10, p50, p90 = (quantile(found, share) for share in (0.1, 0.5, 0.9))
+def of_runs(found: Iterable[float], now: float, horizon_s: float = HORIZON_S) -> Estimate | BeyondHorizon:
+    """What runs say together. `found`: the epoch second at which the unit started in each, at least one; infinity for
+    not at all."""
+    ordered = sorted(found)
+    p50 = quantile(ordered, 0.5)
     if math.isinf(p50):
-        return BeyondHorizon(horizon, len(found))
-    return Estimate(p10, p50, None if math.isinf(p90) else p90, len(found))
+        return BeyondHorizon(now + horizon_s, len(ordered))
+    low, high = four_fifths([_log(start - now) for start in ordered])
+    p10, p90 = min(p50, now + _seconds(low)), max(p50, now + _seconds(high))
+    return Estimate(p10, p50, p90 if p90 <= now + horizon_s else None, len(ordered))
 
 
 class Pace:
@@ -185,16 +195,6 @@ def never(reason: Reason) -> bool:
     larger = isinstance(request, int) and isinstance(limit, int) and request > limit
     no_jobs = reason.code is Code.MAX_JOBS and isinstance(limit, int) and limit <= 0
     return reason.severity is Severity.ERROR or reason.code in _PEOPLE or larger or no_jobs
-
-
-def quantile(ordered: Sequence[float], share: float) -> float:
-    """Between the two values around it, as if each stood in the middle of its part; infinity beside infinity."""
-    at = min(len(ordered) - 1.0, max(0.0, share * len(ordered) - 0.5))
-    low = math.floor(at)
-    high = min(low + 1, len(ordered) - 1)
-    if at == low or ordered[high] == ordered[low]:
-        return ordered[low]
-    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
 def _near(snapshot: Snapshot, units: Collection[str]) -> Snapshot | None:
@@ -279,7 +279,7 @@ class Scored:
         return off / max(half, _NARROWEST)
 
 
-_AS_SAID = [NormalDist().inv_cdf((n + 0.5) / 20) / NormalDist().inv_cdf(0.9) for n in range(20)]
+_AS_SAID = [NormalDist().inv_cdf(n / 21) / NormalDist().inv_cdf(0.9) for n in range(1, 21)]
 """Scores as they would be, were ranges right as they are."""
 
 _NARROWEST = 0.05  # of half a range, in the logarithm of the wait: five per cent
@@ -298,7 +298,8 @@ def stretched(said: Estimate, at: float, scores: Sequence[float]) -> Estimate:
     above = max(_upper(said, at) - middle, _NARROWEST)
     p10 = at + _seconds(middle + low * below)
     p90 = at + _seconds(middle + high * above)
-    return replace(said, p10=min(p10, said.p50), p90=None if said.p90 is None else max(p90, said.p50))
+    late = said.p90 is None or p90 > at + HORIZON_S
+    return replace(said, p10=min(p10, said.p50), p90=None if late else max(p90, said.p50))
 
 
 def _upper(said: Estimate, at: float) -> float:
@@ -310,4 +311,4 @@ def _log(wait_s: float) -> float:
 
 
 def _seconds(log: float) -> float:
-    return max(0.0, math.exp(log) - _FLOOR_S)
+    return max(0.0, math.exp(min(log, _LOG_MOST)) - _FLOOR_S)

@@ -16,9 +16,9 @@ from random import Random
 
 from fleet.decide import decide
 from fleet.foresee.edits import Edit, edited
-from fleet.foresee.estimate import quantile
 from fleet.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
 from fleet.foresee.history import History
+from fleet.foresee.quantiles import quantile
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver

@@ -20,14 +20,15 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
-from fleet.foresee.estimate import Estimate, Outcome, Scored, estimates, quantile, stretched
+from fleet.foresee.estimate import Estimate, Outcome, Scored, estimates, of_runs, stretched
 from fleet.foresee.forward import Forward, What, core
 from fleet.foresee.history import History, Past, devices
+from fleet.foresee.quantiles import quantile
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Phase, Unit
 from fleet.simulate.replay.trace import GPU, Job, read
@@ -154,13 +155,16 @@ def summary(said: Sequence[tuple[float, Range]]) -> dict[str, float]:
 
 def measure(
     jobs: Sequence[Job], arriving: Sequence[Unit], empty: Snapshot, times: int, each: int, samples: int,
-    seed: int, shown: Callable[[str], None],
+    fewer: Sequence[int], seed: int, shown: Callable[[str], None],
 ) -> dict[str, object]:  # fmt: skip
-    """All figures; `shown` is told how far it is."""
+    """All figures; `shown` is told how far it is. `fewer`: of so many runs, the first, ranges are made too."""
     chosen, truth = replay(jobs, arriving, empty, times, each, Random(seed))
     waits = [truth.started[unit.id] - unit.enqueued_at for unit in arriving if unit.id in truth.started]
     shown(f"replayed {len(waits)} jobs, mean wait {statistics.fmean(waits) / 3600:.2f} h; {len(chosen)} times")
-    rows: dict[str, list[tuple[float, Range]]] = {name: [] for name in ("raw", "stretched", "waited", "worked off")}
+    few = {number: f"of {number} runs" for number in fewer if number < samples}
+    rows: dict[str, list[tuple[float, Range]]] = {
+        name: [] for name in ("raw", *few.values(), "stretched", "waited", "worked off")
+    }
     scored: list[Scored] = []
     kept: list[dict[str, object]] = []
     others: dict[str, int] = {}
@@ -169,10 +173,11 @@ def measure(
         snapshot, at = points[0].snapshot, points[0].at
         history = truth.history(at)
         scores = [score.score for score in scored if score.started <= at]
+        runs: list[Mapping[str, float]] = []
         begun = time.process_time()
         said = estimates(
-            snapshot, [point.unit for point in points], history, now=at, seed=seed, samples=samples
-        )  # fmt: skip
+            snapshot, [point.unit for point in points], history, now=at, seed=seed, samples=samples, made=runs.append
+        )
         took.append(time.process_time() - begun)
         for point in points:
             outcome, start = said[point.unit], truth.started[point.unit]
@@ -182,8 +187,14 @@ def measure(
                 continue
             better = as_estimated(stretched(outcome, at, scores), at)
             scored.append(Scored(outcome, at, start))
-            kept.append({"at": at, "unit": point.unit, "started": start, "said": asdict(outcome)})
+            starts = [run.get(point.unit, math.inf) for run in runs]
+            written = [None if math.isinf(start) else start for start in starts]
+            kept.append({"at": at, "unit": point.unit, "started": start, "said": asdict(outcome), "runs": written})
             rows["raw"].append((real, raw))
+            for count, name in few.items():
+                less = as_estimated(of_runs(starts[:count], at), at) if outcome.samples > 1 else raw
+                if less is not None:
+                    rows[name].append((real, less))
             if better is not None and len(scores) >= SCORES_LEAST:
                 rows["stretched"].append((real, better))
             rows["waited"].append((real, as_the_leaf_has_waited(point, history)))
@@ -212,6 +223,7 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=50, help="of the replay, at which it is asked")
     parser.add_argument("--each", type=int, default=4, help="waiting jobs that are asked for at each time")
     parser.add_argument("--samples", type=int, default=20)
+    parser.add_argument("--fewer", type=int, nargs="*", default=[6, 10], help="ranges of so many runs are shown too")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write all this, and every point, to a file")
     given = parser.parse_args()
@@ -223,7 +235,7 @@ def main() -> None:
     empty = Snapshot(tree(jobs, nodes, Quota()), {}, members, Config(reclaim=given.reclaim))
     arriving = units(jobs, Arrivals(given.load, overestimate=None), given.seed)
     found = measure(
-        jobs, arriving, empty, given.times, given.each, given.samples, given.seed,
+        jobs, arriving, empty, given.times, given.each, given.samples, given.fewer, given.seed,
         lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if given.json is not None:

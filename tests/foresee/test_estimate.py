@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from random import Random
+from statistics import NormalDist
 
 import pytest
 
@@ -16,7 +18,7 @@ from fleet.foresee.estimate import (
     Scored,
     estimate,
     estimates,
-    quantile,
+    of_runs,
     stretched,
 )
 from fleet.foresee.explanation import document, explain
@@ -166,11 +168,38 @@ def test_scores_are_one_at_the_ends_of_a_range() -> None:
         assert Scored(said, NOW, started).score == pytest.approx(score)
 
 
-def test_quantiles_lie_between_the_values_beside_them() -> None:
-    assert quantile([1.0, 2.0, 3.0, 4.0, 5.0], 0.5) == 3.0
-    assert quantile([1.0, 3.0], 0.5) == 2.0
-    assert quantile([7.0], 0.9) == 7.0
-    assert quantile([1.0, math.inf], 0.9) == math.inf
+def test_ranges_that_never_held_are_stretched_to_the_horizon_and_no_further() -> None:
+    said = Estimate(NOW + 1000, NOW + 1001, NOW + 1002, 20)
+    missed = [Scored(said, NOW, NOW + start).score for start in (0.0, 2_000_000.0) * 100]
+    wider = stretched(Estimate(NOW + 1000, NOW + 20_000, NOW + 400_000, 20), NOW, missed)
+    assert wider == Estimate(NOW, NOW + 20_000, None, 20)
+    further = stretched(Estimate(NOW, NOW + 1, NOW + 2_000_000, 20), NOW, missed)
+    assert further == Estimate(NOW, NOW + 1, None, 20)  # and no number is too large
+
+
+def test_ranges_that_held_as_they_say_stay_as_they_are() -> None:
+    said = Estimate(NOW + 1000, NOW + 2000, NOW + 4000, 20)
+    normal = NormalDist(0.0, 1.0 / NormalDist().inv_cdf(0.9))
+    same = stretched(said, NOW, [normal.inv_cdf((n + 0.5) / 400) for n in range(400)])
+    assert same.p90 is not None and (same.p10, same.p90) == pytest.approx((said.p10, said.p90), abs=20.0)
+    few = stretched(said, NOW, [normal.inv_cdf((n + 1) / 21) for n in range(20)])
+    assert few.p90 is not None and (few.p10, few.p90) == pytest.approx((said.p10, said.p90), abs=30.0)
+
+
+def test_runs_are_told_one_by_one_and_make_the_estimate() -> None:
+    runs: list[Mapping[str, float]] = []
+    said = estimates(full(unit("u").gpus(8)), ["u"], NOTHING, now=NOW, samples=6, made=runs.append)["u"]
+    starts = sorted(run["u"] for run in runs)
+    assert isinstance(said, Estimate) and said == of_runs(starts, NOW) and said.samples == len(starts) == 6
+    assert said.p10 < starts[0] < said.p50 < starts[-1] < (said.p90 or 0.0)  # of six, the ends lie beyond
+
+
+def test_an_end_beyond_the_horizon_is_none() -> None:
+    starts = [NOW + days * DAY_S for days in (1.0, 2.0, 4.0, 8.0, 16.0, 29.0)]
+    said = of_runs(starts, NOW)
+    assert isinstance(said, Estimate) and said.p90 is None and NOW < said.p10 < starts[0]
+    assert of_runs([NOW] * 5, NOW) == Estimate(NOW, NOW, NOW, 5)
+    assert of_runs([NOW, NOW, *[math.inf] * 3], NOW) == BeyondHorizon(NOW + 30 * DAY_S, 5)
 
 
 def test_devices_are_counted_over_the_gang() -> None:
