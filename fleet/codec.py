@@ -25,6 +25,7 @@ from fleet.plan import Certificate, Eviction, Head, Placement, Plan, RoomClaim, 
 from fleet.snapshot import Config, Snapshot
 
 VERSION = bytype.VERSION
+MOST_SECONDS = bytype.MOST_SECONDS
 SNAPSHOT = ("members", "units", "tree", "config", "now")
 PLAN = ("placements", "reasons", "certificate", "evictions", "claims", "heads")
 DECISION = ("now", "seed", "snapshot", "plan")
@@ -167,15 +168,24 @@ def replay(record: object, *, solver: Solver | None = None) -> Plan:
 
 
 def loads(text: str | bytes) -> object:
-    """JSON text as a document. Raises BadSnapshot with the line for what is no JSON."""
+    """JSON text as a document. Raises BadSnapshot with the line for what is no JSON, and for a name that stands twice
+    in one object: of two limits of one node the first would silently be none."""
     try:
-        return json.loads(text, parse_constant=_no_number)
+        return json.loads(text, parse_constant=_no_number, object_pairs_hook=_each_once)
     except (ValueError, RecursionError) as error:
         raise BadSnapshot([("document", f"is no JSON: {error}")]) from None
 
 
 def _no_number(text: str) -> float:
     raise ValueError(f"{text} is no number")
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in found if names.count(name) > 1)!r} stands twice in one object")
+    return found
 
 
 class _Recorded:

@@ -25,7 +25,7 @@ def decide(
     now: Annotated[
         float | None, typer.Option(help="Epoch seconds (default: as the snapshot says). Not for records.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the solver. Not for records.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the solver (default: 0). Not for records.")] = None,
     greedy: Annotated[bool, typer.Option("--greedy", help="Do not ask the solver. Not for records.")] = False,
     explain: Annotated[
         str | None,
@@ -52,24 +52,39 @@ def decide(
         return
     if snapshot is None:
         raise typer.BadParameter("name a file", param_hint="SNAPSHOT")
+    if now is not None and not abs(now) <= codec.MOST_SECONDS:
+        raise typer.BadParameter(f"{now} is no time that a clock shows", param_hint="--now")
     text = read(snapshot)
+    differ: list[str] = []
     try:
         document = codec.loads(text)
+        record = isinstance(document, dict) and document.get("kind") == "Decision"
+        given = {"--now": now, "--seed": seed, "--greedy": greedy or None}
+        for option in (option for option, value in given.items() if record and value is not None):
+            raise typer.BadParameter(f"{snapshot} is a record, which says this itself", param_hint=option)
         if explain is not None:
-            _explain(document, explain, now, seed, output)
+            _explain(document, explain, now, seed or 0, output)
             return
-        if isinstance(document, dict) and document.get("kind") == "Decision":
+        if isinstance(document, dict) and record:
             parsed, plan = codec.decode_snapshot(document.get("snapshot")), codec.replay(document)
-            same = plan.placements == codec.decode_plan(document.get("plan")).placements
-            verdict = f"the recorded plan {'is reproduced' if same else 'is NOT reproduced'}"
+            differ = _differences(plan, codec.decode_plan(document.get("plan")))
         else:
-            parsed, verdict = codec.decode_snapshot(document), ""
-            plan = run(parsed, now=codec.now_of(document, parsed) if now is None else now, seed=seed, greedy=greedy)
+            parsed = codec.decode_snapshot(document)
+            at = codec.now_of(document, parsed) if now is None else now
+            plan = run(parsed, now=at, seed=seed or 0, greedy=greedy)
     except BadSnapshot as error:
         raise Failure(f"{snapshot}: {error}") from error
     _show(parsed, plan, output)
-    if verdict:
-        print(verdict, file=sys.stderr)
+    if differ:
+        raise Failure(f"the recorded plan is NOT reproduced: {', '.join(differ)} differ")
+    if record:
+        print("the recorded plan is reproduced", file=sys.stderr)
+
+
+def _differences(plan: Plan, recorded: Plan) -> list[str]:
+    """The parts of a plan that came out otherwise; times of the solver aside."""
+    parts = ("placements", "reasons", "evictions", "claims", "heads")
+    return [part for part in parts if getattr(plan, part) != getattr(recorded, part)]
 
 
 def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:

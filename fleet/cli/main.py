@@ -1,11 +1,14 @@
 """`fleet`: one command, one file a subcommand.
 
 Heavy imports stand inside the functions that need them, so that `fleet --help` and the small commands start at once.
-An expected failure is one line on stderr and exit status 1; Ctrl-C is 130; anything else is a bug and shows itself.
+An expected failure is one line on stderr and exit status 1, a disk that is full among them; Ctrl-C is 130; anything
+else is a bug and shows itself.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 
 import typer
@@ -62,10 +65,16 @@ app.command("sim")(sim.sim)
 app.command("version")(version.version)
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 def main() -> None:
     """The console script: runs the command and turns what it raises into an exit status."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:
         print(f"fleet: {failure}", file=sys.stderr)
         sys.exit(1)
@@ -74,6 +83,12 @@ def main() -> None:
     except BrokenPipeError:  # `| head` has seen enough
         sys.stderr.close()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write is not tried again
+        print(f"fleet: cannot write: {error.strerror}", file=sys.stderr)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -71,9 +71,12 @@ def units(data: object, place: str = "units") -> Iterator[tuple[object, str]]:
         made += count
         if not 0 <= count <= MOST_COUNT or made > MOST_COUNT:
             raise BadSnapshot([(f"{where}.count", f"{count} is not between 0 and {MOST_COUNT}, or makes more units")])
+        if "id" not in item:
+            raise BadSnapshot([(f"{where}.id", "is missing")])
+        base = decode_value(str, item["id"], f"{where}.id")
         one = {key: value for key, value in item.items() if key != "count"}
         for number in range(1, count + 1):
-            yield _named({**one, "id": f"{one.get('id', '')}-{number:0{len(str(count))}}"}), where
+            yield _named({**one, "id": f"{base}-{number:0{len(str(count))}}"}), where
 
 
 def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from fleet.model.quantity_text import quantity
 
 Json = dict[str, Any]
 VERSION = 1  # of the documents
-_MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
+MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
 
 
 def encode(value: Any) -> Any:
@@ -126,9 +126,9 @@ def decode_value(kind: Any, value: object, where: str) -> Any:
             raise BadSnapshot([(where, f"{value!r} is none of {', '.join(str(k.value) for k in kind)}")]) from None
     if dataclasses.is_dataclass(kind):
         return decode(kind, value, where)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        if abs(value) > _MOST_SECONDS:
-            raise BadSnapshot([(where, f"is not between -{_MOST_SECONDS} and {_MOST_SECONDS}")])
+    if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not abs(value) <= MOST_SECONDS:
+            raise BadSnapshot([(where, f"is not between -{MOST_SECONDS} and {MOST_SECONDS}")])
         return float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BadSnapshot([(where, f"{value!r} is not {'text' if kind is str else kind.__name__}")])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fleet.codec import decode_snapshot, encode_record, encode_snapshot, loads, replay
+from fleet.codec import decode_snapshot, encode_record, encode_snapshot, loads, now_of, replay
 from fleet.decide import BadSnapshot, decide
 from fleet.model.member import Member
 from fleet.model.unit import Phase
@@ -80,6 +80,28 @@ def test_a_bad_document_is_refused_with_its_field(document: object, field: str) 
 def test_what_is_no_json_is_refused(text: str) -> None:
     with pytest.raises(BadSnapshot):
         loads(text)
+
+
+def test_a_name_that_stands_twice_in_one_object_is_refused_by_name() -> None:
+    """The second would silently replace the first: a limit that somebody wrote would be none."""
+    with pytest.raises(BadSnapshot, match="root/a"):
+        loads('{"version": 1, "tree": {"root/a": {"max": {"cpu": 1}}, "root/b": {}, "root/a": {}}}')
+
+
+@pytest.mark.parametrize("seconds", ["1e400", "-1e400", "1e300"])
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ('{"version": 1, "units": [{"id": "a", "gang": "1x1", "enqueued_at": AT}]}', "units[0].enqueued_at"),
+        ('{"version": 1, "config": {"claim_s": AT}}', "config.claim_s"),
+        ('{"version": 1, "now": AT}', "now"),
+    ],
+)
+def test_a_time_that_no_clock_shows_is_refused(text: str, field: str, seconds: str) -> None:
+    with pytest.raises(BadSnapshot) as refused:
+        document = loads(text.replace("AT", seconds))
+        now_of(document, decode_snapshot(document))
+    assert refused.value.problems[0][0] == field
 
 
 ROOT = QuotaNode("root", "root", None)

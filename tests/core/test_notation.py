@@ -112,6 +112,8 @@ UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
         ({"units": [{"id": "a", "requests": {}, "replicas": "2"}]}, "units[0].replicas"),
         ({"units": [{"id": "a"}]}, "units[0].components"),
         ({"units": [{"gang": "1x1"}]}, "units[0].id"),
+        ({"units": [{"gang": "1x1", "count": 2}]}, "units[0].id"),
+        ({"units": [{**UNIT, "id": 7, "count": 2}]}, "units[0].id"),
         ({"units": [{**UNIT, "count": -1}]}, "units[0].count"),
         ({"units": [{**UNIT, "count": True}]}, "units[0].count"),
         ({"units": [{**UNIT, "count": MOST_COUNT + 1}]}, "units[0].count"),

@@ -1,0 +1,86 @@
+"""`fleet decide`: of a file, of a record, and into what cannot be written to."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fleet.cli.failure import Failure
+from fleet.cli.main import app
+from fleet.codec import decode_snapshot, encode_record
+from fleet.decide import decide
+
+GPU = "nvidia.com/gpu"
+CASE: dict[str, Any] = {
+    "version": 1, "now": 1000, "config": {"reclaim": True},
+    "tree": {"root/a": {"min": {GPU: 8}}, "root/b": {"min": {GPU: 8}}},
+    "units": [{"id": "a", "leaf": "root/a", "gang": "1x8", "count": 2, "member": "m", "placed_at": 0},
+              {"id": "b", "leaf": "root/b", "gang": "1x8"}],
+    "members": [{"name": "m", "nodes": [{"count": 2, GPU: 8}]}],
+}  # fmt: skip
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, ["decide", *words])
+
+
+def written(path: Path, document: object) -> str:
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+@pytest.fixture
+def record() -> dict[str, Any]:
+    world = decode_snapshot(CASE)
+    made = encode_record(world, decide(world, now=1000.0, seed=0, solver=None), now=1000.0, seed=0)
+    document: dict[str, Any] = json.loads(json.dumps(made))
+    return document
+
+
+def test_a_record_that_comes_out_as_it_was_says_so(tmp_path: Path, record: dict[str, Any]) -> None:
+    done = run(written(tmp_path / "record.json", record))
+    assert done.exit_code == 0 and "the recorded plan is reproduced" in done.output
+
+
+@pytest.mark.parametrize("part", ["evictions", "claims", "reasons"])
+def test_a_record_that_comes_out_otherwise_says_in_what_and_fails(
+    tmp_path: Path, record: dict[str, Any], part: str
+) -> None:
+    record["plan"][part] = {} if part == "reasons" else []
+    done = run(written(tmp_path / "record.json", record))
+    assert isinstance(done.exception, Failure)  # which ends with status 1
+    assert str(done.exception) == f"the recorded plan is NOT reproduced: {part} differ"
+
+
+@pytest.mark.parametrize("words", [("--now", "5"), ("--seed", "5"), ("--greedy",)])
+def test_what_a_record_says_itself_cannot_be_said_beside_it(
+    tmp_path: Path, record: dict[str, Any], words: tuple[str, ...]
+) -> None:
+    done = run(written(tmp_path / "record.json", record), *words)
+    assert done.exit_code == 2 and words[0] in done.output
+
+
+@pytest.mark.parametrize("now", ["inf", "-inf", "nan", "1e300"])
+@pytest.mark.parametrize("more", [(), ("--explain", "b")])
+def test_a_moment_that_no_clock_shows_is_refused(tmp_path: Path, now: str, more: tuple[str, ...]) -> None:
+    done = run(written(tmp_path / "case.json", CASE), "--now", now, *more)
+    assert done.exit_code == 2 and "--now" in done.output
+
+
+@pytest.mark.parametrize("words", [("decide", "FILE"), ("decide", "FILE", "-o", "json"), ("decide", "--schema")])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_is_one_line(tmp_path: Path, words: tuple[str, ...], unbuffered: str) -> None:
+    case = written(tmp_path / "case.json", CASE)
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "fleet.cli.main", *(case if word == "FILE" else word for word in words)],
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+            env={"PYTHONUNBUFFERED": unbuffered},
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "fleet: cannot write: No space left on device\n")
