@@ -5,6 +5,9 @@ beside the event loop. While a burst goes on it gathers for as long as the cycle
 most half of the time and the rest of the hub keeps up. What it commits is safe by itself: each chunk carries what it
 was decided on as preconditions, so a unit that changed meanwhile drops out and a changed tree or policy means deciding
 again.
+
+A process that begins knows no member yet. To decide then would send jobs to whichever member is read first and tell
+everybody else that there are none, so it waits for the members that are said to be ready, for a bounded time.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
 GATHER_MAX_S = 0.3
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
+LOOK_S = 0.5  # between two looks at members that are not read yet; a member that is read brings the next one sooner
 _CYCLE = Key("", "", "", "decide")
 
 
@@ -63,6 +67,8 @@ class DecideLoop:
         self._items = QueueItems(hub)
         self._last: Snapshot | None = None
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
+        self._reads_until: float | None = None  # monotonic; None before the first look
+        self._began = False  # whether the members were read once, or waited for long enough
         self._took_s = 0.0  # by the last cycle that decided something
         self._lost = 0  # cycles in a row of which nothing could be committed
         self.cycles = 0  # decisions made; tests and metrics read it
@@ -89,6 +95,8 @@ class DecideLoop:
         """One cycle; returns when to look again although nothing changed."""
         await self._hub.clock.sleep(max(self._hub.config.gather_s, min(self._took_s, GATHER_MAX_S)))
         began = self._hub.clock.monotonic()
+        if not self._may_begin(began):
+            return LOOK_S
         now = self._hub.clock.now()
         picture = self._builder.build(now)
         self._latest.offer(picture.snapshot, now)
@@ -115,6 +123,13 @@ class DecideLoop:
         pauses += [picture.again_at - now + 0.01] if picture.again_at is not None else []
         pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
         return min(pauses, default=None)
+
+    def _may_begin(self, clock: float) -> bool:
+        """See the module. `clock`: monotonic seconds."""
+        if self._reads_until is None:
+            self._reads_until = clock + self._hub.config.members_read_s
+        self._began = self._began or clock >= self._reads_until or self._builder.all_read()
+        return self._began
 
     async def _carry_out(self, picture: Picture, plan: Plan, now: float) -> bool:
         placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0

@@ -146,7 +146,7 @@ class SnapshotBuilder:
         units.update(self._seated(kept.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now))
-        config = self._config if self._all_read() else self._waiting_config
+        config = self._config if self.all_read() else self._waiting_config
         waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
         return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at)
@@ -176,9 +176,9 @@ class SnapshotBuilder:
                 known.pools = pools
             yield unit.id, unit
 
-    def _all_read(self) -> bool:
-        """Whether everything is known that evicting rests on: after a start, and when a member falls silent, it waits
-        until every member is read or its Cluster says that it is not ready."""
+    def all_read(self) -> bool:
+        """Whether every member is read, or its Cluster says that it is not ready. After a start it is not so yet, and
+        for a moment when a member falls silent; evicting waits for it."""
         return all(
             self._members.ready(stored.key.name)
             for stored in self._store.scan(CLUSTER, "clusters")
