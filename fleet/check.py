@@ -11,17 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from fleet.backlog import Key, gang_key
 from fleet.check_heads import heads
+from fleet.check_quota import Sums
 from fleet.check_reclaim import reclaims
-from fleet.check_units import counted
 from fleet.check_users import users
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
-from fleet.quota.guarantee import Guarantees, capacity, guarantees, with_potential
-from fleet.quota.tree import QuotaTree, stops
+from fleet.quota.tree import stops
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
@@ -74,108 +72,21 @@ def _one(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Viol
         yield Violation(Rule.POLICY, unit.id, f"{unit.name} may not go to {name}: {barred}")
 
 
-def _line(tree: QuotaTree, leaf: str) -> list[str]:
-    """The nodes at which work of `leaf` counts."""
-    while leaf not in tree.nodes and leaf:
-        leaf = leaf.rpartition("/")[0]
-    line: list[str] = []
-    at: str | None = leaf
-    while at is not None and at in tree.nodes and at not in line:
-        line.append(at)
-        at = tree.nodes[at].parent
-    return line
-
-
 def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
-    """I3: nothing that the plan starts raises usage above max, max-jobs included, at any node from leaf to root."""
-    tree = snapshot.tree
-    if tree is None:
+    """I3: nothing that the plan starts raises usage above max, max-jobs included, at any node from leaf to root; what
+    may not be preempted stays within min, and nobody uses what another does not lend."""
+    if snapshot.tree is None or not placed:
         return
-    used: dict[tuple[str, str], int] = {}
-    firm: dict[tuple[str, str], int] = {}
-    total = capacity(snapshot.members, snapshot.backlog.holding.values())
-    promises = guarantees(tree, with_potential(total, snapshot.members))
-    for held in snapshot.backlog.held.values():
-        unit = held.unit
-        if unit.leaf is not None:
-            for node in _line(tree, unit.leaf):
-                for name, amount in counted(unit).items():
-                    used[node, name] = used.get((node, name), 0) + amount * held.count
-                    if not unit.preemptible:
-                        firm[node, name] = firm.get((node, name), 0) + amount * held.count
-    known: dict[Key, dict[str, int]] = {}
-    lines: dict[str, list[str]] = {}
+    sums = Sums(snapshot, snapshot.tree)
     for key in placed:
         unit = snapshot.units[key]
         if unit.leaf is None or unit.phase is not Phase.WAITING:
             continue
-        gang = gang_key(unit.components)
-        if gang not in known:
-            known[gang] = counted(unit)
-        if unit.leaf not in lines:
-            lines[unit.leaf] = _line(tree, unit.leaf)
-        amounts, line = known[gang], lines[unit.leaf]
-        limits = ((node, name, limit) for node in line for name, limit in tree.nodes[node].max.items())
-        for node, name, limit in limits:
-            if amounts.get(name) and used.get((node, name), 0) + amounts[name] > limit:
-                yield Violation(Rule.MAX, key, f"{unit.name} raises {name} of {node} above {limit}")
-                break
+        broken = sums.broken(unit)
+        if broken is not None:
+            yield broken
         else:
-            broken = _promises_broken(tree, promises, used, firm, unit, amounts, line)
-            if broken is not None:
-                yield broken
-                continue
-            for node in line:
-                for name, amount in amounts.items():
-                    used[node, name] = used.get((node, name), 0) + amount
-                    if not unit.preemptible:
-                        firm[node, name] = firm.get((node, name), 0) + amount
-
-
-def _promises_broken(
-    tree: QuotaTree,
-    promises: Guarantees,
-    used: Mapping[tuple[str, str], int],
-    firm: Mapping[tuple[str, str], int],
-    unit: Unit,
-    amounts: Mapping[str, int],
-    line: Sequence[str],
-) -> Violation | None:
-    """Work that may not be preempted stays within min at every node; nobody uses what another does not lend."""
-    if not unit.preemptible:
-        for node in line:
-            for name in sorted(promises.resources & set(amounts)):
-                limit = promises.min[node].get(name, 0)
-                if amounts[name] and firm.get((node, name), 0) + amounts[name] > limit:
-                    text = f"{unit.name} may not be preempted and raises {name} of {node} above min {limit}"
-                    return Violation(Rule.MIN, unit.id, text)
-    if promises.kept:
-        for node in line:
-            for name, limit in tree.nodes[node].max.items():
-                before = _taken(tree, promises, used, node, name, ())
-                after = _taken(tree, promises, used, node, name, line, amounts.get(name, 0))
-                if after > max(before, limit):
-                    text = f"{unit.name} uses {name} that others below {node} do not lend"
-                    return Violation(Rule.LENT, unit.id, text)
-    return None
-
-
-def _taken(
-    tree: QuotaTree,
-    promises: Guarantees,
-    used: Mapping[tuple[str, str], int],
-    node: str,
-    name: str,
-    line: Sequence[str],
-    more: int = 0,
-) -> int:
-    """What is used or kept below a node, with `more` charged along `line`."""
-    children = tree.nodes[node].children
-    own = used.get((node, name), 0) - sum(used.get((child, name), 0) for child in children)
-    if node == (line[0] if line else None):
-        own += more
-    inner = own + sum(_taken(tree, promises, used, child, name, line, more) for child in children)
-    return max(promises.kept.get(node, {}).get(name, 0), inner)
+            sums.charge(unit)
 
 
 def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> Iterable[Violation]:

@@ -7,19 +7,17 @@ room.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fleet.backlog import Key
+from fleet.check_quota import Sums
 from fleet.check_units import coming_to, gang_of, may_start, resources_of, stops_leaf, tiers_of
-from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import first_unpackable, too_many
 from fleet.plan import Eviction, Plan
 from fleet.quota.tiers import Tier
-from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
@@ -46,11 +44,13 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
             victims[eviction.unit] = eviction
     if not live and not sound:
         return
-    quota = _Quota(snapshot, victims, now)
-    for key in (*sorted(placed), *sorted(live)):
-        quota.charge(snapshot.units[key])
-    yield from _room(snapshot, placed, live, sound, known, victims, quota, now)
-    yield from _quota(snapshot, sound, quota)
+    sums = _sums(snapshot, victims, now)
+    if sums is not None:
+        for key in (*sorted(placed), *sorted(live)):
+            sums.charge(snapshot.units[key])
+    yield from _room(snapshot, placed, live, sound, known, victims, sums, now)
+    if sums is not None:
+        yield from _quota(snapshot, sound, sums)
 
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _room(
     new: Mapping[str, str],
     claimed: Mapping[str, str],
     victims: Mapping[str, Eviction],
-    quota: _Quota,
+    sums: Sums | None,
     now: float,
 ) -> Iterable[Violation]:
     """What is claimed fits once all that leaves is gone, not before, and beside all that starts; of two claims that no
@@ -165,13 +165,24 @@ def _room(
                 still = coming_to(snapshot, member, leaving - own)
                 everything = [*still, *others, *first, *starting]
                 beside = [snapshot.units[key] for key in (*own, *new) if key != gang.unit]
-                blocked = quota.over(snapshot.units[gang.unit], beside)
                 everything.append(gang)
-                if blocked or too_many(today, everything, names):
+                if _lacks_quota(snapshot.units[gang.unit], beside, sums) or too_many(today, everything, names):
                     continue
                 if not first_unpackable(today, [], everything, names, tries=1):
                     text = f"{gang.unit} has room in {member} without evicting anybody"
                     yield Violation(Rule.EVICTS_NEEDLESSLY, cause[0].unit, text)
+
+
+def _lacks_quota(unit: Unit, beside: Sequence[Unit], sums: Sums | None) -> bool:
+    """Whether quota refuses the unit once these are charged, too."""
+    if sums is None:
+        return False
+    for other in beside:
+        sums.charge(other)
+    broken = sums.broken(unit)
+    for other in beside:
+        sums.charge(other, -1)
+    return broken is not None
 
 
 def _gone(snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> Iterable[Unit]:
@@ -181,50 +192,21 @@ def _gone(snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> It
             yield unit
 
 
-class _Quota:
-    """What is used of `max` at each node once all who leave are gone, and all who start or keep a claim are charged."""
-
-    def __init__(self, snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> None:
-        self._tree = snapshot.tree
-        self._used: dict[str, dict[str, int]] = {}
-        requests: dict[tuple[Key, bool], Amounts] = {}
-        for held in snapshot.backlog.held.values():
-            alike = (held.gang, held.unit.preemptible)
-            if alike not in requests:
-                requests[alike] = request_of(held.unit)
-            self.charge(held.unit, requests[alike], held.count)
-        for unit in _gone(snapshot, victims, now):
-            self.charge(unit, request_of(unit), -1)
-
-    def _path(self, leaf: str | None) -> list[str]:
-        steps = (leaf or "").split("/")
-        paths = ("/".join(steps[:end]) for end in range(1, len(steps) + 1))
-        return [path for path in paths if self._tree is not None and path in self._tree.nodes] if leaf else []
-
-    def charge(self, unit: Unit, request: Amounts | None = None, times: int = 1) -> None:
-        for path in self._path(unit.leaf):
-            used = self._used.setdefault(path, {})
-            for name, amount in (request or request_of(unit)).items_:
-                used[name] = used.get(name, 0) + amount * times
-
-    def over(self, unit: Unit, more: Iterable[Unit] = ()) -> str:
-        """The first node whose max is broken in what the unit asks for, once it and these are charged too; or ""."""
-        asked = request_of(unit)
-        for path in self._path(unit.leaf):
-            limits = self._tree.nodes[path].max if self._tree is not None else {}
-            beside = [request_of(other) for other in more if path in self._path(other.leaf)]
-            for name, amount in asked.items_:
-                used = self._used.get(path, {}).get(name, 0) + sum(other[name] for other in beside)
-                if name in limits and used + amount > limits[name]:
-                    return path
-        return ""
-
-
-def _quota(snapshot: Snapshot, new: Iterable[str], quota: _Quota) -> Iterable[Violation]:
-    """What is claimed has quota, too, once all that leaves is gone; `quota` is charged with all of it."""
+def _quota(snapshot: Snapshot, new: Iterable[str], sums: Sums) -> Iterable[Violation]:
+    """What is claimed has quota, too, once all that leaves is gone; `sums` is charged with all of it."""
     for key in new:
         unit = snapshot.units[key]
-        node = quota.over(unit)
-        if node:
-            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room, but {node} will not have quota for it")
-        quota.charge(unit)
+        broken = sums.broken(unit)
+        if broken is not None:
+            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room without quota for it: {broken.text}")
+        sums.charge(unit)
+
+
+def _sums(snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> Sums | None:
+    """What is used of quota once all who leave are gone; None without a tree."""
+    if snapshot.tree is None:
+        return None
+    sums = Sums(snapshot, snapshot.tree, users=True)
+    for unit in _gone(snapshot, victims, now):
+        sums.charge(unit, -1)
+    return sums

@@ -14,7 +14,7 @@ from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
-_Used = dict[tuple[str, str, str], int]  # by node, user and resource
+Used = dict[tuple[str, str, str], int]  # by node, user and resource
 
 
 def users(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
@@ -22,16 +22,16 @@ def users(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:
     tree = snapshot.tree
     if tree is None or not tree.user_caps:
         return
-    used: _Used = {}
+    used: Used = {}
     for unit in snapshot.units.values():
         if unit.phase is not Phase.WAITING:
-            _count(tree, unit, used)
+            count_user(tree, unit, used)
     for key in placed:
         unit = snapshot.units[key]
         if unit.phase is Phase.WAITING:
-            broken = _broken(tree, unit, used)
+            broken = user_limit_broken(tree, unit, used)
             if broken is None:
-                _count(tree, unit, used)
+                count_user(tree, unit, used)
             else:
                 yield broken
 
@@ -43,13 +43,15 @@ def _capping(tree: QuotaTree, unit: Unit) -> list[str]:
     return [node for node in tree.user_caps if unit.leaf == node or unit.leaf.startswith(node + "/")]
 
 
-def _count(tree: QuotaTree, unit: Unit, used: _Used) -> None:
+def count_user(tree: QuotaTree, unit: Unit, used: Used, times: int = 1) -> None:
+    """Add what a unit counts for to its user's, at every node that caps users."""
     for node in _capping(tree, unit):
         for name, amount in counted(unit).items():
-            used[node, unit.user, name] = used.get((node, unit.user, name), 0) + amount
+            used[node, unit.user, name] = used.get((node, unit.user, name), 0) + amount * times
 
 
-def _broken(tree: QuotaTree, unit: Unit, used: _Used) -> Violation | None:
+def user_limit_broken(tree: QuotaTree, unit: Unit, used: Used) -> Violation | None:
+    """The limit of its user that a unit would break beside what is used."""
     asks = counted(unit)
     for node in _capping(tree, unit):
         for name, limit in tree.user_caps[node].of(unit.user).items():

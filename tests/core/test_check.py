@@ -12,7 +12,7 @@ from fleet.check import Rule, check
 from fleet.decide import decide
 from fleet.model.reason import Code, Reason
 from fleet.packer import Gang, first_unpackable, too_many
-from fleet.plan import Placement, Plan
+from fleet.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Snapshot
@@ -107,6 +107,39 @@ def test_a_corrupted_eviction_is_caught_by_its_rule_alone(rule: Rule) -> None:
     assert check(reclaims.WORLD, reclaims.SOUND, now=NOW) == ()
     found = check(reclaims.WORLD, reclaims.CORRUPTIONS[rule], now=NOW)
     assert {violation.rule for violation in found} == {rule}
+
+
+LOWER = {"preempt-policy": "PreemptLowerPriority"}
+KEEPS = {"min": {GPU: 8}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 0}'}}
+LIMITS = {
+    "none": tree(a={"min": {GPU: 16}, "attributes": LOWER}),
+    "max": tree(a={"max": {GPU: 8}, "attributes": LOWER}),
+    "jobs": tree(a={"jobs": 1, "attributes": LOWER}),
+    "min, since it may not be preempted": tree(a={"min": {GPU: 8}, "attributes": LOWER}),
+    "a limit of its user": tree(a={"min": {GPU: 16}, "attributes": {**LOWER, USER_MAX: '{"nvidia.com/gpu": 8}'}}),
+    "what others do not lend": tree(o={"max": {GPU: 16}}, o__a={"attributes": LOWER}, o__keeps=KEEPS),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_is_claimed_has_quota_of_every_kind_once_all_that_leaves_is_gone(limit: str) -> None:
+    leaf = "o/a" if "root/o/a" in LIMITS[limit].nodes else "a"
+    firm = {"user": "ann", "preemptible": leaf != "a"}
+    owner = reclaims.waits("owner", leaf).priority(1).having(**firm)
+    world = snapshot(
+        owner,
+        reclaims.runs("stays", leaf, where="y").priority(1).having(**firm),
+        reclaims.runs("leaves", leaf).having(user="bob"),
+        member("x").nodes(1, free_gpu=0),
+        member("y").nodes(1, free_gpu=0),
+        LIMITS[limit],
+        reclaims.RECLAIM,
+    )
+    claim = RoomClaim("owner", "x", owner.value.total, NOW + 900)
+    evictions = (Eviction("leaves", "x", "owner"),)
+    plan = Plan((), {"owner": Reason(Code.HELD)}, evictions=evictions, claims=(claim,))
+    found = {violation.rule for violation in check(world, plan, now=NOW)}
+    assert found == (set() if limit == "none" else {Rule.CLAIM_TOO_SMALL})
 
 
 @pytest.mark.parametrize("rule", CORRUPTIONS)

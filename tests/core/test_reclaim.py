@@ -17,6 +17,7 @@ from fleet.model.reason import Code
 from fleet.model.unit import Claim, Phase, Seat
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
+from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
 from fleet.violation import Rule, Violation
@@ -141,6 +142,21 @@ def test_quota_that_is_lent_is_taken_back_across_members() -> None:
     plan = plan_of(owner, runs("r1", "c"), runs("r2", "c", since=NOW - 5000), FULL, member("y").nodes(1), limited)
     assert [(e.unit, e.member) for e in plan.evictions] == [("r2", "x")]
     assert [(c.unit, c.member) for c in plan.claims] == [("owner", "y")]
+
+
+def test_what_others_do_not_lend_is_reason_enough_to_evict_though_there_is_room() -> None:
+    keeps = {"min": {GPU: 8}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 0}'}}
+    limited = tree(a={"min": {GPU: 8}}, keeps=keeps, c={})
+    root = replace(limited.nodes["root"], max={GPU: 24})
+    limited = replace(limited, nodes={**limited.nodes, "root": root})
+    plan = plan_of(
+        waits("owner", "a"),
+        runs("old", "c", since=NOW - 9000),
+        runs("new", "c", since=NOW - 900),
+        member("x").nodes(2, free_gpu=0).nodes(1),
+        limited,
+    )
+    assert [(e.unit, e.preemptor) for e in plan.evictions] == [("new", "owner")]
 
 
 def test_quota_that_another_takes_in_the_same_plan_is_reason_enough_to_evict() -> None:
