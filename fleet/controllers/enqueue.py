@@ -8,6 +8,7 @@ to it after it left the queue (Dequeued, Running, …) is written by decide and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from fleet.controllers import bindings as b
 from fleet.controllers.components import total
@@ -109,8 +110,21 @@ class EnqueueLoop:
             waits = not b.clusters_of(stored.body) and not b.tasks_of(stored.body)
             if unit is not None and waits and not b.deleting(unit.body):
                 await self._hub.delete(unit_key, uid=unit.uid)  # its policy let it go
+            elif unit is not None:
+                await self._rehang(stored.body, unit)
             return None
         return await self._keep(stored, unit_key, unit)
+
+    async def _rehang(self, binding: Body, unit: Stored) -> None:
+        """A unit that left its queue stays in it, unless the queue went with a tree that was deleted: then it is in the
+        queue of its leaf in the tree of now, which it is charged to."""
+        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, str((unit.body.get("spec") or {}).get("queue"))) is not None:
+            return
+        queues = self._queues()
+        namespace = binding["spec"]["resource"].get("namespace", "")
+        leaf = leaf_for(self._read_tree(), namespace, binding["metadata"].get("labels") or {})
+        if leaf in queues:
+            await self._hub.edit(unit.key, partial(_hang, queue=queues[leaf]), uid=unit.uid)
 
     async def _keep(self, stored: Stored, unit_key: Key, unit: Stored | None) -> float | None:
         binding, now = stored.body, self._hub.clock.now()
@@ -130,6 +144,12 @@ class EnqueueLoop:
             until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
             return max(0.0, until - now) + 0.01 if until is not None and until > now else None
         return None
+
+
+def _hang(unit: Body, queue: str) -> bool:
+    spec = unit.setdefault("spec", {})
+    before, spec["queue"] = spec.get("queue"), queue
+    return bool(before != queue)
 
 
 def _consumer(event: Event) -> Iterable[Key]:

@@ -139,6 +139,19 @@ async def test_a_tree_that_is_deleted_stops_nothing_and_lets_nothing_new_start()
         await world.running("two")
 
 
+async def test_what_runs_is_in_a_queue_of_the_tree_that_comes_after_the_one_that_was_deleted() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=2), policy(queue=True), pytorchjob("first", workers=0))
+        await world.running("first")
+        await world.delete("ElasticQuotaTree", "elasticquotatree", namespace="kube-system")
+        await eventually(lambda: not world.queues())
+        await world.apply(tree(max_jobs=1), pytorchjob("second", workers=0))
+        await eventually(lambda: "already runs 1 of at most 1 jobs" in world.message("second"))
+        leaf = world.queues()["root/child-2"]
+        await eventually(lambda: (world.unit("first") or {})["spec"]["queue"] == leaf)
+        assert world.phase("first") == "Running"
+
+
 async def test_the_job_itself_says_why_it_waits() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=0), policy(queue=True), pytorchjob("one"))
