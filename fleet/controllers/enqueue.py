@@ -118,7 +118,8 @@ class EnqueueLoop:
     async def _rehang(self, binding: Body, unit: Stored) -> None:
         """A unit that left its queue stays in it, unless the queue went with a tree that was deleted: then it is in the
         queue of its leaf in the tree of now, which it is charged to."""
-        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, str((unit.body.get("spec") or {}).get("queue"))) is not None:
+        name = str((unit.body.get("spec") or {}).get("queue"))
+        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is not None:
             return
         queues = self._queues()
         namespace = binding["spec"]["resource"].get("namespace", "")
