@@ -15,7 +15,8 @@ have held four fifths; the less is known, the less they move. Decisions of a run
 looks (a twentieth of the time ahead): nobody asks an estimate for a second in three days, and it is what makes it
 affordable.
 
-A run that finds the unit stuck, or looks past the horizon, counts as "later than everything".
+A run that finds the unit stuck, or looks past the horizon, counts as "later than everything"; so does one that has
+more events than a run may have, and then the horizon is how far it came.
 """
 
 from __future__ import annotations
@@ -23,29 +24,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from statistics import NormalDist
 
 from fleet.decide import decide
 from fleet.foresee.forward import Forward, Stop, core
 from fleet.foresee.history import History
+from fleet.foresee.position import standing
 from fleet.foresee.quantiles import four_fifths, quantile
 from fleet.foresee.smallest import starts
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidate import order
 from fleet.plan import Plan
 from fleet.snapshot import Changes, Snapshot
 
 SAMPLES = 20
 SAMPLES_LEAST = 5
 HORIZON_S = 30 * 86_400.0
-_EVENTS = 20_000  # of one run
+_EVENTS = 20_000  # of one run: decisions, and what happens to units
 _GROWTH = 0.05
 _GAP_S = 1800.0  # between decisions: what gathers in a longer time would let large gangs in that never see it
 _CYCLE_S = 5.0
 _FIRST_S = 3600.0  # the runs look so far first, then four times as far, …
-_BEHIND_MOST = 500  # waiting units after this one that are looked at
+_BEHIND_MOST = 500  # waiting units after this one that are looked at, of each leaf as many as of another
 _AHEAD_MOST = 5_000
 _SPREAD = 0.4  # of the logarithm of a run's pace, for all work and again for each leaf: measured, see the decisions
 _GOLDEN = 0.6180339887498949
@@ -77,7 +79,7 @@ class NeverStarts:
 
 @dataclass(frozen=True, slots=True)
 class BeyondHorizon:
-    """In at least half of the `samples` it does not start before the epoch second `horizon`."""
+    """In at least half of the `samples` it does not start before the epoch second `horizon`, up to which they went."""
 
     horizon: float
     samples: int
@@ -142,22 +144,26 @@ def estimates(
         elif not starts(plan, unit) and never(reason):
             said[unit] = NeverStarts(reason)
     left = [unit for unit in units if unit not in said]
-    world = _near(snapshot, left) if left else snapshot
+    world = _near(snapshot, plan, left) if left else snapshot
     if world is None:
         return said | dict.fromkeys(left, NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it"))
-    runs: list[Mapping[str, float]] = []
+    runs: list[tuple[Mapping[str, float], float]] = []
     for sample in range(samples if left else 0):
         pace = Pace(Random(f"{seed}/pace/{sample}"), sample)
         started = _run(world, left, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
         if started is None:
             break
         runs.append(started)
-        made(started)
+        made(started[0])
     for unit in left:
         if len(runs) < min(samples, SAMPLES_LEAST):
             said[unit] = NotEstimated("it would take too long to run the queue forward")
         else:
-            said[unit] = of_runs((run.get(unit, math.inf) for run in runs), now, horizon_s)
+            outcome = of_runs((run.get(unit, math.inf) for run, _ in runs), now, horizon_s)
+            if isinstance(outcome, BeyondHorizon):
+                looked = min(until for run, until in runs if unit not in run)
+                outcome = replace(outcome, horizon=min(outcome.horizon, looked))
+            said[unit] = outcome
     return said
 
 
@@ -197,13 +203,22 @@ def never(reason: Reason) -> bool:
     return reason.severity is Severity.ERROR or reason.code in _PEOPLE or larger or no_jobs
 
 
-def _near(snapshot: Snapshot, units: Collection[str]) -> Snapshot | None:
-    """The snapshot without waiting units that stand far behind these; None when too many stand before them."""
-    waiting = sorted((u for u in snapshot.units.values() if u.phase is Phase.WAITING), key=order)
-    place = max(number for number, other in enumerate(waiting) if other.id in units)
-    if place > _AHEAD_MOST:
+def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | None:
+    """The snapshot without most of the waiting units that stand behind these; None when too many stand before them.
+    Of those behind, the first of each leaf stay, since theirs may be the next turn, and who holds room."""
+    waiting = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
+    first = [unit for unit in waiting if unit.id not in plan.reasons]  # these start now
+    line = sorted((u for u in waiting if u.id in plan.reasons), key=partial(standing, plan.reasons))
+    place = max(number for number, other in enumerate(line) if other.id in units)
+    if len(first) + place > _AHEAD_MOST:
         return None
-    far = tuple(other.id for other in waiting[place + 1 + _BEHIND_MOST :])
+    turns: dict[str | None, int] = {}
+    behind: list[tuple[int, int, str]] = []
+    for number, other in enumerate(line[place + 1 :]):
+        turn = turns[other.leaf] = turns.get(other.leaf, 0) + 1
+        if other.head is None and other.claim is None:
+            behind.append((turn, number, other.id))
+    far = tuple(unit for _, _, unit in sorted(behind)[_BEHIND_MOST:])
     return snapshot.apply(Changes(removed_units=far)) if far else snapshot
 
 
@@ -217,8 +232,8 @@ def _run(
     seed: int,
     horizon_s: float,
     enough: Callable[[], bool],
-) -> Mapping[str, float] | None:
-    """When units start in one run, as epoch seconds; None when `enough` stopped it."""
+) -> tuple[Mapping[str, float], float] | None:
+    """When units start in one run, and up to when it went, as epoch seconds; None when `enough` stopped it."""
 
     def runs_s(running: Unit, at: float) -> float:
         ran = max(0.0, at - running.placed_at) if running.placed_at is not None else 0.0
@@ -236,8 +251,8 @@ def _run(
         gap_s=_GAP_S,
         gangs=gangs.values(),
     )
-    following, number, look, left = next(arrivals, None), 0, _FIRST_S, _EVENTS
-    while left > 0:
+    following, number, look, decided = next(arrivals, None), 0, _FIRST_S, 0
+    while True:
         until = now + min(look, horizon_s)
         while following is not None and following[0] <= until:
             at, like = following
@@ -250,15 +265,17 @@ def _run(
             run.submit(at, later)
             number += 1
             following = next(arrivals, None)
+        left = max(0, _EVENTS - decided - len(run.log))
         for _ in run.steps(most_events=left, until=until, watch=units):
-            left -= 1
+            decided += 1
             if enough():
                 return None
+        if run.stopped is Stop.EVENTS:
+            return run.started, run.now
         over = run.stopped is not Stop.TIME and (following is None or run.stopped is not Stop.STUCK)
         if over or look >= horizon_s:
-            break
+            return run.started, math.inf
         look *= 4
-    return run.started
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ def explain(
         outcome: Outcome = NotEstimated(TOO_LONG)
     else:
         outcome = estimate(snapshot, unit, history, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s)
-    if isinstance(outcome, Estimate):
+    if isinstance(outcome, Estimate) and outcome.samples > 1:  # what starts with the next decision is no estimate
         outcome = improve(outcome)
     return Explanation(snapshot.units[unit], now, place, answer, outcome)
 

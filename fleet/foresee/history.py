@@ -9,7 +9,7 @@ Work that still runs counts too, as lasting longer than it has until now: who is
 draw on to those that lasted longer (which is the Kaplan-Meier estimate); to leave it out would take long work for rare.
 Of work that has run for long there is little like it: the fewer have lasted so long, the more draws take it that what
 has lasted so long lasts as long again (median), which is the heavy tail that durations of training jobs have. Beyond
-everything seen, all do.
+everything seen, all do. Of what has just started, and all its like outlasted, none does.
 
 Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran.
 
@@ -33,6 +33,7 @@ _NEAR_LEAST = 8  # … and so few tell nothing
 _NEAR_SHARE = 0.7  # of the draws that are from the nearest
 _DOUBT = 10.0  # draws beyond what a unit has run take the tail, as if so many of those that lasted so long were like it
 _DAYS_MOST = 28  # days of arrivals that are looked back
+_LEAST_S = 3600.0  # what came in less than that comes again as often as this: a script submits hundreds in a minute
 _DAYS_AHEAD_MOST = 4096
 _PRIOR_S = (60.0, 86_400.0)  # how long work runs where nothing has run yet: evenly in the logarithm between these
 _SHORTEST_S = 1.0
@@ -138,8 +139,8 @@ class History:
                     shares.setdefault(leaf, []).append((length / past.unit.walltime_s, ended))
         self._shares = {leaf: Durations(entries) for leaf, entries in shares.items()}
         first = self.pasts[0].submitted if self.pasts else now
-        self._block_s = min(DAY_S, max(now - first, 0.0))
-        self._blocks = min(_DAYS_MOST, int((now - first) / self._block_s)) if self._block_s > 0 else 0
+        self._block_s = min(DAY_S, max(now - first, _LEAST_S))
+        self._blocks = min(_DAYS_MOST, max(1, int((now - first) / self._block_s)))
         self._submitted = [past.submitted for past in self.pasts]
 
     def runs_s(self, rng: Random, unit: Unit, ran: float = 0.0, factor: float = 1.0) -> float:
@@ -151,7 +152,7 @@ class History:
         low, high = max(ran, _PRIOR_S[0]), _PRIOR_S[1]
         beyond, sure = ran, ran <= 0
         for like in self._like(unit, rng.random() < _NEAR_SHARE):
-            if not sure and rng.random() * (like.lasted(ran) + _DOUBT) < _DOUBT:
+            if not sure and rng.random() < _doubt(like, ran):
                 break
             found, sure = like.draw(rng, beyond), True
             if found is not None:
@@ -192,7 +193,7 @@ class History:
     def arrivals(self, rng: Random) -> Iterator[tuple[float, Unit]]:
         """(epoch second after `now`, a unit like the one that comes then), in order, for as long as is asked. Nothing,
         where nothing ever came."""
-        for ahead in range(_DAYS_AHEAD_MOST if self._blocks else 0):
+        for ahead in range(_DAYS_AHEAD_MOST if self.pasts else 0):
             back = rng.randint(1, self._blocks)
             begin = self.now - back * self._block_s
             low = bisect_right(self._submitted, begin)
@@ -214,6 +215,12 @@ def _keys(unit: Unit) -> tuple[_Key, ...]:
 def devices(unit: Unit) -> int:
     """How many devices (resources with a "/" in their name) all its pods ask for together."""
     return sum(amount for name, amount in unit.total.items_ if "/" in name)
+
+
+def _doubt(like: Durations, ran: float) -> float:
+    """Which share of draws takes the tail: the more, the fewer have lasted so long; less while most have."""
+    lasted = like.lasted(ran)
+    return _DOUBT / (lasted + _DOUBT) * min(1.0, 2.0 * (1.0 - lasted / len(like)))
 
 
 def _tail(rng: Random, ran: float) -> float:

@@ -56,13 +56,13 @@ def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
     mine = snapshot.units.get(unit)
     if mine is None or not _in_line(plan.reasons, mine):
         return None
-    rank = _rank(plan.reasons, mine)
+    rank = standing(plan.reasons, mine)
     place, of, ahead = 1, 0, 0
     for other in snapshot.units.values():
         if other.phase is not Phase.WAITING or not _in_line(plan.reasons, other):
             continue
         same = other.leaf == mine.leaf
-        before = other.id != unit and _rank(plan.reasons, other) < rank
+        before = other.id != unit and standing(plan.reasons, other) < rank
         of += same
         ahead += before
         place += same and before
@@ -75,7 +75,7 @@ def first_in_line(units: Iterable[Unit], reasons: Mapping[str, Reason], most: in
     for unit in units:
         if unit.leaf is not None and unit.phase is Phase.WAITING and _in_line(reasons, unit):
             lines.setdefault(unit.leaf, []).append(unit)
-    return {leaf: nsmallest(most, line, key=partial(_rank, reasons)) for leaf, line in lines.items()}
+    return {leaf: nsmallest(most, line, key=partial(standing, reasons)) for leaf, line in lines.items()}
 
 
 def _in_line(reasons: Mapping[str, Reason], unit: Unit) -> bool:
@@ -83,5 +83,6 @@ def _in_line(reasons: Mapping[str, Reason], unit: Unit) -> bool:
     return reason is not None and reason.code not in NOT_IN_LINE
 
 
-def _rank(reasons: Mapping[str, Reason], unit: Unit) -> tuple[int, int, float, str, str]:
+def standing(reasons: Mapping[str, Reason], unit: Unit) -> tuple[int, int, float, str, str]:
+    """By which waiting units are considered, lowest first. `reasons`: of a plan, with one for this unit."""
     return (rank_of(tier_of(reasons[unit.id].numbers), unit.leaf is not None), *order(unit))

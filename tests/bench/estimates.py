@@ -186,7 +186,8 @@ def measure(
                 others[type(outcome).__name__] = others.get(type(outcome).__name__, 0) + 1
                 continue
             better = as_estimated(stretched(outcome, at, scores), at)
-            scored.append(Scored(outcome, at, start))
+            if outcome.samples > 1:
+                scored.append(Scored(outcome, at, start))
             starts = [run.get(point.unit, math.inf) for run in runs]
             written = [None if math.isinf(start) else start for start in starts]
             kept.append({"at": at, "unit": point.unit, "started": start, "said": asdict(outcome), "runs": written})

@@ -10,12 +10,14 @@ from statistics import NormalDist
 import pytest
 
 from fleet.decide import decide
+from fleet.foresee import estimate as estimating
 from fleet.foresee.estimate import (
     BeyondHorizon,
     Estimate,
     NeverStarts,
     NotEstimated,
     Scored,
+    _near,
     estimate,
     estimates,
     of_runs,
@@ -27,6 +29,7 @@ from fleet.foresee.position import Position, first_in_line, position
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.reason import Code
+from fleet.model.unit import Nomination
 from fleet.simulate.replay.trace import Job, gang
 from fleet.simulate.replay.world import Arrivals, units
 from fleet.snapshot import Snapshot
@@ -200,6 +203,48 @@ def test_an_end_beyond_the_horizon_is_none() -> None:
     assert isinstance(said, Estimate) and said.p90 is None and NOW < said.p10 < starts[0]
     assert of_runs([NOW] * 5, NOW) == Estimate(NOW, NOW, NOW, 5)
     assert of_runs([NOW, NOW, *[math.inf] * 3], NOW) == BeyondHorizon(NOW + 30 * DAY_S, 5)
+
+
+def test_those_with_a_guarantee_are_ahead_however_late_they_came() -> None:
+    """Behind 520 jobs that borrow come five within their leaf's guarantee: all five go first, up to an hour each."""
+    jobs = [unit(f"like-it{n:03}").gpus(8).queue("root/c").since(600).having(walltime_s=HOUR) for n in range(520)]
+    entitled = [unit(f"g{n}").gpus(8).queue("root/b").since(60 - n).having(walltime_s=HOUR) for n in range(5)]
+    runs = unit("runs").gpus(8).runs_in("m").having(placed_at=NOW - 600, walltime_s=HOUR)
+    mine = unit("u").gpus(8).queue("root/a").since(900)
+    leaves = tree(a={}, b={"min": {GPU: 8}}, c={})
+    world = snapshot(member("m").nodes(1, free_gpu=0), leaves, runs, mine, *jobs, *entitled)
+    plan = decide(world, now=NOW, seed=0, solver=None)
+    assert (found := position(world, plan, "u")) is not None and found.ahead >= 1
+    alike = [Past(unit(f"past{n}").value, NOW - 1, NOW - 1 - HOUR, NOW - 1) for n in range(40)]
+    said = estimate(world, "u", History(alike, NOW), now=NOW, samples=5)
+    assert isinstance(said, Estimate) and said.p10 > NOW + 1.2 * HOUR
+
+
+def test_a_head_behind_many_others_keeps_its_room_in_every_run() -> None:
+    """The jobs behind one that is asked about are left out, but not those whom the decider keeps room for."""
+    world = snapshot(
+        member("m").nodes(2, free_gpu=4),
+        unit("runs").gpus(4).runs_in("m").having(placed_at=NOW - 600, walltime_s=HOUR),
+        *(unit(f"small{n:03}").priority(-1).gpus(8).since(600) for n in range(600)),
+        unit("head").priority(-2).gpus(8, pods=2).since(9000).having(head=Nomination("m", NOW - 600, NOW - 600)),
+        unit("u").gpus(8),
+    )
+    plan = decide(world, now=NOW, seed=0, solver=None)
+    near = _near(world, plan, ["u"])
+    assert near is not None and "head" in near.units and len(near.units) < 520
+
+
+def test_a_run_that_was_cut_short_says_how_far_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(estimating, "_EVENTS", 300)
+    many = [ran(f"past{n}", 60.0, ago=DAY_S - n * 60, gpus=1) for n in range(1400)]
+    said = estimate(full(unit("u").gpus(8), walltime_s=9 * DAY_S), "u", History(many, NOW), now=NOW, samples=5)
+    assert isinstance(said, BeyondHorizon) and NOW + HOUR < said.horizon < NOW + DAY_S
+
+
+def test_what_starts_with_the_next_decision_is_not_improved() -> None:
+    world = snapshot(member("m").nodes(1), unit("u"))
+    said = explain(world, "u", NOTHING, now=NOW, improve=lambda _: Estimate(0.0, 0.0, 0.0, 20))
+    assert said.outcome == Estimate(NOW, NOW, NOW, 1)
 
 
 def test_devices_are_counted_over_the_gang() -> None:

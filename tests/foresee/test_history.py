@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from itertools import islice
 from random import Random
 
 from fleet.foresee.history import DAY_S, History, Past
@@ -70,3 +71,17 @@ def test_the_nearest_in_submission_are_those_on_both_sides() -> None:
     drawn = sorted(history.runs_s(Random(n), of("u", ago=DAY_S - 100.5 * 60)) for n in range(2000))
     near = [ran for ran in drawn if 1081 <= ran <= 1120]
     assert len(near) / len(drawn) > 0.7 and {min(near), max(near)} == {1081.0, 1120.0}
+
+
+def test_a_burst_of_a_minute_is_not_taken_for_what_comes_every_minute() -> None:
+    pasts = [past(of(f"p{n}", ago=60 - n / 10), None) for n in range(500)]
+    coming = list(islice(History(pasts, NOW).arrivals(Random(1)), 501))
+    assert coming[499][0] <= NOW + HOUR < coming[500][0]
+    one = History([past(of("p", ago=0), None)], NOW)  # and one that came just now may come again
+    assert [at for at, _ in islice(one.arrivals(Random(1)), 2)] == [NOW + HOUR, NOW + 2 * HOUR]
+
+
+def test_a_job_that_has_just_started_lasts_as_long_as_its_like_even_if_those_are_few() -> None:
+    history = History([past(of(f"p{n}", ago=DAY_S + n * 60), 10 * HOUR) for n in range(10)], NOW)
+    drawn = [history.runs_s(Random(n), of("u", ago=60), 5.0) for n in range(100)]
+    assert set(drawn) == {10 * HOUR}
