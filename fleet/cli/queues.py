@@ -17,7 +17,7 @@ UNLIMITED = "unlimited"
 def queues(
     output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
 ) -> None:
-    """List the queues: limits, what is used of them, how many jobs wait and run."""
+    """List the queues: limits, what is used, who waits."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
