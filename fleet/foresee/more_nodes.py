@@ -52,7 +52,7 @@ def pools_that_help(snapshot: Snapshot, unit: Unit, most: int) -> list[tuple[int
             def fits(nodes: int, at: Member = at, number: int = number, each: Amounts = each) -> bool:
                 pools = (*at.pools, replace(at.pools[number], free=(*at.pools[number].free, (each, nodes))))
                 room = MemberRoom.of(replace(at, pools=pools), space)
-                return room.fit(shape, space.devices) is not None
+                return room.fit(shape, space.devices, potential=True) is not None
 
             if fits(1):
                 found.append((1, at.price, name, change))

@@ -36,17 +36,17 @@ from fleet.foresee.change import (
     cost,
     less,
     lifts_for,
-    limit_at,
     more_quota,
     step,
 )
 from fleet.foresee.more_nodes import least, pools_that_help
+from fleet.foresee.more_quota import limits_passed, promised, refused, with_steps
+from fleet.model.member import Member
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Component, Phase
-from fleet.placement.room import MemberRoom, Space
+from fleet.placement.room import MemberRoom, Shape, Space
 from fleet.plan import Plan
-from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.quota.usage import request_of
+from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 
 DECISIONS = 80
@@ -56,7 +56,6 @@ _MEMBERS = 6  # tried, of those that are kept from it
 _POOLS = 6
 _COMPONENTS = 4
 _NODES_MOST = 4096
-_AMOUNT_MOST = 1 << 62
 
 _OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)
 _ASKED: Mapping[Code, tuple[Kind, ...]] = {
@@ -231,17 +230,20 @@ class _Search:
         return self._tight(HigherPriority(steps[number], mine))
 
     def member(self) -> Change | None:
-        """The member that takes the fewest words to change, of those that have room at all."""
+        """The member that takes the fewest words to change, of those that may have room: first those that have it,
+        then those that could grow, then those where somebody could be told to leave."""
         space = Space([self.unit.components], [self.unit.topology])
         shape = space.shape(self.unit.components, self.unit.topology)
-        options: list[tuple[int, int, str, tuple[Lift, ...]]] = []
+        options: list[tuple[int, int, int, str, tuple[Lift, ...]]] = []
         for name in sorted(self.snapshot.members):
             at = self.snapshot.members[name]
             lifts = lifts_for(self.unit, at)
-            if lifts and MemberRoom.of(at, space).fit(shape, space.devices) is not None:
-                options.append((len(lifts), at.price, name, lifts))
+            if lifts:
+                far = self._how_far(at, shape, space)
+                if far is not None:
+                    options.append((far, len(lifts), at.price, name, lifts))
         options.sort()
-        for _, _, name, lifts in options[:_MEMBERS]:
+        for _, _, _, name, lifts in options[:_MEMBERS]:
             change = AnotherMember(name, lifts)
             if self.works(change):
                 return change
@@ -249,14 +251,31 @@ class _Search:
             raise _Spent
         return None
 
+    def _how_far(self, at: Member, shape: Shape, space: Space) -> int | None:
+        """Whether a member has room for the unit (0), once it has grown (1), or once work has left (2)."""
+        room = MemberRoom.of(at, space)
+        if room.fit(shape, space.devices) is not None:
+            return 0
+        if room.fit(shape, space.devices, potential=True) is not None:
+            return 1
+        empty = MemberRoom.emptied(at, space) if self.snapshot.config.reclaim else None
+        return 2 if empty is not None and empty.fit(shape, space.devices) is not None else None
+
     def quota(self) -> Change | None:
         tree, leaf = self.snapshot.tree, self.unit.leaf
         if tree is None or leaf is None or not tree.is_leaf(leaf):
             return None
-        for raises in (self._limits_met(tree), self._limits_passed(tree, leaf), self._promised(tree, leaf)):
-            if raises is not None:
-                return self._tight(self._lowered(tree, raises))
-        return None
+        behind = self.reason is not None and self.reason.code is Code.BEHIND_IN_QUEUE
+        limits = limits_passed(self.snapshot, self.unit, tree, leaf, behind=behind)
+        promises = promised(self.snapshot, self.unit, tree, leaf)
+        candidates = (limits, promises, (*limits, *promises) if limits and promises else ())
+        enough = self._limits_met(tree)
+        for raises in candidates if enough is None else ():
+            change = more_quota(tree, raises)
+            if raises and self.works(change):
+                enough = change
+                break
+        return self._tight(self._lowered(tree, enough)) if enough is not None else None
 
     def _limits_met(self, tree: QuotaTree) -> MoreQuota | None:
         """Each limit that refuses it, raised by what it is short of, until none refuses."""
@@ -265,59 +284,24 @@ class _Search:
         for _ in range(_ROUNDS):
             if reason is None or reason.code not in _OF_QUOTA:
                 return None
-            refused = _refused(tree, reason, raises)
-            if refused is None:
+            more = refused(tree, reason, raises)
+            if more is None:
                 return None
-            raises[(refused.node, refused.limit, refused.resource, refused.user)] = refused
+            raises[(more.node, more.limit, more.resource, more.user)] = more
             change = more_quota(tree, tuple(raises.values()))
             reason = self.left(change)
             if reason is None:
                 return change
         return None
 
-    def _limits_passed(self, tree: QuotaTree, leaf: str) -> MoreQuota | None:
-        """Every limit on its way up raised as far as all that could be charged there would need."""
-        total: dict[str, int] = {}
-        for unit in self.snapshot.units.values():
-            for name, amount in request_of(unit).items_:
-                total[name] = total.get(name, 0) + amount
-        raises: list[Raise] = []
-        for path in tree.ancestors(leaf):
-            for limit, user in ((Limit.MAX, ""), (Limit.USER, self.unit.user)):
-                for name in request_of(self.unit):
-                    now = limit_at(tree, path, limit, name, user)
-                    by = _whole(max(0, total.get(name, 0) - now), name) if now is not None else 0
-                    if now is not None and by > 0:
-                        raises.append(Raise(path, limit, name, by, now + by, user))
-        change = more_quota(tree, tuple(raises)) if raises else None
-        return change if change is not None and self.works(change) else None
-
-    def _promised(self, tree: QuotaTree, leaf: str) -> MoreQuota | None:
-        """Its leaf's `min`, raised over all that runs or waits in the leaf: so that the unit is within it."""
-        named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
-        asked = [name for name in self.unit.total if name in named] or [n for n in self.unit.total if "/" in n]
-        total: dict[str, int] = {}
-        for unit in self.snapshot.units.values():
-            if unit.leaf == leaf:
-                for name, amount in unit.total.items_:
-                    total[name] = total.get(name, 0) + amount
-        raises: list[Raise] = []
-        for name in asked:
-            now = tree.nodes[leaf].min.get(name, 0)
-            by = _whole(max(0, total.get(name, 0) - now), name)
-            if by > 0:
-                raises.append(Raise(leaf, Limit.MIN, name, by, now + by))
-        change = more_quota(tree, tuple(raises)) if raises else None
-        return change if change is not None and self.works(change) else None
-
     def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
         """Each raise as small as the others let it be, from the root down; those that nothing needs fall away."""
         for given in sorted(change.raises, key=lambda given: (given.node.count("/"), given.node, given.resource)):
-            if len(change.raises) > 1 and self.works(_with_steps(tree, change, given, 0)):
-                change = _with_steps(tree, change, given, 0)
+            if len(change.raises) > 1 and self.works(with_steps(tree, change, given, 0)):
+                change = with_steps(tree, change, given, 0)
                 continue
             most = given.by // step(given.resource)
-            lowered = partial(_with_steps, tree, change, given)
+            lowered = partial(with_steps, tree, change, given)
             change = lowered(self._least(0, most, lowered, [most - 1]))
         return change
 
@@ -357,34 +341,6 @@ class _Search:
 
 def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:
     return FewerReplicas(number, part.name, part.replicas - pods, part.replicas)
-
-
-def _with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:
-    """The change where one of its raises is so many steps, or is not there at all."""
-    by = steps * step(given.resource)
-    at = change.raises.index(given)
-    smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()
-    return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))
-
-
-def _whole(amount: int, resource: str) -> int:
-    """The amount, rounded up to whole steps."""
-    return min(_AMOUNT_MOST, -(-amount // step(resource)) * step(resource))
-
-
-def _refused(tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]) -> Raise | None:
-    """The raise that meets a refusal, on top of what is raised there already."""
-    node, resource, short = (reason.numbers.get(name) for name in ("node", "resource", "short"))
-    user = str(reason.numbers.get("user", ""))
-    if not isinstance(node, str) or node not in tree.nodes or not isinstance(short, int):
-        return None
-    resource = str(resource)
-    firm = reason.code is Code.MIN_EXHAUSTED
-    limit = Limit.MIN if firm else Limit.USER if user else Limit.MAX
-    before = raised.get((node, limit, resource, user))
-    by = _whole(max(1, short), resource) + (before.by if before is not None else 0)
-    now = limit_at(tree, node, limit, resource, user)
-    return Raise(node, limit, resource, by, now + by, user) if now is not None else None
 
 
 __all__ = ["DECISIONS", "Answer", "Why", "least", "smallest", "starts"]

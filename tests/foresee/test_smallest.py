@@ -26,8 +26,8 @@ from fleet.foresee.smallest import Answer, Why, least, smallest, starts
 from fleet.model.member import Taint
 from fleet.model.reason import Code
 from fleet.quota.users import USER_MAX
-from fleet.snapshot import Snapshot
-from tests.core.builders import GIB, GPU, NOW, member, snapshot, tree, unit
+from fleet.snapshot import Config, Snapshot
+from tests.core.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
 from tests.core.worlds import worlds
 
 
@@ -127,6 +127,17 @@ def test_more_of_min_starts_whom_others_with_a_better_right_keep_out() -> None:
     assert text(change).startswith("raise min of root/b by 8 nvidia.com/gpu, to 8")
 
 
+def test_a_promise_to_work_without_devices_is_of_what_it_asks_for() -> None:
+    world = snapshot(
+        member("m").nodes(1, gpu=0, cpu=8),
+        tree(b={}),
+        unit("first").gang(1, cpu=8).priority(5),
+        unit("u").gang(1, cpu=8).queue("root/b"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    assert text(change).startswith("raise min of root/b by 8 CPU, to 8")
+
+
 def test_the_order_of_a_queue_is_passed_with_the_least_priority() -> None:
     world = snapshot(
         member("m").nodes(1),
@@ -201,3 +212,67 @@ def test_halving_ends_where_one_less_does_not_work_whatever_happens_elsewhere() 
         for hints in ([], [5], [9, 2], [100, -3]):
             found = least(0, 10, works.__contains__, hints)
             assert found in works and found - 1 not in works
+
+
+def test_a_member_that_would_have_to_grow_or_to_be_cleared_counts_as_another_one() -> None:
+    """Room that an autoscaler could add, and room that reclaim frees, is room."""
+    grows = snapshot(
+        member("full").nodes(1, free_gpu=0),
+        member("grows").nodes(1, free_gpu=0).could_add(1).having(taints=(Taint("team", "ml"),)),
+        unit("u").gpus(8).only_in("full"),
+    )
+    lifts = (Lift.AFFINITY, Lift.TAINT)
+    assert of_kind(smallest(grows, "u", now=NOW), AnotherMember) == [AnotherMember("grows", lifts)]
+    cleared = snapshot(
+        Config(reclaim=True, protection_s=0.0),
+        tree(a={"min": {GPU: 8}}, b={}),
+        member("full").nodes(1, free_gpu=0),
+        member("lent").nodes(1, free_gpu=0),
+        unit("borrows").gpus(8).queue("root/b").runs_in("lent"),
+        unit("u").gpus(8).queue("root/a").only_in("full"),
+    )
+    assert of_kind(smallest(cleared, "u", now=NOW), AnotherMember) == [AnotherMember("lent", (Lift.AFFINITY,))]
+
+
+def test_nodes_beside_those_that_could_be_added_are_enough() -> None:
+    """Only the nodes that could be added have the label that one of its pods asks for."""
+    labelled = NodeClaim(node_selector=(("kind", "new"),))
+    world = snapshot(
+        member("m").nodes(1, free_gpu=0).could_add(1, labels={"kind": "new"}),
+        unit("u").gpus(8, pods=2).gang(1, gpu=8, claim=labelled),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreNodes)
+    assert isinstance(change, MoreNodes) and change.nodes == 2
+
+
+def test_limits_of_those_ahead_in_a_strict_queue_are_raised_whatever_they_are_about() -> None:
+    """The head is kept by GPUs, and by what its user may have; the one behind it asks for neither."""
+    world = snapshot(
+        member("m").nodes(4),
+        tree(
+            org={"max": {GPU: 4}},
+            org__c={"policy": "Block", "attributes": {USER_MAX: '{"memory": "8Gi"}'}},
+        ),
+        unit("head").gang(1, gpu=8, memory=16).queue("root/org/c").since(900).having(user="ann"),
+        unit("u").gang(1, cpu=1).queue("root/org/c").having(user="bob"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    assert isinstance(change, MoreQuota)
+    assert {(r.node, r.limit, r.resource, r.by, r.user) for r in change.raises} == {
+        ("root/org", Limit.MAX, GPU, 4, ""),
+        ("root/org/c", Limit.USER, "memory", 8 * GIB, "ann"),
+    }
+
+
+def test_where_a_limit_and_a_promise_are_short_both_are_raised() -> None:
+    world = snapshot(
+        member("m").nodes(1),
+        tree(b={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}),
+        unit("first").gpus(8).priority(5),
+        unit("u").gpus(8).queue("root/b").having(user="ann"),
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert answer.reason is not None and answer.reason.code is Code.USER_LIMIT
+    [change] = of_kind(answer, MoreQuota)
+    assert isinstance(change, MoreQuota)
+    assert {(r.limit, r.by) for r in change.raises} == {(Limit.USER, 4), (Limit.MIN, 8)}

@@ -1,0 +1,90 @@
+"""What quota could be missing for a waiting unit: which limits to raise, and by how much at the most.
+
+These are where a search begins (smallest.py): raised so far, a limit keeps nobody out any more. What of it is needed is
+found there, by deciding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from fleet.foresee.change import Limit, MoreQuota, Raise, limit_at, more_quota, step
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Phase, Unit
+from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.usage import request_of
+from fleet.snapshot import Snapshot
+
+_AMOUNT_MOST = 1 << 62
+
+
+def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, behind: bool) -> tuple[Raise, ...]:
+    """Every limit on its way up raised as far as all that could be charged there would need: of what it asks for, and
+    for its user. `behind`: it waits for others of its leaf, so what any of them asks for counts, too."""
+    total: dict[str, int] = {}
+    names, users = set(request_of(unit)), {unit.user}
+    for other in snapshot.units.values():
+        request = request_of(other)
+        for name, amount in request.items_:
+            total[name] = total.get(name, 0) + amount
+        if behind and other.leaf == leaf and other.phase is Phase.WAITING:
+            names.update(request)
+            users.add(other.user)
+    raises: list[Raise] = []
+    for path in tree.ancestors(leaf):
+        for limit, user in ((Limit.MAX, ""), *((Limit.USER, user) for user in sorted(users - {""}))):
+            for name in sorted(names):
+                now = limit_at(tree, path, limit, name, user)
+                by = _whole(max(0, total.get(name, 0) - now), name) if now is not None else 0
+                if now is not None and by > 0:
+                    raises.append(Raise(path, limit, name, by, now + by, user))
+    return tuple(raises)
+
+
+def promised(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str) -> tuple[Raise, ...]:
+    """Its leaf's `min`, raised over all that runs or waits in the leaf: so that the unit is within it."""
+    named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
+    mine = [name for name in unit.total if name != "pods"]
+    devices = [name for name in mine if "/" in name]
+    asked = [name for name in mine if name in named] or devices or mine
+    total: dict[str, int] = {}
+    for other in snapshot.units.values():
+        if other.leaf == leaf:
+            for name, amount in other.total.items_:
+                total[name] = total.get(name, 0) + amount
+    raises: list[Raise] = []
+    for name in asked:
+        now = tree.nodes[leaf].min.get(name, 0)
+        by = _whole(max(0, total.get(name, 0) - now), name)
+        if by > 0:
+            raises.append(Raise(leaf, Limit.MIN, name, by, now + by))
+    return tuple(raises)
+
+
+def refused(tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]) -> Raise | None:
+    """The raise that meets a refusal, on top of what is raised there already."""
+    node, resource, short = (reason.numbers.get(name) for name in ("node", "resource", "short"))
+    user = str(reason.numbers.get("user", ""))
+    if not isinstance(node, str) or node not in tree.nodes or not isinstance(short, int):
+        return None
+    resource = str(resource)
+    firm = reason.code is Code.MIN_EXHAUSTED
+    limit = Limit.MIN if firm else Limit.USER if user else Limit.MAX
+    before = raised.get((node, limit, resource, user))
+    by = _whole(max(1, short), resource) + (before.by if before is not None else 0)
+    now = limit_at(tree, node, limit, resource, user)
+    return Raise(node, limit, resource, by, now + by, user) if now is not None else None
+
+
+def with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:
+    """The change where one of its raises is so many steps, or is not there at all."""
+    by = steps * step(given.resource)
+    at = change.raises.index(given)
+    smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()
+    return more_quota(tree, (*change.raises[:at], *smaller, *change.raises[at + 1 :]))
+
+
+def _whole(amount: int, resource: str) -> int:
+    """The amount, rounded up to whole steps."""
+    return min(_AMOUNT_MOST, -(-amount // step(resource)) * step(resource))
