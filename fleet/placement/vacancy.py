@@ -1,13 +1,16 @@
 """What one member has free once some have left it, asked many times with other leavers.
 
 As `vacated` of fleet/model/leaving.py says it, but on the vectors of one decision and by what changes: the member is
-read once, and a try moves the nodes that are left and copies the pools in which they lie.
+read once, and a try moves the nodes that are left and copies the pools in which they lie. Pods that are on their way
+find their nodes before anybody has left, so they lie on what is free now; only those that have no room now are counted
+on what becomes free.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.model.amounts import Amounts
@@ -27,9 +30,19 @@ class _Leaves:
     places: tuple[tuple[int, Vector, int], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """A member with what is coming. `late`: what has no room there yet. `moves`: what nodes have free then, by pool and
+    by what they had."""
+
+    room: MemberRoom
+    late: tuple[Shape, ...]
+    moves: Mapping[tuple[int, Vector], Sequence[Vector]]
+
+
 class Vacancy:
-    """One member in one state of a plan: `leaving` have left it in any case; `coming` (unit, member, shape) and `kept`
-    have room before anybody else."""
+    """One member in one state of a plan: `leaving` have left it in any case; `coming` (unit, member, shape) come before
+    they do, and `kept` have room before anybody else."""
 
     def __init__(
         self,
@@ -48,6 +61,7 @@ class Vacancy:
         gone = {unit.id for unit in self._leaving}
         self._coming = largest_first([item for item in coming if item[0] not in gone], space)
         self._kept = tuple(kept)
+        self._beside: dict[frozenset[str], _Landed] = {}
         self._known: dict[str, _Leaves] = {}
         self._kinds: list[int] = []
         if like is not None:
@@ -62,19 +76,38 @@ class Vacancy:
 
     def fits(self, shape: Shape, gone: Iterable[Unit]) -> bool:
         """Whether a gang of this shape finds room once these have left, too."""
-        after = self._after(gone)
-        names = {unit.id for unit in gone}
-        for unit, _, coming in self._coming:
-            if unit not in names:
-                after.hold(coming, self._space.devices)
-        for kept in self._kept:
-            after.hold(kept, self._space.devices)
+        gone = tuple(gone)
+        landed = self._landed(gone)
+        after = self._after(landed, gone)
+        for other in (*landed.late, *self._kept):
+            after.hold(other, self._space.devices)
         return after.fit(shape, self._space.devices) is not None
 
-    def _after(self, gone: Iterable[Unit]) -> MemberRoom:
-        pools = list(self._room.pools)
+    def _landed(self, gone: Iterable[Unit]) -> _Landed:
+        """The member as it is now, with what is coming, but for those of `gone` that are still coming themselves."""
+        names = frozenset(unit.id for unit in gone)
+        stay_out = frozenset(unit for unit, _, _ in self._coming if unit in names)
+        found = self._beside.get(stay_out)
+        if found is None:
+            room = self._room.copy()
+            late: list[Shape] = []
+            for unit, _, shape in self._coming:
+                if unit in stay_out:
+                    continue
+                fit = room.fit(shape, self._space.devices) or room.fit(shape, self._space.devices, potential=True)
+                if fit is not None:
+                    room.take(fit)
+                else:
+                    late.append(shape)
+            found = self._beside[stay_out] = _Landed(room, tuple(late), _moves(self._room, room))
+        return found
+
+    def _after(self, landed: _Landed, gone: Iterable[Unit]) -> MemberRoom:
+        pools = list(landed.room.pools)
+        moves = {key: list(vectors) for key, vectors in landed.moves.items()}
         own: set[int] = set()
         at: dict[str, tuple[int, Vector]] = {}  # where a node stands now, if somebody has left it
+        named: Counter[tuple[int, Vector]] = Counter()  # how many of those nodes stand there
 
         def changing(index: int) -> PoolRoom:
             if index not in own:
@@ -86,15 +119,21 @@ class Vacancy:
             leaves = self._of(unit)
             for index, node, free, held in leaves.nodes:
                 pool = changing(index)
-                known = at.get(node)
-                if known is None and not pool.counts.get(free, 0):  # the inventory moved on meanwhile
-                    at[node] = (index, held)
-                    _add(pool, held, 1)
-                    continue
-                before = free if known is None else known[1]
+                if node in at:
+                    index, before = at[node]
+                    pool = changing(index)
+                    named[index, before] -= 1
+                else:
+                    before = free
+                    if pool.counts.get(before, 0) <= named[index, before] and moves.get((index, free)):
+                        before = moves[index, free].pop()  # pods that are coming lie there
+                    if pool.counts.get(before, 0) <= named[index, before]:  # the inventory moved on meanwhile
+                        before = (0,) * len(held)
+                        _add(pool, before, 1)
                 after = tuple(have + more for have, more in zip(before, held, strict=True))
                 pool.move(before, after, 1)
                 at[node] = (index, after)
+                named[index, after] += 1
             for index, vector, count in leaves.places:
                 _add(changing(index), vector, count)
         return MemberRoom(self._member.name, tuple(pools))
@@ -128,6 +167,23 @@ class Vacancy:
     def _vector(self, amounts: Amounts) -> Vector:
         have = dict(amounts.items_)
         return tuple(have.get(name, 0) for name in self._space.resources)
+
+
+def _moves(before: MemberRoom, after: MemberRoom) -> dict[tuple[int, Vector], list[Vector]]:
+    """What became of the nodes that have less free than before: a likely one for each, since vectors have no names."""
+    found: dict[tuple[int, Vector], list[Vector]] = {}
+    for index, (had, has) in enumerate(zip(before.pools, after.pools, strict=True)):
+        if had is has:
+            continue
+        new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
+        for vector in reversed(had.keys):
+            for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
+                low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
+                to = next(low, None)
+                if to is not None:
+                    new.remove(to)
+                    found.setdefault((index, vector), []).append(to)
+    return found
 
 
 def _add(pool: PoolRoom, vector: Vector, nodes: int) -> None:
