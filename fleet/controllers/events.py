@@ -1,12 +1,15 @@
 """Events on objects of the hub: what `kubectl describe` prints, and their end.
 
 An event that repeats raises the count of the one there is, as client-go does, so a job that is refused every second
-does not fill the store. Events older than an hour are removed, a bounded number at a time.
+does not fill the store. Nor does one that is refused with other numbers each time: beyond SIMILAR_MAX texts of one
+reason within ten minutes they share one event, which says what was said last, as there too. Events older than an hour
+are removed, a bounded number at a time.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from dataclasses import dataclass
 from typing import Any
 
 from fleet.controllers.hub import Hub
@@ -14,11 +17,23 @@ from fleet.engine.times import rfc3339, seconds
 from fleet.ports import Body, Key, Write
 
 KNOWN_MAX = 4096
+SIMILAR_MAX = 10  # events of an object that differ in their text alone
+SIMILAR_FOR_S = 600.0
+COMBINED = "(combined from similar events): "
 COURTESIES_PER_S = 5.0
 MESSAGE_MAX = 1024
 TRIMMED_AT_ONCE = 500
 TRIM_INTERVAL_S = 60.0
 SYSTEM_EVENTS_NAMESPACE = "default"  # where events on cluster-scoped objects go
+
+
+@dataclass(slots=True)
+class _Similar:
+    """Texts of one object, reason and component since an instant, and the event of those that were too many."""
+
+    since: float
+    texts: int = 0
+    combined: Key | None = None
 
 
 class EventRecorder:
@@ -27,6 +42,7 @@ class EventRecorder:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._known: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+        self._similar: OrderedDict[tuple[str, ...], _Similar] = OrderedDict()
         self._budget, self._budget_at = COURTESIES_PER_S, hub.clock.monotonic()
 
     def write(
@@ -40,14 +56,32 @@ class EventRecorder:
         known = self._known.get(identity)
         if known is not None and self._hub.store.peek(known) is not None:
             return self._hub.change(known, lambda body: _again(body, now))
+        similar = self._similar_to((reference["kind"], reference.get("uid", ""), reason, component), now)
+        similar.texts += 1
+        if similar.texts > SIMILAR_MAX:
+            text = f"{COMBINED}{text}"[:MESSAGE_MAX]
+            if similar.combined is not None and self._hub.store.peek(similar.combined) is not None:
+                return self._hub.change(similar.combined, lambda body: _again(body, now, text))
         namespace = reference.get("namespace") or SYSTEM_EVENTS_NAMESPACE
         name = f"{reference['name'][:200]}.{int(now * 1e6):x}{self._hub.ids.suffix()}"
-        self._known[identity] = Key("", "events", namespace, name)
+        if similar.texts > SIMILAR_MAX:
+            similar.combined = Key("", "events", namespace, name)
+        else:
+            self._known[identity] = Key("", "events", namespace, name)
         while len(self._known) > KNOWN_MAX:
             self._known.popitem(last=False)
         return self._hub.new(
             "", "events", namespace, _event(namespace, name, reference, reason, text, warning, component, now)
         )
+
+    def _similar_to(self, identity: tuple[str, ...], now: float) -> _Similar:
+        found = self._similar.pop(identity, None)
+        if found is None or found.since + SIMILAR_FOR_S < now:
+            found = _Similar(now)
+        self._similar[identity] = found  # as the newest
+        while len(self._similar) > KNOWN_MAX:
+            self._similar.popitem(last=False)
+        return found
 
     async def courtesy(self, about: Body, reason: str, message: str) -> None:
         """Record good news, unless there is much of it: beyond COURTESIES_PER_S nobody reads it, and it would cost the
@@ -106,7 +140,8 @@ def _event(
     }
 
 
-def _again(body: Body, now: float) -> Body:
+def _again(body: Body, now: float, text: str | None = None) -> Body:
+    body["message"] = text or body["message"]
     body["count"] = int(body.get("count") or 1) + 1
     body["lastTimestamp"] = rfc3339(now)
     return body

@@ -8,7 +8,7 @@ import zlib
 from dataclasses import replace
 
 from fleet.codec import decode_plan, decode_snapshot, encode_record, replay
-from fleet.controllers.events import EventRecorder, EventRetention
+from fleet.controllers.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
 from fleet.controllers.latest import KIND as SNAPSHOT
 from fleet.controllers.latest import PAUSE_MIN_S, LatestSnapshot
 from fleet.controllers.record import KIND, Packer, unpack
@@ -98,6 +98,23 @@ async def test_an_event_that_repeats_raises_the_count_of_the_one_there_is() -> N
             await recorder.record(job, "SyncFailed", "no", warning=True)
         await recorder.record(job, "SyncFailed", "another", warning=True)
         assert sorted((e["message"], e["count"]) for e in world.events("one")) == [("another", 1), ("no", 3)]
+
+
+async def test_events_that_differ_in_their_numbers_alone_are_combined_beyond_ten() -> None:
+    async with hub(member("cfa"), start=False) as world:
+        await world.apply(pytorchjob("one"))
+        job = world.see("PyTorchJob", "one") or {}
+        recorder = EventRecorder(world.hub)
+        for number in range(40):
+            await recorder.record(job, "ScheduleBindingFailed", f"short by {number}", warning=True)
+        await recorder.record(job, "ScheduleBindingFailed", "short by 3", warning=True)
+        await recorder.record(job, "SyncFailed", "no", warning=True)
+        told = {event["message"]: event["count"] for event in world.events("one")}
+        first = {f"short by {number}": 1 for number in range(SIMILAR_MAX)} | {"short by 3": 2}
+        assert told == first | {f"{COMBINED}short by 39": 30, "no": 1}
+        await settle(SIMILAR_FOR_S + 1)
+        await recorder.record(job, "ScheduleBindingFailed", "short by 50", warning=True)
+        assert "short by 50" in {event["message"] for event in world.events("one")}
 
 
 async def test_events_end_an_hour_after_they_were_last_seen() -> None:
