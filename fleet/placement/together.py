@@ -4,8 +4,9 @@ Each gang by itself gets the fewest and cheapest victims, and may take the room 
 gangs that found room one after another, all of which get room in any case, the victims are chosen once more, for all of
 them together: fewest that do not even borrow, then fewest, then those that lose the least work, then the members that
 policies put first. Everybody who leaves is needed, and by one that may evict it: were it to stay, the first gang in
-order to be without room is the one that it leaves for. So nobody leaves for a gang that it ranks above on the pretext
-of another. Without a solver only those of the victims that turn out not to be needed stay.
+order to be without room is the one that it leaves for; the order is theirs, or has one of them before the others. So
+nobody leaves for a gang that it ranks above on the pretext of another. Without a solver only those of the victims that
+turn out not to be needed stay.
 """
 
 from __future__ import annotations
@@ -154,12 +155,9 @@ class Together:
             rest = [other for other in works if other is not work]
             if self._short(members, rest, work) is None:
                 works = rest
-        own: list[list[Work]] = [[] for _ in members]
-        for work in works:
-            short = self._short(members, [other for other in works if other is not work], work)
-            if short is None or work not in self._ables[short]:
-                return len(members)
-            own[short].append(work)
+        own = self._owners(members, works)
+        if own is None:
+            return len(members)
         scene = self._before.fork()
         for work in works:
             scene.leave(work.unit, work.account, work.request)
@@ -169,13 +167,39 @@ class Together:
             steps.append(Step(candidate, Choice.of(numbers[member], member, mine)))
         return Deal(tuple(steps), scene)
 
-    def _short(self, members: Sequence[str], gone: Iterable[Work], stays: Work | None = None) -> int | None:
-        """The first of the gangs that is without quota, or without room in its member, once these have left. `stays`:
-        all others have room if only this one leaves, too."""
+    def _owners(self, members: Sequence[str], works: Sequence[Work]) -> list[list[Work]] | None:
+        """For which gang each leaves: were it to stay, the first one without room, in their order, or else with one of
+        them served before the others. None where, in every such order, one would leave for a gang that it ranks above.
+        """
+        gangs = range(len(members))
+        for first in (0, *gangs[1:]):
+            if first and self._tries.left <= 0:
+                break
+            order = sorted(gangs, key=lambda gang: (gang != first, gang))
+            own: list[list[Work]] = [[] for _ in gangs]
+            for work in works:
+                short = self._short(members, [other for other in works if other is not work], work, order)
+                if short is None or work not in self._ables[short]:
+                    break
+                own[short].append(work)
+            else:
+                return own
+        return None
+
+    def _short(
+        self,
+        members: Sequence[str],
+        gone: Iterable[Work],
+        stays: Work | None = None,
+        order: Iterable[int] | None = None,
+    ) -> int | None:
+        """The first of the gangs, in `order` or their own, that is without quota, or without room in its member, once
+        these have left. `stays`: all others have room if only this one leaves, too."""
         scene = self._before.fork()
         for work in gone:
             scene.leave(work.unit, work.account, work.request)
-        for number, (candidate, member) in enumerate(zip(self._candidates, members, strict=True)):
+        for number in order if order is not None else range(len(members)):
+            candidate, member = self._candidates[number], members[number]
             trial = Trial(scene, candidate, (), self._tries)
             if not trial.quota(()):
                 return number
