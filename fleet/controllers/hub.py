@@ -37,6 +37,7 @@ class ControllerConfig:
     chunk_units_max: int = 200  # of one commit of a plan
     reason_writes_per_s: int = 100  # reasons of waiting units, all together
     reason_repeat_s: float = 5.0  # of one unit, when only the numbers changed
+    reason_shown_s: float = 15.0  # the same of its binding and job
     gang_whole_s: float = 60.0  # from dispatch until every pod has a node, else the gang is withdrawn
     nodes_added_s: float = 900.0  # the same in a member whose Cluster lists nodes that its autoscaler could add
     status_interval_s: float = 1.0  # between two status writes of one job, after the first

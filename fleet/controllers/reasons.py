@@ -1,7 +1,8 @@
 """Writing down why units wait: when the code or its numbers change, heads first, never more than the hub can bear.
 
 Ten thousand waiting jobs must not become ten thousand writes a cycle. Reasons that are not written yet wait here, one
-for each unit, the newest only; what people see of position and estimate is computed when they look.
+for each unit, the newest only; what people see of position and estimate is computed when they look. Where the numbers
+alone change, the binding, from which the job has its condition, follows its unit less often: it costs two writes.
 """
 
 from __future__ import annotations
@@ -37,12 +38,26 @@ CONDITION_REASONS = {
 
 @dataclass(slots=True)
 class _Said:
-    """What is stored of a unit's reason, and when it was written; `unit` is the uid of the QueueUnit that says it."""
+    """What is stored of a unit's reason, and when it was written; `unit` is the uid of the QueueUnit that says it.
+    `shown` and `shown_at` are those of the binding; None: it says something else."""
 
     unit: str
     code: str
     numbers: Mapping[str, object]
     at: float
+    shown: Mapping[str, object] | None
+    shown_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Due:
+    """A reason that is to be written: on its unit, on its binding, or on both."""
+
+    unit_id: str
+    reason: Reason
+    new_code: bool
+    on_unit: bool
+    on_binding: bool
 
 
 class ReasonWriter:
@@ -83,29 +98,48 @@ class ReasonWriter:
         clock = self._hub.clock.monotonic()
         self._budget = min(float(rate), self._budget + (clock - self._budget_at) * rate)
         self._budget_at = clock
-        batch: list[tuple[str, Reason, bool]] = []
+        batch: list[_Due] = []
         pause: float | None = None
         for unit_id, reason in list(self._reasons.items()):
             said = self._known(unit_id, picture.sources[unit_id])
-            new_code = said is None or said.code != reason.code
-            if not new_code and said is not None and said.numbers == dict(reason.numbers):
+            due, wait = self._due(unit_id, reason, said, picture.sources[unit_id].unit is not None, now)
+            if due is None and wait == 0:
+                assert said is not None
                 self._said[unit_id] = said
                 del self._reasons[unit_id]
                 continue
-            wait = 0.0 if new_code or said is None else said.at + self._hub.config.reason_repeat_s - now
-            if wait > 0:
+            if due is None:
                 pause = min(wait, pause) if pause is not None else wait
                 continue
             if self._budget < 1:
                 pause = min(1.0, pause) if pause is not None else 1.0
                 break
             self._budget -= 1
-            batch.append((unit_id, reason, new_code))
+            batch.append(due)
         for start in range(0, len(batch), UNITS_AT_ONCE):
             await self._write(picture, batch[start : start + UNITS_AT_ONCE], now)
-        if any(unit_id in self._reasons for unit_id, _, _ in batch):
-            return min(1.0, pause) if pause is not None else 1.0  # something went meanwhile: the next picture knows
+        if any(due.unit_id in self._reasons for due in batch):
+            # something went meanwhile, which the next picture knows; or the binding is to follow its unit
+            return min(1.0, pause) if pause is not None else 1.0
         return pause
+
+    def _due(
+        self, unit_id: str, reason: Reason, said: _Said | None, has_unit: bool, now: float
+    ) -> tuple[_Due | None, float]:
+        """What is to be written now; or None and the seconds until something is, 0 when all is said."""
+        if said is None or said.code != reason.code:
+            return _Due(unit_id, reason, new_code=True, on_unit=has_unit, on_binding=True), 0.0
+        numbers, tuned = dict(reason.numbers), self._hub.config
+        waits = []
+        if said.numbers != numbers:
+            waits.append(said.at + tuned.reason_repeat_s - now)
+        if has_unit and said.shown != numbers:
+            waits.append(said.shown_at + tuned.reason_shown_s - now)
+        if not waits or min(waits) > 0:
+            return None, min(waits, default=0.0)
+        on_unit = has_unit and said.numbers != numbers
+        on_binding = not has_unit or said.shown_at + tuned.reason_shown_s <= now
+        return _Due(unit_id, reason, new_code=False, on_unit=on_unit, on_binding=on_binding), 0.0
 
     def _known(self, unit_id: str, sources: Sources) -> _Said | None:
         said = self._said.get(unit_id)
@@ -119,29 +153,38 @@ class ReasonWriter:
             reason = (sources.unit.body.get("status") or {}).get("reason") or {}
             told = condition(sources.binding.body, SCHEDULED)
             if reason and told is not None and told["status"] == "False":
-                return _Said(sources.unit.uid, str(reason.get("code")), reason.get("numbers") or {}, 0.0)
+                numbers = reason.get("numbers") or {}
+                shown = numbers if told.get("message") == sources.unit.body["status"].get("message") else None
+                return _Said(sources.unit.uid, str(reason.get("code")), numbers, 0.0, shown, 0.0)
         return None
 
-    async def _write(self, picture: Picture, batch: list[tuple[str, Reason, bool]], now: float) -> None:
+    async def _write(self, picture: Picture, batch: list[_Due], now: float) -> None:
         """One commit; one by one when some unit of it is gone."""
-        writes = [write for entry in batch for write in self._writes(picture.sources[entry[0]], *entry[1:], now)]
+        writes = [write for due in batch for write in self._writes(picture.sources[due.unit_id], due, now)]
         outcome = await self._hub.commit(writes)
         if isinstance(outcome, Conflict):
-            for entry in batch if len(batch) > 1 else ():
-                await self._write(picture, [entry], now)
+            for due in batch if len(batch) > 1 else ():
+                await self._write(picture, [due], now)
             return
-        for unit_id, reason, _ in batch:
-            self._said[unit_id] = _Said(_uid(picture.sources[unit_id]), str(reason.code), dict(reason.numbers), now)
-            self._reasons.pop(unit_id, None)
+        for due in batch:
+            uid, numbers = _uid(picture.sources[due.unit_id]), dict(due.reason.numbers)
+            known = self._said.get(due.unit_id)
+            shown, shown_at = (known.shown, known.shown_at) if known is not None else (None, 0.0)
+            if due.on_binding:
+                shown, shown_at = numbers, now
+            at = now if due.on_unit or not uid or known is None else known.at
+            self._said[due.unit_id] = _Said(uid, str(due.reason.code), numbers, at, shown, shown_at)
+            if not uid or shown == numbers:
+                self._reasons.pop(due.unit_id, None)
 
-    def _writes(self, sources: Sources, reason: Reason, new_code: bool, now: float) -> list[Write]:
+    def _writes(self, sources: Sources, due: _Due, now: float) -> list[Write]:
         writes: list[Write] = []
-        text = reason.text
-        if sources.unit is not None:
+        reason, text, new_code = due.reason, due.reason.text, due.new_code
+        if sources.unit is not None and due.on_unit:
             unit = sources.unit
             writes.append(self._hub.change(unit.key, lambda body: _explain_unit(body, reason, text, now), uid=unit.uid))
         binding = sources.binding
-        if new_code or sources.unit is None:
+        if due.on_binding:
             code = CONDITION_REASONS.get(reason.code, "Unschedulable")
             writes.append(
                 self._hub.change(binding.key, lambda body: _explain_binding(body, code, text, now), uid=binding.uid)

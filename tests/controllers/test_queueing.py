@@ -165,6 +165,26 @@ async def test_the_job_itself_says_why_it_waits() -> None:
         assert world.condition(world.binding("one"), "Scheduled")["reason"] == "QuotaExceeded"
 
 
+async def test_binding_and_job_say_the_numbers_of_now_too_a_little_later_than_the_unit() -> None:
+    small = tree(max_jobs=10)
+    small["spec"]["root"]["children"][0]["max"]["nvidia.com/gpu"] = 12
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(small, policy(queue=True), pytorchjob("one", workers=2, gpus=2))
+        await world.running("one")
+        await world.apply(pytorchjob("two", workers=1, gpus=4))
+        await eventually(lambda: "used 6, max 12; short by 2" in world.message("two"))
+        small["spec"]["root"]["children"][0]["max"]["nvidia.com/gpu"] = 10
+        await world.apply(small)
+
+        def everywhere() -> set[str]:
+            queuing = world.condition(world.see("PyTorchJob", "two"), "Queuing")
+            scheduled = world.condition(world.binding("two"), "Scheduled")
+            return {world.message("two"), str(queuing.get("message")), str(scheduled.get("message"))}
+
+        await eventually(lambda: len(everywhere()) == 1 and "short by 4" in everywhere().pop(), within_s=20)
+        assert len(world.events("two", "ScheduleBindingFailed")) == 1, "the code is the same"
+
+
 async def test_a_held_unit_waits_until_it_is_released() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=0), policy(queue=True), pytorchjob("one"))
