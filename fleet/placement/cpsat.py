@@ -1,10 +1,11 @@
 """CP-SAT on the linked model. Beside it only cpsat_victims.py, on the choice of victims, imports ortools.
 
 One stage a priority band, most important first: maximise it, keep at least what was reached, go on; last, cheapest
-lanes. One worker, a fixed seed and a limit in deterministic time, so that the same problem gets the same answer; a
-relative gap ends a stage, since proving the last unit is what takes the time. No stage accepts less than the known
-answer reaches there while it may still be had: what a gap gives away in one stage is room that all stages after it
-would have to prove useless, and that took most of the time. A stage that cannot improve is skipped.
+lanes. After the guaranteed bands comes one more where these could cost heads their seats: as seldom as can be. One
+worker, a fixed seed and a limit in deterministic time, so that the same problem gets the same answer; a relative gap
+ends a stage, since proving the last unit is what takes the time. No stage accepts less than the known answer reaches
+there while it may still be had: what a gap gives away in one stage is room that all stages after it would have to prove
+useless, and that took most of the time. A stage that cannot improve is skipped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from fleet.placement.cpsat_victims import Victims
 from fleet.placement.limit import SAFE, Limit
 from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
 
+Counts = tuple[tuple[int, ...], tuple[int, ...]]  # an answer: (admitted, placed)
 _FIT = "fit"
+_PASSING = "passing"
 
 
 def scaled(
@@ -79,6 +82,8 @@ class _Run:
         self._admitted = [new(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
         self._placed = [new(0, lane.cap, f"z{index}") for index, lane in enumerate(problem.lanes)]
         self._pooled: dict[int, cp_model.IntVar] = {}
+        self._excess: list[cp_model.IntVar] = []  # of the rows that may be exceeded
+        self._overs: list[int] = []  # and by how much
         self._constrain()
 
     def _constrain(self) -> None:
@@ -118,21 +123,29 @@ class _Run:
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
     def _hold(self) -> None:
-        """What heads keep others from, unless they start."""
+        """What heads keep others from, unless they start; and by how much those exceed it who pass them."""
         problem, lanes = self._problem, len(self._problem.lanes)
         caps = [*(lane.cap for lane in problem.lanes), *(cls.cap for cls in problem.classes)]
         variables = [*self._placed, *self._admitted]
-        for row in problem.held:
+        for number, row in enumerate((*problem.held, *problem.passed)):
             both = [*row.lanes, *((lanes + index, amount) for index, amount in row.classes)]
             terms, room = scaled(both, row.room, caps.__getitem__)
-            over = max(0, sum(amount * caps[index] for index, amount in terms) - room) if row.head >= 0 else 0
-            lifted = over * self._admitted[row.head]
-            self._model.add(sum(amount * variables[index] for index, amount in terms) - lifted <= room)
+            over = max(0, sum(amount * caps[index] for index, amount in terms) - room)
+            beyond = [over * self._admitted[row.head]] if row.head >= 0 else []
+            if number >= len(problem.held):
+                self._overs.append(over)
+                self._excess.append(self._model.new_int_var(0, over, f"e{number}"))
+                beyond.append(self._excess[-1])
+            self._model.add(sum(amount * variables[index] for index, amount in terms) <= room + sum(beyond))
 
     def run(self) -> Answer:
         answer = Answer()
-        known = hint = self._problem.hint
+        known: Counts = self._problem.hint
+        hint = known
         for band, name in enumerate(self._problem.bands):
+            if band == self._problem.firm:
+                answer, hint = self._give_way(answer, hint)
+                known = known if self._over(known) <= self._over(hint) else ((), ())
             classes = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band == band]
             terms = [(self._admitted[index], cls.weight) for index, cls in classes]
             most = min([sum(cls.weight * cls.cap for _, cls in classes), *self._problem.proven[band : band + 1]])
@@ -165,13 +178,42 @@ class _Run:
         answer = Answer(*known) if answer.empty else self._fit(answer)
         return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
 
+    def _over(self, answer: Counts) -> int:
+        """By how much an answer exceeds the rows of heads that are passed."""
+        total = 0
+        for row in self._problem.passed if answer[0] else ():
+            if row.head < 0 or not answer[0][row.head]:
+                total += max(0, sum(amount * answer[1][index] for index, amount in row.lanes) - row.room)
+        return total
+
+    def _give_way(self, answer: Answer, hint: Counts) -> tuple[Answer, Counts]:
+        """Who is guaranteed costs heads their seats as seldom as can be from now on. Not among the stages told: those
+        are one a band."""
+        if not self._excess:
+            return answer, hint
+        most = self._over(hint)
+        if most or not hint[0]:
+            found = self._stage(_PASSING, [(var, 1) for var in self._excess], False, hint, 0)
+            self._stages.pop()
+            if found is None:
+                return answer, hint
+            answer, hint = found, (found.admitted, found.placed)
+            most = min(self._over(hint), sum(self._overs))
+        total = sum(self._overs)
+        spared = self._model.new_int_var(0, total, "spared")
+        self._model.add(spared + sum(self._excess) == total)
+        kept = self._model.add(spared >= total - most)
+        if answer.empty:
+            self._firm.append(kept)
+        return answer, hint
+
     def _give(self, band: int) -> None:
         """From this band on, heads that start in the known answer do in every answer."""
         for first, index in self._problem.given:
             if first == band:
                 self._firm.append(self._model.add(self._admitted[index] >= 1))
 
-    def _is_full(self, band: int, hint: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    def _is_full(self, band: int, hint: Counts) -> bool:
         """Whether nobody of this band or a later one can start, asked once for all of them where the best answer so
         far starts nobody. Then its stage is the last one."""
         later = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band >= band]
@@ -202,7 +244,7 @@ class _Run:
         name: str,
         terms: list[tuple[cp_model.IntVar, int]],
         upwards: bool,
-        hint: tuple[tuple[int, ...], tuple[int, ...]],
+        hint: Counts,
         least: int,
     ) -> Answer | None:
         """The best by `terms`, at least `least` of it: what the hint reaches. Where the model knows of a limit that the

@@ -15,6 +15,7 @@ from heapq import merge
 from itertools import chain
 
 from fleet.placement.candidate import Candidate, Group, standing
+from fleet.placement.giveway import moved, passable, passing, with_moves
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
 from fleet.placement.grouping import Grouping
@@ -64,6 +65,7 @@ class Decision:
         self.first: Pairs = []  # units that claimed their room, and it is there
         self.kept: Pairs = []  # units for which room is kept
         self.aside: set[str] = set()  # units of `groups` among them
+        self._holds: tuple[Hold, ...] | None = None  # before anything starts
         charged = self.usage.copy() if self.usage is not None else None
         self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
         running = partial(_running, self.entitled)  # not of `self`: the heads hold nothing of who holds them
@@ -143,6 +145,39 @@ class Decision:
                 found |= {i for i in behind if standing(placed[i][0]) > standing(first)}
         return sorted(found)
 
+    def _given_way(
+        self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Container[str]
+    ) -> tuple[Ground, list[tuple[Candidate, str]]]:
+        """As given; or, where something guaranteed would use room that a head within its share collects though another
+        member has room for it, the same with that moved, and without what is in its way there."""
+        placed = list(placed)
+        firm = [pair for pair in placed if pair[0].tier is Tier.GUARANTEED]
+        more = any(group.leaf is not None and group.rank[0] for group in self.groups)
+        holds = self._before() if firm or more else []
+        if not passable(holds):
+            return ground, placed
+        trial = Ground(self._laid_out(firm), self.usage, self.space, self._before())
+        for pair in firm:
+            trial.started(*pair)
+        started = {candidate.unit.id for candidate, _ in firm} | self.aside
+        firm += place(trial, self.groups, started, barred, Tier.GUARANTEED).placed
+        firm.sort(key=lambda pair: standing(pair[0]))
+        moves = moved(holds, firm, trial)
+        while moves:
+            layout = lay_out(self.free, [*self.coming, *self._new(with_moves(firm, moves))], self.space)
+            lost = {name for name, units in layout.lost.items() if not self.lost.issuperset(units)}
+            back = [index for index, member in moves.items() if not lost.isdisjoint((member, firm[index][1]))]
+            if not back:
+                break
+            for index in back:
+                del moves[index]
+        if not moves:
+            return ground, placed
+        firm = with_moves(firm, moves)
+        ground = self.after(firm)
+        started = {candidate.unit.id for candidate, _ in firm}
+        return ground, [*firm, *_beside(ground, [pair for pair in placed if pair[0].unit.id not in started])]
+
     def reclaimed(self, outcome: Outcome, now: float, asking: Asking) -> tuple[Outcome, Found]:
         """What must leave for those who have a right to room that they did not get, and the outcome beside it: what
         borrows is placed again in what is left."""
@@ -167,6 +202,7 @@ class Decision:
         self.heads.leaving([eviction.unit for eviction in found.evictions])
         self.kept = [*self.kept, *found.kept]
         self.aside.update(candidate.unit.id for candidate, _ in found.kept)
+        self._holds = None
         return self.settle(self.after(firm), firm), found
 
     def _preemptors(self, started: Container[str], ground: Ground) -> Iterator[Candidate]:
@@ -231,9 +267,26 @@ class Decision:
         return total
 
     def worth(self, outcome: Outcome, now: float) -> tuple[int, ...]:
-        """`value` as something that compares: the most important tier and priority first."""
-        value = self.value(outcome, now)
-        return tuple(value.get(band, 0) for band in self.bands)
+        """`value` as something that compares: the most important tier and priority first. After what is guaranteed
+        comes how seldom that costs a head its seat."""
+        value, bands = self.value(outcome, now), self.bands
+        firm = sum(tier == Tier.GUARANTEED for tier, _ in bands)
+        worth = [value.get(band, 0) for band in bands]
+        return (*worth[:firm], -self._passing(outcome) if firm else 0, *worth[firm:])
+
+    def _passing(self, outcome: Outcome) -> int:
+        """How many guaranteed gangs pass a head and cost it its seat."""
+        holds = self._before()
+        if not passable(holds):
+            return 0
+        firm = [pair for pair in outcome.placed if pair[0].tier is Tier.GUARANTEED]
+        return len(list(passing(holds, sorted(firm, key=lambda pair: standing(pair[0])))))
+
+    def _before(self) -> list[Hold]:
+        """What heads hold before anything starts."""
+        if self._holds is None:
+            self._holds = self.holds(())
+        return [hold.copy() for hold in self._holds]
 
     def ground(self) -> Ground:
         return Ground(self.rooms, self.usage, self.space, self.holds(()))
@@ -241,9 +294,9 @@ class Decision:
     def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Iterable[str] = ()) -> Outcome:
         """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
         this is committed: so that planning again changes nothing (I7)."""
-        placed = list(placed)
-        done = Pass()
         out = dict.fromkeys(barred, "")
+        ground, placed = self._given_way(ground, placed, out)
+        done = Pass()
         laid_out = False  # whether `ground` is what the next cycle will see
         for _ in range(MOST_ROUNDS):
             started = {candidate.unit.id for candidate, _ in placed} | self.aside
@@ -262,6 +315,22 @@ class Decision:
 def _running(entitled: Entitlement | None) -> Mapping[str, Tier]:
     """Tiers of what runs."""
     return entitled.running if entitled is not None else {}
+
+
+def _beside(ground: Ground, placed: Pairs) -> Pairs:
+    """Those of `placed` that still have room where they were meant to go; changes `ground`."""
+    kept: Pairs = []
+    stopped: set[str | None] = set()
+    for candidate, member in sorted(placed, key=lambda pair: standing(pair[0])):
+        bound = ground.bound(candidate)
+        able = not (candidate.block and candidate.unit.leaf in stopped) and ground.admits(candidate, bound)
+        fit = ground.fit(candidate.shape, member, bound) if able else None
+        if fit is not None:
+            ground.take(candidate, member, fit)
+            kept.append((candidate, member))
+        elif candidate.block:
+            stopped.add(candidate.unit.leaf)
+    return kept
 
 
 def _claims(candidate: Candidate, now: float) -> bool:

@@ -28,12 +28,20 @@ class Pass:
     stopped: dict[str, str] = field(default_factory=dict)
 
 
-def place(ground: Ground, groups: Iterable[Group], started: Container[str] = (), barred: Container[str] = ()) -> Pass:
-    """Serve all of `groups` but those that `started` already. Changes `ground`. `barred`: units that may not start in
-    this plan; they stop their leaf as if there were no room for them."""
+def place(
+    ground: Ground,
+    groups: Iterable[Group],
+    started: Container[str] = (),
+    barred: Container[str] = (),
+    last: Tier = Tier.BORROWED,
+) -> Pass:
+    """Serve all of `groups`, up to the `last` tier, but those that `started` already. Changes `ground`. `barred`: units
+    that may not start in this plan; they stop their leaf as if there were no room for them."""
     bands: dict[tuple[Tier, int], list[Segment]] = {}
     for group in groups:
         for tier, start, end in group.segments:
+            if tier > last:
+                break
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
     serving = _Serving(ground, started, barred)
     for band in sorted(bands):

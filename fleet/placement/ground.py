@@ -38,6 +38,7 @@ class Ground:
         self._grows = any(pool.potential for room in self.rooms.values() for pool in room.pools)
         self._standing = (1 << len(self.holds)) - 1  # holds whose head has not started
         self._bounds: dict[tuple[object, ...], int] = {}
+        self._passable = [n for n, hold in enumerate(self.holds) if hold.tier > Tier.GUARANTEED]
         self._own = {  # a head is not bound by its own hold, nor by those behind it, who count on its start
             hold.head.unit.id: self._standing & (-1 << number) for number, hold in enumerate(self.holds)
         }
@@ -61,6 +62,12 @@ class Ground:
         """The holds that bind the units of a group that are in this tier (`index` is one of them) and may run for ever,
         as bits; `standing` says which of them bind one of these now."""
         return self._binding(group.units[index], tier, lambda: group.candidate(index)) if self.holds else 0
+
+    def passing(self, leaf: str | None, tier: Tier) -> int:
+        """The holds whose heads those of this leaf and tier pass by right if they run for ever, as bits; `standing`
+        says whose one of them passes now."""
+        heads = ((number, self.holds[number]) for number in self._passable)
+        return sum(1 << number for number, hold in heads if tier < hold.tier and leaf != hold.head.unit.leaf)
 
     def standing(self, binding: int, unit: Unit) -> int:
         """Of the holds that bind units alike, those that bind this one: none whose head may start only when it has
@@ -119,15 +126,26 @@ class Ground:
         best = self._best(shape, eligibility, bound, False)
         return best if best is not None or not self._grows else self._best(shape, eligibility, bound, True)
 
+    def elsewhere(self, candidate: Candidate, takes: Callable[[str], bool]) -> tuple[str, Fit] | None:
+        """As `best`, for a candidate that has quota, on nodes that are there, in members that `takes` allows."""
+        shape, bound = candidate.shape, self.bound(candidate)
+        ranking = self._ranking(shape, candidate.eligibility, False)
+        fit = partial(self.fit, shape)
+        return ranking.best(fit, self._touched, lambda name: takes(name) and fit(name, bound) is not None)
+
     def _best(self, shape: int, eligibility: Eligibility, bound: int, potential: bool) -> tuple[str, Fit] | None:
-        key = (shape, eligibility.number, potential)
-        ranking = self._rankings.get(key)
-        if ranking is None:
-            ranking = self._rankings[key] = Ranking(eligibility.choices, self.rooms)
+        ranking = self._ranking(shape, eligibility, potential)
         fit = partial(self.fit, shape, potential=potential)
         if not bound:
             return ranking.best(fit, self._touched)
         return ranking.best(fit, self._touched, lambda member: fit(member, bound) is not None)
+
+    def _ranking(self, shape: int, eligibility: Eligibility, potential: bool) -> Ranking:
+        key = (shape, eligibility.number, potential)
+        ranking = self._rankings.get(key)
+        if ranking is None:
+            ranking = self._rankings[key] = Ranking(eligibility.choices, self.rooms)
+        return ranking
 
     def admits(self, candidate: Candidate, bound: int = 0) -> bool:
         """Whether quota has room for it, beside the heads that bind it."""
@@ -149,15 +167,22 @@ class Ground:
         """Place it; a head that is placed holds nothing any more. If it collected in another member, those behind it
         there counted on less: until holds are made again, nothing more comes into their seats."""
         self.rooms[member].take(fit)
-        self._started(candidate, member)
+        self.started(candidate, member)
+
+    def move(self, member: str, fit: Fit) -> None:
+        """Room for one that is charged, and has left its place elsewhere, where nothing comes in before it is laid out
+        again."""
+        self.rooms[member].take(fit)
+        self._touched.append(member)
 
     def take_anew(self, candidate: Candidate, member: str, room: MemberRoom) -> None:
         """Place it where all that was placed in the member is packed anew with it: `room` is what is left."""
         room.version = self.rooms[member].version + 1
         self.rooms[member] = room
-        self._started(candidate, member)
+        self.started(candidate, member)
 
-    def _started(self, candidate: Candidate, member: str) -> None:
+    def started(self, candidate: Candidate, member: str) -> None:
+        """It starts in room that is taken for it already."""
         self._touched.append(member)
         if candidate.account is not None and self.usage is not None:
             self.usage.charge(candidate.account, candidate.request)

@@ -6,6 +6,10 @@ quota, which is a row like any other, and room: how many gangs of one shape leav
 several shapes share in it in proportion. That is not exact: what a row lets through too much is dropped in decoding,
 and what it keeps out too much starts in the filling up that follows.
 
+Guaranteed gangs of other leaves pass a head within its share, but leave it its seat where they have room elsewhere
+(giveway.py). So they are of classes of their own, too, and of rows that an answer may exceed: by as little as can be
+once all that is guaranteed is as good as it gets, and before anything else counts.
+
 A head that greedy starts starts in every answer: it comes first in its tier. For the others the rows end with their
 head: an answer may start it, and then it keeps nothing.
 """
@@ -24,7 +28,8 @@ MOST_HELD_LANES = 6_000  # beyond that lanes are not told apart by heads, and th
 _MOST_TERMS = 60_000  # of rows of quota
 _MOST_TRIES = 2_000  # to find out how many gangs leave a head its seat
 _WHOLE = 1_000_000
-_HEAD = 32  # a class that is a head alone has a bit of its own, above those of the holds
+_PASSED = 16  # heads that are passed have bits above those of the holds that bind
+_HEAD = 32  # a class that is a head alone has a bit of its own, above these
 
 
 class Held:
@@ -38,16 +43,17 @@ class Held:
         self._started = started
         self._tries = _MOST_TRIES
 
-    def bits(self, binding: int, unit: str) -> int:
-        """Of the holds that bind a unit, those that wait, and a bit of its own for a head."""
+    def bits(self, binding: int, passing: int, unit: str) -> int:
+        """Of the holds that bind a unit, and of those whose heads it passes, those that wait, and a bit of its own for
+        a head."""
         if not self.heads:
             return 0
         number = self.heads.get(unit)
         own = 0 if number is None else 1 << _HEAD + number
-        return binding & self.waits | own
+        return binding & self.waits | (passing & self.waits) << _PASSED | own
 
     def binding(self, bits: int) -> int:
-        """Of `bits`, the holds."""
+        """Of `bits`, the holds, both those that bind and those whose heads are passed."""
         return bits & (1 << _HEAD) - 1
 
     def rows(
@@ -68,6 +74,19 @@ class Held:
                 rows += self._room(number, heads.get(hold.head.unit.id, -1), problem.lanes, known[1])
         return tuple(rows)
 
+    def passed(self, lanes: Sequence[Lane], heads: Mapping[str, int]) -> tuple[HeldRow, ...]:
+        """The rows that those exceed who pass a head and cost it its seat, by shape."""
+        rows: list[HeldRow] = []
+        for number, hold in enumerate(self._ground.holds):
+            if not self.waits & 1 << number:
+                continue
+            for shape, indices in _by_shape(lanes, hold.member, 1 << number + _PASSED).items():
+                most = self._most(number, shape, max(lanes[index].cap for index in indices))
+                if most is not None and most < sum(lanes[index].cap for index in indices):
+                    head, terms = heads.get(hold.head.unit.id, -1), tuple((index, 1) for index in indices)
+                    rows.append(HeldRow(f"{hold.member} past {hold.head.unit.name}", (), terms, head, most))
+        return tuple(rows)
+
     def starting(self, bands: Sequence[tuple[int, int]], heads: Mapping[str, int]) -> tuple[tuple[int, int], ...]:
         """(band, class) of the heads that start in the known answer: from when on they come first."""
         found: list[tuple[int, int]] = []
@@ -80,13 +99,9 @@ class Held:
 
     def _room(self, number: int, head: int, lanes: Sequence[Lane], placed: Sequence[int]) -> list[HeldRow]:
         hold = self._ground.holds[number]
-        by_shape: dict[int, list[int]] = {}
-        for index, lane in enumerate(lanes):
-            if lane.member == hold.member and lane.bound & 1 << number:
-                by_shape.setdefault(lane.shape, []).append(index)
         rows: list[HeldRow] = []
         joint: list[tuple[int, int]] = []
-        for shape, indices in by_shape.items():
+        for shape, indices in _by_shape(lanes, hold.member, 1 << number).items():
             cap = max(lanes[index].cap for index in indices)
             most = self._most(number, shape, cap)
             if most is None or most >= sum(lanes[index].cap for index in indices):
@@ -154,6 +169,15 @@ class Held:
                 head = heads.get(hold.head.unit.id, -1)
                 rows.append(HeldRow(f"{node} {resource} beside {hold.head.unit.name}", tuple(row), (), head, room))
         return rows
+
+
+def _by_shape(lanes: Sequence[Lane], member: str, bit: int) -> dict[int, list[int]]:
+    """The lanes of a member that have a bit, by shape."""
+    found: dict[int, list[int]] = {}
+    for index, lane in enumerate(lanes):
+        if lane.member == member and lane.bound & bit:
+            found.setdefault(lane.shape, []).append(index)
+    return found
 
 
 def _tighter(room: int | None, usage: Usage, node: str, resource: str) -> int | None:

@@ -112,8 +112,14 @@ class Hold:
     def binds(self, candidate: Candidate) -> bool:
         """Whether a candidate, not the head itself, starts only where the head still fits beside it. The same for all
         alike in leaf, tier, priority, walltime and preemptible."""
-        passes = candidate.tier < self.tier and candidate.unit.leaf != self.head.unit.leaf
-        return not passes and self.outlasts(candidate.unit, candidate.tier)
+        return not self._lets_pass(candidate) and self.outlasts(candidate.unit, candidate.tier)
+
+    def passed_by(self, candidate: Candidate) -> bool:
+        """Whether a candidate starts by right though the head might not fit beside it any more."""
+        return self._lets_pass(candidate) and self.outlasts(candidate.unit, candidate.tier)
+
+    def _lets_pass(self, candidate: Candidate) -> bool:
+        return candidate.tier < self.tier and candidate.unit.leaf != self.head.unit.leaf
 
     def spares_room(self, shape: int, gangs: int = 1) -> bool:
         """Whether the head still fits its member beside a gang of this shape, or beside so many."""

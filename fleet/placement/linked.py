@@ -146,7 +146,8 @@ class _Classes:
         unit = candidate.unit
         age, link = age_bucket(unit, self._now), self._links.get(unit.id, 0)
         kind = (candidate.shape, candidate.eligibility.number)
-        bits = self._held.bits(self._ground.bound(candidate), unit.id)
+        passing = self._ground.standing(self._ground.passing(unit.leaf, candidate.tier), unit)
+        bits = self._held.bits(self._ground.bound(candidate), passing, unit.id)
         return (unit.leaf, self._account(candidate.account), band, age, *kind, link, unit.preemptible, bits)
 
     def cap(self, group: Group, account: str | None) -> int:
@@ -176,14 +177,16 @@ class _Classes:
         """The units of a range by where they are charged and which heads bind them. A head is a part of its own."""
         if start == stop:
             return ()
-        binding, heads = self._ground.binding(group, tier, start) & self._held.waits, self._held.heads
+        ground, heads = self._ground, self._held.heads
+        binding = ground.binding(group, tier, start) & self._held.waits
+        passing = ground.passing(group.leaf, tier) & self._held.waits
         by_user = group.by_user and bool(self._capped)
-        if not by_user and not (binding and group.timed) and heads.keys().isdisjoint(group.ids[start:stop]):
+        if not by_user and not (binding | passing and group.timed) and heads.keys().isdisjoint(group.ids[start:stop]):
             return (range(start, stop),)
         found: dict[tuple[str | None, int], list[int]] = {}
         for index in range(start, stop):
             unit = group.units[index]
-            bits = self._held.bits(self._ground.standing(binding, unit), unit.id)
+            bits = self._held.bits(ground.standing(binding, unit), ground.standing(passing, unit), unit.id)
             found.setdefault((self._account(group.account(index)), bits), []).append(index)
         return found.values()
 
@@ -281,6 +284,7 @@ def build(
         ),
         relative_gap=config.relative_gap,
         given=held.starting(cut.bands, heads),
+        firm=sum(tier == Tier.GUARANTEED for tier, _ in cut.bands),
         deterministic_limit=config.deterministic_limit,
     )
 
@@ -291,7 +295,8 @@ def build(
     linked = Linked(problem, tuple(behind), tuple(cut.bands), number)
     hint = linked.hint(greedy)
     rows = held.rows(problem, charged, bound, hint, heads)
-    return replace(linked, problem=replace(problem, hint=hint, held=rows))
+    passed = held.passed(lanes, heads)
+    return replace(linked, problem=replace(problem, hint=hint, held=rows, passed=passed))
 
 
 def _capped(groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:

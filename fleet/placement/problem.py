@@ -87,10 +87,11 @@ class HeldRow:
 class Problem:
     """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
     link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
-    known answer: from the stage of this band on they do in every answer that is as good so far. `proven`: of the first
-    bands, what no answer exceeds that reaches as much in each band before. `part`: how much of the time may be used at
-    most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many small rows, of which
-    presolving makes little."""
+    known answer: from the stage of this band on they do in every answer that is as good so far. `passed`: rows that an
+    answer may exceed, by as little as can be beside the best in the first `firm` bands, the guaranteed ones. `proven`:
+    of the first bands, what no answer exceeds that reaches as much in each band before. `part`: how much of the time
+    may be used at most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many small rows,
+    of which presolving makes little."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -100,6 +101,8 @@ class Problem:
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
     held: tuple[HeldRow, ...] = ()
+    passed: tuple[HeldRow, ...] = ()
+    firm: int = 0
     given: tuple[tuple[int, int], ...] = ()
     hint: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # a known answer: (admitted, placed)
     proven: tuple[int, ...] = ()
