@@ -16,7 +16,8 @@ looks (a twentieth of the time ahead): nobody asks an estimate for a second in t
 affordable.
 
 A run that finds the unit stuck, or looks past the horizon, counts as "later than everything"; so does one that has
-more events than a run may have, and then the horizon is how far it came.
+more events than a run may have, and then the horizon is how far it came. A unit that the first run did not start is
+run for once more, with nobody coming: if it is stuck when all others have ended, it never starts as things are.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class NeverStarts:
-    """It does not start as things are: somebody must change something first. `reason` says what."""
+    """It does not start as things are, were all others to end: somebody must change something first. `reason` is why it
+    waits."""
 
     reason: Reason
 
@@ -147,21 +149,29 @@ def estimates(
     world = _near(snapshot, plan, left) if left else snapshot
     if world is None:
         return said | dict.fromkeys(left, NotEstimated(f"more than {_AHEAD_MOST} jobs are ahead of it"))
-    runs: list[tuple[Mapping[str, float], float]] = []
-    for sample in range(samples if left else 0):
-        pace = Pace(Random(f"{seed}/pace/{sample}"), sample)
-        started = _run(world, left, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
-        if started is None:
+    runs: list[_Ran] = []
+    for sample in range(samples):
+        if not left:
             break
-        runs.append(started)
-        made(started[0])
+        pace = Pace(Random(f"{seed}/pace/{sample}"), sample)
+        run = _run(world, left, history, now, Random(f"{seed}/{sample}"), pace, seed, horizon_s, enough)
+        if run is None:
+            break
+        runs.append(run)
+        made(run.started)
+        if sample == 0 and (late := [unit for unit in left if unit not in run.started]):
+            rng = Random(f"{seed}/alone")
+            alone = _run(world, late, history, now, rng, Pace(rng, 0), seed, horizon_s, enough, alone=True)
+            if alone is not None and alone.stuck:
+                said |= {unit: NeverStarts(plan.reasons[unit]) for unit in late if unit not in alone.started}
+            left = [unit for unit in left if unit not in said]
     for unit in left:
         if len(runs) < min(samples, SAMPLES_LEAST):
             said[unit] = NotEstimated("it would take too long to run the queue forward")
         else:
-            outcome = of_runs((run.get(unit, math.inf) for run, _ in runs), now, horizon_s)
+            outcome = of_runs((run.started.get(unit, math.inf) for run in runs), now, horizon_s)
             if isinstance(outcome, BeyondHorizon):
-                looked = min(until for run, until in runs if unit not in run)
+                looked = min(run.until for run in runs if unit not in run.started)
                 outcome = replace(outcome, horizon=min(outcome.horizon, looked))
             said[unit] = outcome
     return said
@@ -205,7 +215,8 @@ def never(reason: Reason) -> bool:
 
 def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | None:
     """The snapshot without most of the waiting units that stand behind these; None when too many stand before them.
-    Of those behind, the first of each leaf stay, since theirs may be the next turn, and who holds room."""
+    Of those behind, the first of each leaf stay, since theirs may be the next turn, and who holds room. Units that
+    their queue does not consider yet are considered: when it would is not the core's to know."""
     waiting = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
     first = [unit for unit in waiting if unit.id not in plan.reasons]  # these start now
     line = sorted((u for u in waiting if u.id in plan.reasons), key=partial(standing, plan.reasons))
@@ -218,8 +229,20 @@ def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | 
         turn = turns[other.leaf] = turns.get(other.leaf, 0) + 1
         if other.head is None and other.claim is None:
             behind.append((turn, number, other.id))
-    far = tuple(unit for _, _, unit in sorted(behind)[_BEHIND_MOST:])
-    return snapshot.apply(Changes(removed_units=far)) if far else snapshot
+    far = {unit for _, _, unit in sorted(behind)[_BEHIND_MOST:]}
+    held = [unit for unit in waiting if unit.waits_turn and unit.id not in far]
+    considered = tuple(replace(unit, held=False, held_why="", waits_turn=False) for unit in held)
+    return snapshot.apply(Changes(put_units=considered, removed_units=tuple(sorted(far))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """When units started in a run, as epoch seconds; how far it came, if it was cut short, else infinity; and whether
+    it ended since nothing could start any more."""
+
+    started: Mapping[str, float]
+    until: float
+    stuck: bool
 
 
 def _run(
@@ -232,14 +255,15 @@ def _run(
     seed: int,
     horizon_s: float,
     enough: Callable[[], bool],
-) -> tuple[Mapping[str, float], float] | None:
-    """When units start in one run, and up to when it went, as epoch seconds; None when `enough` stopped it."""
+    alone: bool = False,
+) -> _Ran | None:
+    """One run; None when `enough` stopped it. `alone`: nobody comes."""
 
     def runs_s(running: Unit, at: float) -> float:
         ran = max(0.0, at - running.placed_at) if running.placed_at is not None else 0.0
         return history.runs_s(rng, running, ran, pace.of(running.leaf)) - ran
 
-    arrivals = history.arrivals(Random(rng.random()))
+    arrivals = history.arrivals(Random(rng.random())) if not alone else iter(())
     gangs = {past.unit.components: past.unit for past in history.pasts}
     run = Forward(
         snapshot,
@@ -271,10 +295,10 @@ def _run(
             if enough():
                 return None
         if run.stopped is Stop.EVENTS:
-            return run.started, run.now
+            return _Ran(run.started, run.now, False)
         over = run.stopped is not Stop.TIME and (following is None or run.stopped is not Stop.STUCK)
         if over or look >= horizon_s:
-            return run.started, math.inf
+            return _Ran(run.started, math.inf, run.stopped is Stop.STUCK)
         look *= 4
 
 

@@ -11,7 +11,8 @@ Of work that has run for long there is little like it: the fewer have lasted so 
 has lasted so long lasts as long again (median), which is the heavy tail that durations of training jobs have. Beyond
 everything seen, all do. Of what has just started, and all its like outlasted, none does.
 
-Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran.
+Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran. What
+is over it, and over what any have been, is over it for as long again (median).
 
 Who comes is drawn by the day: a past day at random with all its arrivals at their hours, in all leaves together, so
 that bursts, nights and what leaves have in common stay as they were.
@@ -37,6 +38,7 @@ _LEAST_S = 3600.0  # what came in less than that comes again as often as this: a
 _DAYS_AHEAD_MOST = 4096
 _PRIOR_S = (60.0, 86_400.0)  # how long work runs where nothing has run yet: evenly in the logarithm between these
 _SHORTEST_S = 1.0
+_OVER_LEAST = 0.01  # of a walltime
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,10 @@ class History:
                 found = like.draw(rng, used)
                 if found is not None:
                     return found
-        return used + (1.0 - used) * rng.random() if used < 1.0 else used * 1.1
+        if used < 1.0:
+            return used + (1.0 - used) * rng.random()
+        over = max(used - 1.0, _OVER_LEAST)
+        return used - over + _tail(rng, over)
 
     def arrivals(self, rng: Random) -> Iterator[tuple[float, Unit]]:
         """(epoch second after `now`, a unit like the one that comes then), in order, for as long as is asked. Nothing,

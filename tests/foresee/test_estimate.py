@@ -107,6 +107,47 @@ def test_who_cannot_start_as_things_are_never_does(world: Snapshot, code: Code |
     assert isinstance(said, NeverStarts) and said.reason.code is (code or Code.QUOTA_EXHAUSTED)
 
 
+STRICT, BIG = tree(a={"policy": "Block"}), unit("big").gpus(8, pods=3).queue("root/a").since(900)
+BELOW = tree(p={"max": {GPU: 12}}, p__a={"max": {GPU: 16}})
+
+
+@pytest.mark.parametrize(
+    ("world", "code"),
+    [
+        (snapshot(member("m").nodes(1), STRICT, BIG, unit("u").queue("root/a")), Code.BEHIND_IN_QUEUE),
+        (
+            snapshot(
+                member("m").nodes(2, free_gpu=4),
+                BELOW,
+                unit("runs").gpus(4).queue("root/p/a").runs_in("m"),
+                unit("u")
+                .gpus(8, pods=2)
+                .queue("root/p/a"),  # runs away with all of root/p/a, and is too much for root/p
+            ),
+            Code.QUOTA_EXHAUSTED,
+        ),
+        (snapshot(member("m").nodes(1, free_gpu=0), unit("u").gpus(8)), Code.NO_MEMBER_FITS),  # nobody knows by whom
+    ],
+)
+def test_who_would_not_start_if_all_others_ended_and_nobody_came_never_does(world: Snapshot, code: Code) -> None:
+    daily = [ran(f"past{n}", HOUR, ago=DAY_S - n * 600, gpus=1) for n in range(140)]
+    said = estimate(world, "u", History(daily, NOW), now=NOW, horizon_s=2 * DAY_S)
+    assert isinstance(said, NeverStarts) and said.reason.code is code
+
+
+def test_who_waits_for_its_turn_starts_after_those_ahead() -> None:
+    """How many of a queue are considered is not the core's to know: in the runs all are."""
+    turn = unit("u").gpus(8).having(held=True, waits_turn=True, held_why="root/a considers its first job only")
+    said = estimate(full(unit("first").gpus(8).since(900).having(walltime_s=HOUR), turn), "u", NOTHING, now=NOW)
+    assert isinstance(said, Estimate) and NOW < said.p10 < NOW + HOUR < (said.p90 or 0.0) < NOW + 2 * HOUR
+
+
+def test_work_that_is_over_its_walltime_ends_nobody_knows_when() -> None:
+    over = [NOTHING.runs_s(Random(n), unit("w").having(walltime_s=100.0).value, 150.0) for n in range(400)]
+    assert 150.0 < min(over) < 165.0 and max(over) < 1000.0
+    assert sum(length < 200.0 for length in over) == pytest.approx(200, abs=30)  # half: for as long as it is over it
+
+
 def test_work_that_ends_after_the_horizon_is_beyond_it() -> None:
     said = estimate(full(unit("u").gpus(8), walltime_s=10 * DAY_S), "u", NOTHING, now=NOW, horizon_s=HOUR, samples=6)
     assert said == BeyondHorizon(NOW + HOUR, 6)
