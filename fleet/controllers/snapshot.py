@@ -66,7 +66,7 @@ class Picture:
         return [unit for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING]
 
 
-_NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all ended: it frees nothing
+_NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all ended or are gone: it frees nothing
 
 
 @dataclass(slots=True)
@@ -161,16 +161,20 @@ class SnapshotBuilder:
         return replace(unit, leaf=path) if path and path != unit.leaf else unit
 
     def _seated(self, kept: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
-        """Those that have pods, each with its seats in the member as `members` shows it; read again only when its
-        pods or the room of its member are others."""
+        """Those that have or had pods, each with its seats in the member as `members` shows it; read again only when
+        its pods or the room of its member are others."""
         for known in kept:
             unit = known.unit
-            if unit is None or unit.member is None or not known.pods or unit.member not in members:
+            if unit is None or unit.member is None or unit.member not in members:
+                continue
+            leaving = unit.phase is Phase.EVICTING
+            if not known.pods and not leaving:
                 continue
             pools = members[unit.member].pools
             if known.pools is not pools:
                 mine = [pod for pod in known.pods if pod.member == unit.member]
-                seats = self._members.seats(unit.member, mine) or (_NOWHERE if mine else ())
+                gone = leaving and not any(name == unit.member for name, _ in known.copies)
+                seats = self._members.seats(unit.member, mine) or (_NOWHERE if mine or gone else ())
                 if seats != unit.seats:
                     known.unit = unit = replace(unit, seats=seats)
                 known.pools = pools

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fleet.controllers.commit import PlanCommitter
 from fleet.controllers.events import EventRecorder
+from fleet.controllers.evict import evict
 from fleet.controllers.hub import ControllerConfig
 from fleet.controllers.snapshot import SnapshotBuilder
 from fleet.decide import decide
 from fleet.engine.times import rfc3339
+from fleet.model.leaving import vacated
 from fleet.model.unit import Phase
 from fleet.ports import Body
 from fleet.snapshot import Config
@@ -225,3 +228,25 @@ async def test_units_carry_seats_that_say_what_their_nodes_have_without_them() -
                 assert seat.free.plus(seat.holds) == world.members.by_name[unit.member or ""].nodes[seat.node]
         again = builder.build().snapshot
         assert [again.units[key] for key in snapshot.units] == list(snapshot.units.values())
+
+
+async def test_a_gang_of_which_nothing_is_left_in_its_member_frees_no_room_there() -> None:
+    """Until its binding says so, too, it is leaving; its nodes count as free already, and would count twice."""
+
+    def free_without_it() -> int:
+        snapshot = SnapshotBuilder(world.store, world.members).build().snapshot
+        (unit,) = snapshot.units.values()
+        assert unit.phase is Phase.EVICTING
+        pools = vacated(snapshot.members["cfa"], [unit]).pools
+        return sum(amounts["nvidia.com/gpu"] * nodes for pool in pools for amounts, nodes in pool.free)
+
+    async with hub(member("cfa")) as world:
+        await borrowed(world, "a1")
+        await world.kill()
+        now, there = world.clock.now(), world.members.by_name["cfa"]
+        leave = partial(evict, now=now, reason="Test", message="")
+        await world.edit("ResourceBinding", "a1-pytorchjob", leave)
+        assert free_without_it() == 16
+        there.objects.clear()
+        there.pods.clear()
+        assert free_without_it() == 16
