@@ -1,21 +1,23 @@
 """The checker's rules about evicting and claiming, written apart from the search for victims.
 
 Evicting is for a unit that claims the room; it takes only what ranks below it, is old enough and may be preempted; with
-the victims gone there is room for all that is claimed, and without them there is not. Nothing that starts uses claimed
-room.
+the victims gone there is room for all that is claimed, and were any one to stay there would not be. Nothing that starts
+uses claimed room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
+from fleet.check_needless import Nodes, needless
 from fleet.check_quota import Sums
 from fleet.check_units import coming_to, gang_of, may_start, resources_of, stops_leaf, tiers_of
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
+from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
-from fleet.packer import first_unpackable, too_many
+from fleet.packer import Gang, first_unpackable
 from fleet.plan import Eviction, Plan
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
@@ -48,9 +50,13 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
     if sums is not None:
         for key in (*sorted(placed), *sorted(live)):
             sums.charge(snapshot.units[key])
-    yield from _room(snapshot, placed, live, sound, known, victims, sums, now)
+    names = resources_of(snapshot)
+    scenes = _scenes(snapshot, placed, live, sound, known, _gone(snapshot, victims, now))
+    yield from _room(scenes, names)
     if sums is not None:
         yield from _quota(snapshot, sound, sums)
+    if victims:
+        yield from _stays(snapshot, scenes, victims, sound, names, sums)
 
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
@@ -119,70 +125,90 @@ def _may_not_leave(
     return None
 
 
-def _room(
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """One member where room is claimed: who leaves it; what comes, whatever this plan does; what starts in room that it
+    claimed before, and what starts else; claims of before, and new ones."""
+
+    member: Member
+    going: Sequence[Unit]
+    coming: Sequence[Gang]
+    first: Sequence[Gang]
+    starting: Sequence[Gang]
+    kept: Sequence[Gang]
+    wanted: Sequence[Gang]
+
+
+def _scenes(
     snapshot: Snapshot,
     placed: Mapping[str, str],
     live: Mapping[str, str],
     new: Mapping[str, str],
     claimed: Mapping[str, str],
-    victims: Mapping[str, Eviction],
-    sums: Sums | None,
-    now: float,
-) -> Iterable[Violation]:
-    """What is claimed fits once all that leaves is gone, not before, and beside all that starts; of two claims that no
-    longer fit beside each other (`claimed` has all that hold) one may start."""
-    if not live and not new:
-        return
-    names = resources_of(snapshot)
-    gone: dict[str, list[Unit]] = {}
-    for unit in _gone(snapshot, victims, now):
-        gone.setdefault(unit.member or "", []).append(unit)
+    gone: Iterable[Unit],
+) -> dict[str, _Scene]:
+    """By member. `claimed` has all claims that hold, those too whose units start."""
+    leaving: dict[str, list[Unit]] = {}
+    for unit in gone:
+        leaving.setdefault(unit.member or "", []).append(unit)
+
+    def gangs(where: Mapping[str, str], member: str) -> dict[str, Gang]:
+        return {key: gang_of(snapshot.units[key]) for key, at in where.items() if at == member}
+
+    found: dict[str, _Scene] = {}
     for member in sorted({*live.values(), *new.values()}):
-        going = gone.get(member, [])
-        after = vacated(snapshot.members[member], going)
-        leaving = {unit.id for unit in going}
-        coming = coming_to(snapshot, member, leaving)
-        kept = [gang_of(snapshot.units[key]) for key, where in sorted(live.items()) if where == member]
-        wanted = [gang_of(snapshot.units[key]) for key, where in sorted(new.items()) if where == member]
-        first = [gang_of(snapshot.units[key]) for key, where in placed.items() if where == member == claimed.get(key)]
-        lost = set(first_unpackable(after, [*coming, *first], [*kept, *wanted], names, thorough=True))
-        for gang in wanted:
+        going = leaving.get(member, [])
+        coming = coming_to(snapshot, member, {unit.id for unit in going})
+        starts = gangs(placed, member)
+        first = [gang for key, gang in starts.items() if claimed.get(key) == member]
+        others = [gang for key, gang in starts.items() if claimed.get(key) != member]
+        kept, wanted = (list(gangs(dict(sorted(claims.items())), member).values()) for claims in (live, new))
+        found[member] = _Scene(snapshot.members[member], going, coming, first, others, kept, wanted)
+    return found
+
+
+def _room(scenes: Mapping[str, _Scene], names: set[str]) -> Iterable[Violation]:
+    """What is claimed fits once all that leaves is gone, and beside all that starts; of two claims that no longer fit
+    beside each other one may start."""
+    for member, scene in scenes.items():
+        after = vacated(scene.member, scene.going)
+        claims = [*scene.kept, *scene.wanted]
+        lost = set(first_unpackable(after, [*scene.coming, *scene.first], claims, names, thorough=True))
+        for gang in scene.wanted:
             if gang.unit in lost:
                 yield Violation(Rule.CLAIM_TOO_SMALL, gang.unit, f"{gang.unit} claims room that {member} will not have")
-        holds = [*coming, *first, *(gang for gang in (*kept, *wanted) if gang.unit not in lost)]
-        mine = {gang.unit for gang in first}
-        starting = [
-            gang_of(snapshot.units[key]) for key, where in placed.items() if where == member and key not in mine
-        ]  # fmt: skip
+        holds = [*scene.coming, *scene.first, *(gang for gang in claims if gang.unit not in lost)]
+        starting = scene.starting
         for key in first_unpackable(after, holds, starting, names, thorough=True) if starting else ():
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {member} that is claimed")
-        today = replace(vacated(snapshot.members[member], [u for u in going if u.id not in victims]), potential=())
-        for gang in wanted:
-            cause = [v for v in victims.values() if v.preemptor == gang.unit]
-            if cause and all(v.member == member for v in cause):
-                others = [g for g in (*kept, *wanted) if g.unit != gang.unit]
-                own = {v.unit for v in cause}
-                still = coming_to(snapshot, member, leaving - own)
-                everything = [*still, *others, *first, *starting]
-                beside = [snapshot.units[key] for key in (*own, *new) if key != gang.unit]
-                everything.append(gang)
-                if _lacks_quota(snapshot.units[gang.unit], beside, sums) or too_many(today, everything, names):
-                    continue
-                if not first_unpackable(today, [], everything, names, tries=1):
-                    text = f"{gang.unit} has room in {member} without evicting anybody"
-                    yield Violation(Rule.EVICTS_NEEDLESSLY, cause[0].unit, text)
 
 
-def _lacks_quota(unit: Unit, beside: Sequence[Unit], sums: Sums | None) -> bool:
-    """Whether quota refuses the unit once these are charged, too."""
-    if sums is None:
-        return False
-    for other in beside:
-        sums.charge(other)
-    broken = sums.broken(unit)
-    for other in beside:
-        sums.charge(other, -1)
-    return broken is not None
+def _stays(
+    snapshot: Snapshot,
+    scenes: Mapping[str, _Scene],
+    victims: Mapping[str, Eviction],
+    new: Iterable[str],
+    names: set[str],
+    sums: Sums | None,
+) -> Iterable[Violation]:
+    """Nobody leaves who could stay. Of whom the inventory does not show all pods it is not asked."""
+    going = [snapshot.units[key] for key in victims]
+    where = {unit.member for unit in going}
+    nodes = {
+        name: Nodes(
+            scene.member,
+            names,
+            [*scene.coming, *scene.first, *scene.starting],
+            scene.going,
+            [*scene.kept, *scene.wanted],
+        )
+        for name, scene in scenes.items()
+        if name in where
+    }
+    shown = [unit for unit in going if unit.id not in snapshot.backlog.unseen]
+    for unit in needless(shown, [snapshot.units[key] for key in new], nodes, sums):
+        text = f"{unit.name} need not leave for {victims[unit.id].preemptor}"
+        yield Violation(Rule.EVICTS_NEEDLESSLY, unit.id, text)
 
 
 def _gone(snapshot: Snapshot, victims: Mapping[str, Eviction], now: float) -> Iterable[Unit]:

@@ -21,6 +21,7 @@ from fleet.placement.victims import Asking
 from fleet.placement.why import Explainer
 from fleet.plan import Certificate, Placement, Plan
 from fleet.snapshot import Snapshot
+from fleet.violation import Rule
 
 VICTIMS_PART = 0.5  # of the time of a solve, for finding victims
 
@@ -126,14 +127,18 @@ def _unpackable(units: Mapping[str, str]) -> dict[str, Reason]:
 def _spared(
     decision: Decision, outcome: Outcome, plan: Plan, found: Found, violations: tuple[Violation, ...], now: float
 ) -> tuple[Plan, tuple[Violation, ...]]:
-    """The plan with its evictions, without who starts where the checker sees claimed room: else a stream of small ones
-    might keep somebody from taking back for ever. And what the checker says then."""
+    """The plan with its evictions, but for those that the checker shows to be needless, and without who starts where it
+    sees claimed room: else a stream of small ones might keep somebody from taking back for ever. And what the checker
+    says then."""
     barred: dict[str, str] = {}
     for _ in range(MOST_ROUNDS):
         members = {candidate.unit.id: member for candidate, member in outcome.placed}
-        if not violations or any(v.unit not in members for v in violations):
+        stay = {v.unit for v in violations if v.rule is Rule.EVICTS_NEEDLESSLY}
+        taking = {v.unit: members[v.unit] for v in violations if v.unit in members}
+        if not violations or len(stay) + len(taking) < len({v.unit for v in violations}):
             break
-        barred |= {v.unit: members[v.unit] for v in violations}
+        found = replace(found, evictions=tuple(e for e in found.evictions if e.unit not in stay))
+        barred |= taking
         kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
         outcome = decision.settle(decision.after(kept), kept, barred)
         plan = _plan(decision, outcome, plan.certificate, found)

@@ -219,26 +219,6 @@ class _Nodes:
             self.free[node] = np.maximum(np.minimum(have, 0), have - np.array(pods.size, dtype=np.int64))
 
 
-def too_many(member: Member, gangs: Sequence[Gang], names: Iterable[str] = ()) -> bool:
-    """Whether no packer could pack these: of the pods at least as large as one of them there are more than nodes take
-    of that one alone. False says nothing."""
-    resources = sorted({name for gang in gangs for _, requests, _ in gang.parts for name in requests}.union(names))
-    nodes = _Nodes(member, resources)
-    pods = _pods(gangs, resources)
-    for least in pods:
-        size = np.array([max(1, amount) for amount in least.size], dtype=np.int64)
-        wanted = [index for index, amount in enumerate(least.size) if amount > 0]
-        larger = sum(
-            group.count
-            for group in pods
-            if group.claim == least.claim and all(group.size[index] >= least.size[index] for index in wanted)
-        )
-        room = (np.maximum(nodes.free, 0) // size)[:, wanted].min(axis=1, initial=larger)
-        if int(room[nodes.usable(least.claim)].sum()) < larger:
-            return True
-    return False
-
-
 def first_unpackable(
     member: Member,
     coming: Sequence[Gang],

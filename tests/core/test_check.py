@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fleet.check import Rule, check
 from fleet.decide import decide
 from fleet.model.reason import Code, Reason
-from fleet.packer import Gang, first_unpackable, too_many
+from fleet.packer import Gang, first_unpackable
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.users import USER_MAX
@@ -142,6 +142,14 @@ def test_what_is_claimed_has_quota_of_every_kind_once_all_that_leaves_is_gone(li
     assert found == (set() if limit == "none" else {Rule.CLAIM_TOO_SMALL})
 
 
+@pytest.mark.parametrize("more", [("s1", "x"), ("s3", "y")])
+def test_who_leaves_beside_those_that_suffice_is_named(more: tuple[str, str]) -> None:
+    for evicted in ((("s2", "x"), more), (more, ("s2", "x"))):
+        found = check(reclaims.WORLD, reclaims.plan(*evicted), now=NOW)
+        assert [violation.rule for violation in found] == [Rule.EVICTS_NEEDLESSLY]
+    assert found[0].unit == (more[0] if more[1] == "y" else evicted[0][0])
+
+
 @pytest.mark.parametrize("rule", CORRUPTIONS)
 def test_a_corruption_is_caught_by_its_rule_alone(rule: Rule) -> None:
     assert {violation.rule for violation in check(WORLD, CORRUPTIONS[rule], now=NOW)} == {rule}
@@ -221,16 +229,6 @@ def test_the_packer_agrees_with_trying_everything(nodes: list[tuple[int, int]], 
     gangs = [Gang(f"g{i}", ((1, amounts(gpu=gpu, cpu=cpu), ANYWHERE),)) for i, (gpu, cpu) in enumerate(pods)]
     refused = first_unpackable(replace(member("x").value, pools=pools), [], gangs)
     assert (not refused) == _tried(nodes, pods)
-    if too_many(replace(member("x").value, pools=pools), gangs):
-        assert refused
-
-
-def test_what_is_larger_than_a_pod_takes_at_least_its_room() -> None:
-    x = member("x").nodes(2, free_gpu=6).value
-    large, small = (Gang(f"g{gpu}", ((2, amounts(gpu=gpu), ANYWHERE),)) for gpu in (6, 4))
-    assert not too_many(x, [large])
-    assert too_many(x, [large, small])
-    assert too_many(x, [replace(small, parts=((3, amounts(gpu=4), ANYWHERE),))])  # enough in sum
 
 
 def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:

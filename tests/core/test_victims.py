@@ -28,6 +28,7 @@ from fleet.plan import Eviction, Plan
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
+from fleet.violation import Rule
 from tests.core.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.core.reclaims import PROMISED, RECLAIM, crowded, runs, waits
 
@@ -114,6 +115,20 @@ def test_no_set_of_victims_is_smaller_or_cheaper(seed: int) -> None:
         assert cost(gone, tiers_of(world, NOW)) == best
         (search,) = plan.certificate.victims
         assert all(stage.status == "OPTIMAL" for stage in search.stages)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, 1 << 30))
+def test_the_checker_names_whoever_else_is_made_to_leave(seed: int) -> None:
+    world, owner = random_world(random.Random(seed))
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    tiers = tiers_of(world, NOW)
+    gone = set(evicted(plan))
+    for other in world.units.values() if gone else ():
+        also = Eviction(other.id, other.member or "", owner.id)
+        if other.id not in gone and _may_not_leave(world, also, other, {}, tiers, NOW) is None:
+            found = check(world, replace(plan, evictions=(*plan.evictions, also)), now=NOW)
+            assert {violation.rule for violation in found} == {Rule.EVICTS_NEEDLESSLY}
 
 
 def sits(name: str, leaf: str, gpus: int, ages: float, *nodes: tuple[str, int]) -> UnitBuilder:
