@@ -288,3 +288,14 @@ def test_removing_any_one_from_the_set_leaves_the_preemptor_without_room(
     for one in gone:
         rest = [other for other in gone if other is not one]
         assert first_unpackable(vacated(world.members[claim.member], rest), [], [gang])
+
+
+def test_who_is_shown_to_be_needless_stays_and_the_others_leave_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the planner evict whatever could be of use."""
+    monkeypatch.setattr(
+        "fleet.placement.search.Search._first", lambda self, most, enough: most if enough(most) else None
+    )
+    monkeypatch.setattr("fleet.placement.trial.Trial.needed", lambda self, member, victims: list(victims))
+    works = [runs(f"r{i}", "c", since=NOW - 1000 * (i + 1)) for i in range(3)]
+    plan = plan_of(waits("owner", "a"), *works, member("x").nodes(3, free_gpu=0), PROMISED)
+    assert len(plan.evictions) == len(plan.claims) == 1
