@@ -1,17 +1,20 @@
 """The checker's rules about heads, written apart from the planner.
 
 Whoever is called a head waits, may start, and has waited long; a leaf has one; one that is a head already is not passed
-over for another while it could still start where it collects. And what starts beside a head leaves its seat: on the
+over for another while it could still start where it collects. Who becomes one has a right to it: if nothing ran, it
+would fit, and quota would allow it; nobody before it stops its queue; and it is within the guarantee or the share of
+its leaf beside what was before it. And what starts beside a head leaves its seat: on the
 nodes as they will be when it is to start, packed as well as can be, it fits beside all that outlasts that moment. The
 planner is stricter, since it does not count on a good packing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from fleet.check_units import coming_to, counted, emptied, gang_of, may_start, stops_leaf, tiers_of
+from fleet.check_ranks import Ranks, above_max, never, too_large, turn_of
+from fleet.check_units import coming_to, emptied, gang_of, may_start
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
@@ -19,9 +22,8 @@ from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
 from fleet.packer import first_unpackable
 from fleet.plan import Head, Plan
-from fleet.quota.guarantee import capacity, guarantees, with_potential
 from fleet.quota.tiers import Tier
-from fleet.quota.tree import QuotaTree, stops
+from fleet.quota.tree import stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
@@ -41,17 +43,22 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
             firsts[snapshot.units[head.unit].leaf] = head.unit
             sound.append(head)
     yield from _dropped(snapshot, plan, placed, firsts, now)
+    ranks = Ranks(snapshot, {*placed, *firsts.values()}, now)
+    for head in sound:
+        unit = snapshot.units[head.unit]
+        why = _unentitled(snapshot, unit, ranks, now) if unit.head is None else ""
+        if why:
+            yield Violation(Rule.HEAD_UNENTITLED, unit.id, f"{unit.name} becomes a head, but {why}")
     if not placed:
         return
     claimed = [key for key, member in placed.items() if _claimed(snapshot.units[key], member, now)]
-    ranks = _Ranks(snapshot, {*placed, *firsts.values()}, now)
     for head in sound:
         if head.nomination.member:  # else it holds nothing yet
             yield from _seat(snapshot, head, placed, claimed, ranks, now)
 
 
 def _seat(
-    snapshot: Snapshot, head: Head, placed: Mapping[str, str], claimed: Sequence[str], ranks: _Ranks, now: float
+    snapshot: Snapshot, head: Head, placed: Mapping[str, str], claimed: Sequence[str], ranks: Ranks, now: float
 ) -> Iterable[Violation]:
     """What starts beside a head and breaks its seat, or takes its quota. It is measured at the moment that was told,
     and from the first on that made this impossible by right, at the one that the head is delayed to."""
@@ -101,6 +108,25 @@ def _unsound(
     return "" if said.since <= now else "is a head since a time that is still to come"
 
 
+def _unentitled(snapshot: Snapshot, unit: Unit, ranks: Ranks, now: float) -> str:
+    """Why a unit has no right to become a head; "" where it has. What this cannot tell is allowed."""
+    if above_max(snapshot.tree, unit):
+        return "quota never allows it"
+    rooms = [emptied(snapshot.members[name]) for name in _open_to(snapshot, unit)]
+    if all(room is not None and too_large(unit, room) for room in rooms):
+        return "no member that it may go to would take it"
+    if ranks.counts_on(unit) > Tier.SHARE:
+        return f"what was before it uses up the guarantee and the share of {unit.leaf}"
+    strict = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
+    if strict is not None and strict.policy in ("Block", "Intelligent"):
+        backlog = snapshot.backlog
+        for other in (*(lot.units[0] for lot in backlog.lots.values()), *backlog.odd.values()):
+            before = other.leaf == unit.leaf and turn_of(other) < turn_of(unit)
+            if before and stops(strict, other) and may_start(snapshot, other, now):
+                return f"{other.name} is before it and stops {unit.leaf}"
+    return ""
+
+
 def _dropped(
     snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], firsts: Mapping[str | None, str], now: float
 ) -> Iterable[Violation]:
@@ -118,26 +144,13 @@ def _dropped(
         open_to = (name for name in _open_to(snapshot, unit) if not where or name == where)
         rooms = (emptied(snapshot.members[name]) for name in open_to)
         fits = any(room is None or not first_unpackable(room, [], [gang_of(unit)]) for room in rooms)
-        if fits and not _never(snapshot.tree, unit):
+        if fits and not never(snapshot.tree, unit):
             yield Violation(Rule.HEAD_DROPPED, other, f"{unit.name} was the head, and {other} is one in its place")
 
 
 def _open_to(snapshot: Snapshot, unit: Unit) -> list[str]:
     """The members where it may go now."""
     return [name for name, at in snapshot.members.items() if at.ready and not member_bars(unit, at)]
-
-
-def _never(tree: QuotaTree | None, unit: Unit) -> bool:
-    """Whether quota never allows it, or might not: what may not be preempted is bound by promises."""
-    if tree is None or unit.leaf is None:
-        return False
-    request = request_of(unit)
-    line = tree.ancestors(unit.leaf)
-    return (
-        not unit.preemptible
-        or any(request[name] > limit for node in line for name, limit in tree.nodes[node].max.items())
-        or any(tree.nodes[node].attributes for node in line)
-    )
 
 
 def _claimed(unit: Unit, member: str, now: float) -> bool:
@@ -150,85 +163,7 @@ def _ahead(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
     return late if unit.head is None else unit.head.became <= head.nomination.became
 
 
-class _Ranks:
-    """Who may count on what, worked out when it is asked first: that costs what there is."""
-
-    def __init__(self, snapshot: Snapshot, about: Set[str], now: float) -> None:
-        self._snapshot = snapshot
-        self._about = about
-        self._now = now
-        self._tiers: Mapping[str, Tier] | None = None
-        self._mins: Mapping[str, Mapping[str, int]] | None = None
-
-    def tier(self, unit: str) -> Tier:
-        if self._tiers is None:
-            self._tiers = tiers_of(self._snapshot, self._now, self._about)
-        return self._tiers.get(unit, Tier.SHARE)
-
-    def passes(self, unit: Unit, head: Unit) -> bool:
-        """Whether who starts goes before a head by right: in its own leaf a head is first; others pass it by tier, or
-        as heads of a higher one, which is measured by what of their leaf came before them."""
-        mine = min(self.tier(head.id), Tier.SHARE)
-        if unit.leaf == head.leaf or mine is Tier.GUARANTEED:
-            return False
-        late = self._now - unit.enqueued_at >= self._snapshot.config.head_after_s
-        return self.tier(unit.id) < mine or ((late or unit.head is not None) and self._came_within_min(unit))
-
-    def _came_within_min(self, unit: Unit) -> bool:
-        """Whether it is within what its leaf is promised beside what of the leaf runs and is before it by its turn."""
-        limits = self._promises.get(unit.leaf or "", {})
-        asked = {name: amount for name, amount in counted(unit).items() if name in self._named and amount}
-        before = [
-            counted(other)
-            for other in self._snapshot.backlog.holding.values()
-            if other.leaf == unit.leaf and _turn(other) < _turn(unit)
-        ]
-        return bool(asked) and all(
-            amount + sum(other.get(name, 0) for other in before) <= limits.get(name, 0)
-            for name, amount in asked.items()
-        )
-
-    @property
-    def _promises(self) -> Mapping[str, Mapping[str, int]]:
-        """What holds of every min now, by node."""
-        if self._mins is None:
-            tree, members = self._snapshot.tree, self._snapshot.members
-            total = with_potential(capacity(members, self._snapshot.backlog.holding.values()), members)
-            self._mins = guarantees(tree, total).min if tree is not None else {}
-        return self._mins
-
-    @property
-    def _named(self) -> Set[str]:
-        return {name for limits in self._promises.values() for name in limits}
-
-    def takes_back(self, head: Unit, other: Unit, since: float, at: float) -> bool:
-        """Whether a head counts on taking back, by then, the room of what runs since an epoch second. Only a guaranteed
-        one does, and from a leaf to which nothing is promised: what is borrowed there stays borrowed."""
-        config, tree = self._snapshot.config, self._snapshot.tree
-        if not config.reclaim or tree is None or not other.preemptible or other.leaf is None or head.leaf is None:
-            return False
-        hidden = any(pods for pods, _, _ in gang_of(other, hidden=True).parts)
-        old = other.phase is Phase.PLACED and other.placed_at is None and not hidden
-        if (self._now if old else max(self._now, since + config.protection_s)) > at:
-            return False
-        node = tree.nodes.get(head.leaf)
-        policy = node.attributes.get("preempt-policy", "") if node is not None else "Never"
-        spares = {
-            "Never": True, "AnyPriority": False, "PreemptLowerPriority": other.priority >= head.priority,
-        }.get(policy, other.priority > head.priority)  # fmt: skip
-        if spares or stops_leaf(self._snapshot, head):
-            return False
-        promised, theirs = (any(self._promises.get(leaf, {}).values()) for leaf in (head.leaf, other.leaf))
-        if not promised or theirs:
-            return False
-        return self.tier(head.id) is Tier.GUARANTEED
-
-
-def _turn(unit: Unit) -> tuple[int, float, str, str]:
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
-
-
-def _stays(snapshot: Snapshot, unit: Unit, head: Head, ranks: _Ranks, now: float, at: float) -> bool:
+def _stays(snapshot: Snapshot, unit: Unit, head: Head, ranks: Ranks, now: float, at: float) -> bool:
     """Whether work that starts now may be there at some time when the head might start."""
     if unit.id == head.unit or (unit.walltime_s is not None and now + unit.walltime_s <= at):
         return False
@@ -239,7 +174,7 @@ class _Then:
     """The nodes of a head's member, and quota, at the moment when it is to start."""
 
     def __init__(
-        self, snapshot: Snapshot, head: Head, at: float, placed: Mapping[str, str], ranks: _Ranks, now: float
+        self, snapshot: Snapshot, head: Head, at: float, placed: Mapping[str, str], ranks: Ranks, now: float
     ) -> None:
         self._snapshot = snapshot
         self._head = head

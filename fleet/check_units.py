@@ -14,7 +14,7 @@ from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
-from fleet.quota.entitlement import entitlement, tier_at
+from fleet.quota.entitlement import Entitlement, entitlement, tier_at
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, stops
 from fleet.quota.usage import request_of
@@ -52,11 +52,20 @@ def counted(unit: Unit) -> dict[str, int]:
 
 def tiers_of(snapshot: Snapshot, now: float, about: Container[str] | None = None) -> Mapping[str, Tier]:
     """Of every unit in quota that holds room, by id, and of those `about` that may start (None: of all that may)."""
+    return tiers_among(*entitled_in(snapshot, now), about) if snapshot.tree is not None else {}
+
+
+def entitled_in(snapshot: Snapshot, now: float) -> tuple[Entitlement, Sequence[Alike]]:
+    """Promises and shares, and those who wait and could start. For a snapshot with a tree."""
     if snapshot.tree is None:
-        return {}
+        raise ValueError("a snapshot without a tree promises nothing")
     waiting, later = _demand(snapshot, now)
     holding = list(snapshot.backlog.holding.values())
-    entitled = entitlement(snapshot.tree, snapshot.members, holding, waiting, later)
+    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later), waiting
+
+
+def tiers_among(entitled: Entitlement, waiting: Sequence[Alike], about: Container[str] | None) -> Mapping[str, Tier]:
+    """As `tiers_of`, of what was worked out."""
     found = entitled.running
     for alike, (guaranteed, share) in zip(waiting, entitled.ranks, strict=True):
         if alike.leaf is not None:
@@ -105,7 +114,7 @@ def coming_to(snapshot: Snapshot, member: str, leaving: set[str]) -> list[Gang]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Alike:
+class Alike:
     """Waiting units that differ in nothing but their turn; see `Ranked` of fleet/quota/tiers.py."""
 
     leaf: str | None
@@ -115,15 +124,15 @@ class _Alike:
     block: bool = False
 
 
-def _demand(snapshot: Snapshot, now: float) -> tuple[list[_Alike], list[_Alike]]:
+def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
     """Who waits and fits an empty member where it may go, and who would but for its back-off."""
     backlog = snapshot.backlog
     empty = {name: emptied(member) for name, member in snapshot.members.items()}
     fits: dict[tuple[Key, str, tuple[str, ...]], bool] = {}
     open_to: dict[object, tuple[str, ...]] = {}  # members by policy, which many units share
     requests: dict[tuple[Key, bool], Amounts] = {}
-    waiting: list[_Alike] = []
-    later: list[_Alike] = []
+    waiting: list[Alike] = []
+    later: list[Alike] = []
     alone = (Lot(gang_key(unit.components), (unit,), (unit.id,)) for unit in backlog.odd.values())
     for lot in (*backlog.lots.values(), *alone):
         unit = lot.units[0]
@@ -133,7 +142,7 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[_Alike], list[_Alike]]
         if alike not in requests:
             requests[alike] = request_of(unit)
         if unit.backoff_until is not None and unit.backoff_until > now:
-            later.append(_Alike(unit.leaf, lot.units, lot.ids, requests[alike]))
+            later.append(Alike(unit.leaf, lot.units, lot.ids, requests[alike]))
             continue
         policy = (unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded)
         names = open_to.get(policy)
@@ -149,5 +158,5 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[_Alike], list[_Alike]]
                 not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
             )
         if fits[key]:
-            waiting.append(_Alike(unit.leaf, lot.units, lot.ids, requests[alike], stops_leaf(snapshot, unit)))
+            waiting.append(Alike(unit.leaf, lot.units, lot.ids, requests[alike], stops_leaf(snapshot, unit)))
     return waiting, later

@@ -23,6 +23,7 @@ from fleet.plan import Certificate, Placement, Plan
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule
 
+_OF_HEADS = (Rule.HEAD_UNSOUND, Rule.HEAD_UNENTITLED, Rule.HEAD_DROPPED)
 VICTIMS_PART = 0.5  # of the time of a solve, for finding victims
 
 
@@ -153,6 +154,7 @@ def _repaired(decision: Decision, outcome: Outcome, plan: Plan, violations: Sequ
     barred: dict[str, str] = {}
     certificate = plan.certificate
     for _ in range(MOST_ROUNDS):
+        decision.heads.dismiss({v.unit for v in violations if v.rule in _OF_HEADS})
         members = {candidate.unit.id: member for candidate, member in (*decision.first, *outcome.placed)}
         barred |= {v.unit: members[v.unit] for v in violations if v.unit in members}
         kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]

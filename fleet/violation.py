@@ -30,6 +30,7 @@ class Rule(StrEnum):
     CLAIM_TOO_SMALL = "ClaimTooSmall"
     CLAIM_TAKEN = "ClaimTaken"
     HEAD_UNSOUND = "HeadUnsound"
+    HEAD_UNENTITLED = "HeadUnentitled"
     HEAD_DROPPED = "HeadDropped"
     HEAD_TAKEN = "HeadRoomTaken"
     HEAD_QUOTA = "HeadQuotaTaken"

@@ -133,6 +133,11 @@ class Heads:
             if key not in started
         )
 
+    def dismiss(self, units: Container[str]) -> None:
+        """They are no heads in this decision."""
+        self._queue = [queued for queued in self._queue if queued.candidate.unit.id not in units]
+        self._later = [(key, since) for key, since in self._later if key not in units]
+
     def leaving(self, units: Iterable[str]) -> None:
         """This plan evicts them: they end now."""
         self._outlook.leaving(units, self._queue)
@@ -159,7 +164,8 @@ class Heads:
             candidate = late[heappop(line)[2]]
             asked = tuple(name for name, _ in candidate.request.items_)
             told = candidate.unit.head is not None
-            if (asked in used_up and not told) or not self._may_ever_start(candidate, candidate.account):
+            spent = asked in used_up and candidate.tier > Tier.SHARE
+            if (spent and not told) or not self._may_ever_start(candidate, candidate.account):
                 continue
             if able is None:
                 able = [group for group in waiting if self._may_ever_start(group, group.leaf)]

@@ -26,6 +26,12 @@ WORLD = snapshot(
     unit("old").gpus(8).queue("root/c").since(1000),
     unit("patient").gpus(8).queue("root/d").since(1000).having(head=Nomination("", NOW - 60, NOW - 60)),
     unit("next").gpus(8).queue("root/d").since(2000),
+    unit("large").gpus(8, pods=9).queue("root/g").since(1000),
+    unit("above").gpus(8, pods=2).queue("root/e").since(1000),
+    unit("first").queue("root/f").since(9).priority(1),
+    unit("second").gpus(8).queue("root/f").since(1000),
+    unit("urgent").gpus(8, pods=2).queue("root/g").since(9).priority(1),
+    unit("behind").gpus(8).queue("root/g").since(1000),
     unit("small").queue("root/b"),
     unit("soon").queue("root/b").having(walltime_s=500.0),
     unit("mine").queue("root/c"),
@@ -33,7 +39,7 @@ WORLD = snapshot(
     _runs("s", "c", "y", "m"),
     member("x").nodes(1, free_gpu=4),
     member("y").nodes(2).nodes(1, free_gpu=4),
-    tree(a={}, b={}, c={"max": {GPU: 8}}, d={}),
+    tree(a={}, b={}, c={"max": {GPU: 8}}, d={}, e={"max": {GPU: 12}}, f={"policy": "Block"}, g={}),
     Config(),
 )
 
@@ -49,6 +55,12 @@ def plan(*heads: tuple[str, Nomination], starts: tuple[tuple[str, str], ...] = (
 
 IN_Y = Nomination("y", NOW, NOW + 600, True)
 NOWHERE = Nomination("", NOW - 60, NOW - 60)
+UNENTITLED = {
+    "large": "no member that it may go to would take it",
+    "above": "quota never allows it",
+    "second": "default/first is before it and stops root/f",
+    "behind": "what was before it uses up the guarantee and the share of root/g",
+}
 SOUND = (
     plan(("was", SOON), ("patient", NOWHERE), starts=(("soon", "x"), ("small", "y"))),
     plan(("patient", NOWHERE), starts=(("small", "x"), ("mine", "y"))),
@@ -65,6 +77,7 @@ CORRUPTIONS = {
         plan(("was", SOON), starts=(("was", "y"),)),
         plan(("old", Nomination("y", NOW + 1, NOW + 600))),
     ),
+    Rule.HEAD_UNENTITLED: tuple(plan((name, IN_Y)) for name in UNENTITLED),
     Rule.HEAD_DROPPED: (plan(("other", IN_Y)), plan(("next", IN_Y))),
     Rule.HEAD_TAKEN: (plan(("was", SOON), starts=(("small", "x"),)), plan(("was", SOON), starts=(("mine", "x"),))),
     Rule.HEAD_QUOTA: (plan(("was", SOON), ("old", IN_Y), starts=(("mine", "y"),)),),

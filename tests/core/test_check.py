@@ -14,6 +14,7 @@ from fleet.model.reason import Code, Reason
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.quota.guarantee import LEND_LIMIT
+from fleet.quota.tiers import Tier
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Snapshot
 from tests.core import headed, reclaims
@@ -100,6 +101,12 @@ def test_a_plan_that_leaves_heads_their_seats_is_sound(plan: Plan) -> None:
 @pytest.mark.parametrize(("rule", "plan"), [(rule, p) for rule, plans in headed.CORRUPTIONS.items() for p in plans])
 def test_a_corruption_of_heads_is_caught_by_its_rule_alone(rule: Rule, plan: Plan) -> None:
     assert {violation.rule for violation in check(headed.WORLD, plan, now=NOW)} == {rule}
+
+
+@pytest.mark.parametrize("name", headed.UNENTITLED)
+def test_who_has_no_right_to_become_a_head(name: str) -> None:
+    (found,) = check(headed.WORLD, headed.plan((name, headed.IN_Y)), now=NOW)
+    assert found.text == f"default/{name} becomes a head, but {headed.UNENTITLED[name]}"
 
 
 @pytest.mark.parametrize("rule", reclaims.CORRUPTIONS)
@@ -240,6 +247,24 @@ def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
             if _tried([*nodes[:index], left, *nodes[index + 1 :]], pods[1:]):
                 return True
     return False
+
+
+def test_who_has_no_right_to_be_a_head_is_none_and_everything_else_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the planner believe that everybody is within the share."""
+    monkeypatch.setattr("fleet.placement.precedence.Precedence.tier", lambda *asked: Tier.SHARE)
+    world = snapshot(
+        *(unit(f"r{i}").gpus(8).queue("root/a").since(5000).runs_in("x") for i in range(2)),
+        unit("g").gpus(8).queue("root/a").since(1000),
+        unit("h").gpus(8).queue("root/b").since(1000),
+        unit("s").queue("root/b"),
+        member("x").nodes(2, free_gpu=0),
+        member("y").nodes(1, free_gpu=4),
+        tree(a={}, b={}),
+    )
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    assert [head.unit for head in plan.heads] == ["h"]
+    assert "g becomes a head" in plan.certificate.why
 
 
 def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,6 +106,15 @@ def test_a_head_is_guaranteed_beside_what_came_before_it() -> None:
         assert {p.unit for p in plan.placements} == starts
 
 
+def test_who_is_within_the_guarantee_is_a_head_though_a_larger_one_before_it_is_above_the_share() -> None:
+    running = runs("r", 6, "n", 0, leaf="root/a").since(2 * LATE)
+    late = [gang("larger", 4), gang("g", 2).since(LATE - 1)]
+    urgent = gang("urgent", 8, 2).since(9).priority(9)
+    others = gang("others", 8, 3, "root/b").since(9)
+    _, plan = decided(running, *late, urgent, others, member("x").nodes(3, free_gpu=0), tree(a={"min": {GPU: 8}}, b={}))
+    assert set(heads(plan)) == {"g"}
+
+
 def test_nobody_is_a_head_where_that_is_switched_off() -> None:
     _, plan = decided(gang("g", 8), *ONE_FULL, TREE, Config(head_after_s=0))
     assert plan.heads == ()
