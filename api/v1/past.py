@@ -1,8 +1,8 @@
 """What became of earlier jobs, read off the store: the history that estimates are drawn from.
 
 Bindings say when a job was enqueued, placed and over; those that still wait or run are the snapshot's units. Of jobs
-that are over only what the draw needs is read: who they were of, what they asked for, how long they took. That they
-asked for certain nodes is left out: likeness is by leaf and devices.
+that are over only what the draw needs is read: who they were of, what they asked for, how long they took and might have
+taken. That they asked for certain nodes is left out: likeness is by leaf, user and devices.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fleet.model.amounts import Amounts
 from fleet.model.unit import Component, Unit
 from fleet.ports import Body, Key, Store, Stored
 from fleet.snapshot import Snapshot
-from fleet.wellknown import QUEUE, WORK, unit_name
+from fleet.wellknown import ANNOTATION_CREATOR, QUEUE, WORK, unit_name
 
 OVER_MOST = 5_000  # the newest that are over
 
@@ -47,11 +47,14 @@ def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
     if submitted is None or at is None or started is None or at < started or not components:
         return None
     unit = store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
-    queue = str(((unit.body if unit is not None else {}).get("spec") or {}).get("queue") or "")
+    queued = (unit.body if unit is not None else {}).get("spec") or {}
+    limit = queued.get("maximumExecutionTimeSeconds")
+    creator = (body["metadata"].get("annotations") or {}).get(ANNOTATION_CREATOR)
     resource = spec_of(body).get("resource") or {}
     like = Unit(
         id=stored.uid, name=f"{stored.key.namespace}/{resource.get('name', '')}", components=components,
-        leaf=paths.get(queue), priority=priority_of(body), created_at=submitted, enqueued_at=submitted,
+        leaf=paths.get(str(queued.get("queue") or "")), priority=priority_of(body), created_at=submitted,
+        enqueued_at=submitted, user=str(creator or ""), walltime_s=float(limit) if limit else None,
     )  # fmt: skip
     return Past(like, submitted, started, at)
 

@@ -93,3 +93,16 @@ async def test_jobs_that_are_over_are_the_history_of_their_leaf() -> None:
         assert (past.unit.leaf, past.unit.pods, past.unit.total["nvidia.com/gpu"]) == ("root/child-2", 3, 3)
         assert past.started is not None and past.ended is not None
         assert past.submitted - 1 < past.started <= past.ended  # statuses have whole seconds
+
+
+async def test_what_is_over_tells_whose_it_was_and_how_long_it_might_have_taken() -> None:
+    """Durations are drawn from work of the same user, and as shares of walltimes, before anything wider."""
+    async with rest(member("cfa"), objects=[tree(), policy(queue=True), pytorchjob("one")]) as hub:
+        await hub.world.running("one")
+        unit = "one-pytorchjob-rb-qu"
+        await hub.world.edit("QueueUnit", unit, lambda body: body["spec"].update(maximumExecutionTimeSeconds=600))
+        hub.world.members.finish("one")
+        await hub.until("one", lambda found: found["state"] == "Succeeded")
+        store = hub.world.objects.store
+        [past] = await pasts(store, Snapshot(), queue_paths(store), hub.world.clock.now())
+        assert (past.unit.user, past.unit.walltime_s) == ("alice", 600.0)  # who created it
