@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.backoff import backoff_limit
+from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
@@ -40,7 +40,7 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
     return Checks(
         creator,
         stays_in_queue,
-        of_new(backoff_limit),
+        of_new(asked_of_job),
         of_new(restart_policies),
         of_new(_pods(interpreter, f"spec.{field}")),
     )
@@ -59,7 +59,7 @@ def batch_job(interpreter: Interpreter) -> Checks:
     return Checks(
         creator,
         stays_in_queue,
-        of_new(backoff_limit),
+        of_new(asked_of_job),
         of_new(restart_policy),
         of_new(_pods(interpreter, "spec.parallelism")),
     )

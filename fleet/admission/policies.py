@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.admission.backoff import backoff_limit
+from fleet.admission.asked import asked_of_policy
 from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_of
@@ -111,5 +111,5 @@ def _label_selector(where: str, selector: Mapping[str, Any]) -> Iterator[Cause]:
             yield forbidden(f"{place}.values", f"{operator} takes no values")
 
 
-PROPAGATION = Checks(of_new(backoff_limit), of_new(propagation))
+PROPAGATION = Checks(of_new(asked_of_policy), of_new(propagation))
 OVERRIDE = Checks(of_new(override))

@@ -46,6 +46,13 @@ REFUSED = [
                  "metadata.annotations[fleet.io/required-topology]", id="a topology that is no label"),
     pytest.param(bound({"fleet.io/required-topology": "rack", "kueue.x-k8s.io/podset-required-topology": "zone"}),
                  "metadata.annotations[kueue.x-k8s.io/podset-required-topology]", id="two topologies"),
+    pytest.param(bound({"fleet.io/hold": "yes"}), "metadata.annotations[fleet.io/hold]", id="held by a word"),
+    pytest.param(bound({"fleet.io/checkpoint-at": "yesterday"}),
+                 "metadata.annotations[fleet.io/checkpoint-at]", id="saved at no time"),
+    pytest.param(bound({"fleet.io/force-delete-pods-after-seconds": "5m"}),
+                 "metadata.annotations[fleet.io/force-delete-pods-after-seconds]", id="forced after no number"),
+    pytest.param({**job(), "metadata": {"name": "j", "labels": {"quota.scheduling.koordinator.sh/preemptible": "no"}}},
+                 "metadata.labels[quota.scheduling.koordinator.sh/preemptible]", id="preemptible or what"),
     pytest.param(job(restartPolicy="Sometimes"), "spec.pytorchReplicaSpecs.Worker.restartPolicy", id="no such policy"),
 ]  # fmt: skip
 

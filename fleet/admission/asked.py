@@ -1,0 +1,63 @@
+"""What people ask for in annotations and labels of a job or a policy: what means nothing is refused.
+
+Read on, a word that nobody understands would count as not being there: a job that somebody wants held would start, one
+that must not be preempted would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from fleet.admission.rule import invalid
+from fleet.engine.status import Cause
+from fleet.engine.times import seconds
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_BACKOFF_LIMIT,
+    ANNOTATION_CHECKPOINT,
+    ANNOTATION_FORCE_DELETE,
+    ANNOTATION_HOLD,
+    PREEMPTIBLE_LABELS,
+)
+
+_DIGITS_MAX = 9
+_YES_OR_NO = 'must be "true" or "false"'
+
+
+def _whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+
+
+def _yes_or_no(text: str) -> bool:
+    return text.lower() in ("true", "false")
+
+
+_Wanted = Mapping[str, tuple[Callable[[str], bool], str]]
+_OF_BOTH: _Wanted = {
+    ANNOTATION_BACKOFF_LIMIT: (_whole, "must be a whole number of attempts; 0 for any number"),
+    ANNOTATION_FORCE_DELETE: (_whole, "must be a whole number of seconds"),
+}
+_OF_JOBS: _Wanted = {
+    ANNOTATION_HOLD: (lambda text: text in ("true", "false"), _YES_OR_NO),
+    ANNOTATION_CHECKPOINT: (lambda text: seconds(text) is not None, "must be a time such as 2026-11-21T13:55:00Z"),
+}
+_LABELS: _Wanted = dict.fromkeys(PREEMPTIBLE_LABELS, (_yes_or_no, _YES_OR_NO))
+
+
+def asked_of_policy(body: Body) -> Sequence[Cause]:
+    """A check of one policy."""
+    return _wrong(body, "annotations", _OF_BOTH)
+
+
+def asked_of_job(body: Body) -> Sequence[Cause]:
+    """A check of one job."""
+    return [*_wrong(body, "annotations", {**_OF_BOTH, **_OF_JOBS}), *_wrong(body, "labels", _LABELS)]
+
+
+def _wrong(body: Body, where: str, wanted: _Wanted) -> list[Cause]:
+    given = body["metadata"].get(where) or {}
+    return [
+        invalid(f"metadata.{where}[{name}]", given[name], why)
+        for name, (means_something, why) in wanted.items()
+        if name in given and not means_something(given[name])
+    ]
