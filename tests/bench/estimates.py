@@ -9,7 +9,8 @@ run; range: a third to three times that).
 
 Errors are of the logarithm of the wait that is left, so that 1 h against 2 h counts as much as 1 against 2 days; the
 pinball loss is the mean over the three quantiles, in the same logarithm. Random decisions fall into busy times, and
-random waiting jobs are those that wait long: the figures are of the jobs that somebody would ask for.
+random waiting jobs are those that wait long: the figures are of the jobs that somebody would ask for. The times are
+asked about in an order that is spread over the replay, so that what is stopped early is of all of it, too.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from fleet.snapshot import Config, Snapshot
 
 FLOOR_S = 30.0
 SCORES_LEAST = 20
+GOLDEN = 0.6180339887498949
 Range = tuple[float, float, float]  # p10, p50, p90 of the wait that is left, in seconds
 
 
@@ -153,14 +155,56 @@ def summary(said: Sequence[tuple[float, Range]]) -> dict[str, float]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was said of the points of one time; `runs`: when units started in each run."""
+
+    points: Sequence[Point]
+    said: Mapping[str, Outcome]
+    runs: Sequence[Mapping[str, float]]
+
+
+def spread(count: int) -> list[int]:
+    """0 to count - 1 in an order of which every beginning is spread over all of them."""
+    return sorted(range(count), key=lambda number: number * GOLDEN % 1.0)
+
+
 def measure(
     jobs: Sequence[Job], arriving: Sequence[Unit], empty: Snapshot, times: int, each: int, samples: int,
-    fewer: Sequence[int], seed: int, shown: Callable[[str], None],
+    fewer: Sequence[int], seed: int, minutes: float, shown: Callable[[str], None],
 ) -> dict[str, object]:  # fmt: skip
-    """All figures; `shown` is told how far it is. `fewer`: of so many runs, the first, ranges are made too."""
+    """All figures; `shown` is told how far it is. `fewer`: of so many runs, the first, ranges are made too. After
+    `minutes` no further time is asked about."""
+    ends = time.monotonic() + 60.0 * minutes
     chosen, truth = replay(jobs, arriving, empty, times, each, Random(seed))
     waits = [truth.started[unit.id] - unit.enqueued_at for unit in arriving if unit.id in truth.started]
     shown(f"replayed {len(waits)} jobs, mean wait {statistics.fmean(waits) / 3600:.2f} h; {len(chosen)} times")
+    asked: list[Asked] = []
+    took: list[float] = []
+    for number in spread(len(chosen)):
+        if time.monotonic() > ends:
+            break
+        points = chosen[number]
+        runs: list[Mapping[str, float]] = []
+        begun = time.process_time()
+        said = estimates(
+            points[0].snapshot, [point.unit for point in points], truth.history(points[0].at), now=points[0].at,
+            seed=seed, samples=samples, made=runs.append,
+        )  # fmt: skip
+        took.append(time.process_time() - begun)
+        asked.append(Asked(points, said, runs))
+        shown(f"{len(asked)} times: " + json.dumps(figures(asked, truth, samples, fewer)["raw"]))
+    return {
+        "jobs": len(jobs), "samples": samples, "seed": seed, "times": len(asked), "times_chosen": len(chosen),
+        "mean_wait_h": round(statistics.fmean(waits) / 3600, 3),
+        "processor_seconds_a_time": {"mean": round(statistics.fmean(took), 2), "max": round(max(took), 2)},
+        **figures(asked, truth, samples, fewer),
+    }  # fmt: skip
+
+
+def figures(asked: Sequence[Asked], truth: Truth, samples: int, fewer: Sequence[int]) -> dict[str, object]:
+    """How well each kind of estimate did, and every point; what is stretched by earlier ones by those of them whose
+    units had started by then."""
     few = {number: f"of {number} runs" for number in fewer if number < samples}
     rows: dict[str, list[tuple[float, Range]]] = {
         name: [] for name in ("raw", *few.values(), "stretched", "waited", "worked off")
@@ -168,19 +212,12 @@ def measure(
     scored: list[Scored] = []
     kept: list[dict[str, object]] = []
     others: dict[str, int] = {}
-    took: list[float] = []
-    for number, points in enumerate(chosen, 1):
-        snapshot, at = points[0].snapshot, points[0].at
+    for one in sorted(asked, key=lambda one: one.points[0].at):
+        at = one.points[0].at
         history = truth.history(at)
         scores = [score.score for score in scored if score.started <= at]
-        runs: list[Mapping[str, float]] = []
-        begun = time.process_time()
-        said = estimates(
-            snapshot, [point.unit for point in points], history, now=at, seed=seed, samples=samples, made=runs.append
-        )
-        took.append(time.process_time() - begun)
-        for point in points:
-            outcome, start = said[point.unit], truth.started[point.unit]
+        for point in one.points:
+            outcome, start = one.said[point.unit], truth.started[point.unit]
             raw, real = as_estimated(outcome, at), start - at
             if raw is None or not isinstance(outcome, Estimate):
                 others[type(outcome).__name__] = others.get(type(outcome).__name__, 0) + 1
@@ -188,7 +225,7 @@ def measure(
             better = as_estimated(stretched(outcome, at, scores), at)
             if outcome.samples > 1:
                 scored.append(Scored(outcome, at, start))
-            starts = [run.get(point.unit, math.inf) for run in runs]
+            starts = [run.get(point.unit, math.inf) for run in one.runs]
             written = [None if math.isinf(start) else start for start in starts]
             kept.append({"at": at, "unit": point.unit, "started": start, "said": asdict(outcome), "runs": written})
             rows["raw"].append((real, raw))
@@ -201,15 +238,7 @@ def measure(
             rows["waited"].append((real, as_the_leaf_has_waited(point, history)))
             rows["worked off"].append((real, as_the_leaf_works_off(point, history)))
         scored.sort(key=lambda score: score.started)
-        if number % 5 == 0:
-            shown(f"{number}: " + json.dumps({name: summary(said) for name, said in rows.items()}))
-    return {
-        "jobs": len(jobs), "samples": samples, "seed": seed,
-        "mean_wait_h": round(statistics.fmean(waits) / 3600, 3),
-        "processor_seconds_a_time": {"mean": round(statistics.fmean(took), 2), "max": round(max(took), 2)},
-        "not_estimates": others,
-        **{name: summary(said) for name, said in rows.items()}, "points": kept,
-    }  # fmt: skip
+    return {"not_estimates": others, **{name: summary(said) for name, said in rows.items()}, "points": kept}
 
 
 def main() -> None:
@@ -225,6 +254,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=4, help="waiting jobs that are asked for at each time")
     parser.add_argument("--samples", type=int, default=20)
     parser.add_argument("--fewer", type=int, nargs="*", default=[6, 10], help="ranges of so many runs are shown too")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="ask at no further time after so many")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write all this, and every point, to a file")
     given = parser.parse_args()
@@ -236,7 +266,7 @@ def main() -> None:
     empty = Snapshot(tree(jobs, nodes, Quota()), {}, members, Config(reclaim=given.reclaim))
     arriving = units(jobs, Arrivals(given.load, overestimate=None), given.seed)
     found = measure(
-        jobs, arriving, empty, given.times, given.each, given.samples, given.fewer, given.seed,
+        jobs, arriving, empty, given.times, given.each, given.samples, given.fewer, given.seed, given.minutes,
         lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     if given.json is not None:
