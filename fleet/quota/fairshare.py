@@ -18,7 +18,7 @@ from fleet.quota.guarantee import Guarantees
 from fleet.quota.tree import QuotaTree
 
 SHARED_WEIGHTS = ("quota.scheduling.koordinator.sh/shared-weight", "shared-weight")
-_LARGEST_WEIGHT = 10**9
+LARGEST_WEIGHT = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def weight_of(attributes: Mapping[str, str], limit: Mapping[str, int], total: Ma
     of the total that it allows; else 1."""
     for name in SHARED_WEIGHTS:
         text = attributes.get(name, "")
-        if text.isascii() and text.isdigit() and 0 < int(text[:20]) <= _LARGEST_WEIGHT:
+        if text.isascii() and text.isdigit() and 0 < int(text[:20]) <= LARGEST_WEIGHT:
             return Fraction(int(text))
     parts = [Fraction(amount, total[name]) for name, amount in limit.items() if amount > 0 and total.get(name, 0) > 0]
     return max(parts, default=Fraction(1))

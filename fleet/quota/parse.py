@@ -16,6 +16,7 @@ from typing import Any
 
 from fleet.model.amounts import BadQuantity
 from fleet.model.quantity_text import quantity
+from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps
@@ -23,6 +24,8 @@ from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, user_caps
 NODES_MAX = 10_000
 DEPTH_MAX = 16
 OVERSELL_RATE = "fleet.io/oversell-rate"  # of a node: its max counts as so many times what it says
+PREEMPT_POLICY = "preempt-policy"  # of a leaf: whom its jobs may evict
+PREEMPT_POLICIES = ("PreemptLowerPriority", "AnyPriority", "Never")
 _RATE = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3})?")
 _RATE_TEXT = 'must be a number such as "1.5", from 1 to 100, with at most three decimals'
 
@@ -96,6 +99,17 @@ def oversell_rate(attributes: Mapping[str, str]) -> Fraction:
     if not 1 <= rate <= 100:
         raise BadQuantity(_RATE_TEXT)
     return rate
+
+
+def _preempt_policy(attributes: Mapping[str, str]) -> None:
+    if attributes.get(PREEMPT_POLICY, PREEMPT_POLICIES[0]) not in PREEMPT_POLICIES:
+        raise BadQuantity(f"must be {', '.join(PREEMPT_POLICIES[:-1])} or {PREEMPT_POLICIES[-1]}")
+
+
+def _weight(attributes: Mapping[str, str]) -> None:
+    for text in attributes.values():
+        if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= LARGEST_WEIGHT):
+            raise BadQuantity(f"must be a whole number above zero, {LARGEST_WEIGHT} at most")
 
 
 def _quota_node(node: _Node, policy: str, threshold: int) -> QuotaNode:
@@ -232,6 +246,7 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
     attributes = _attributes(node)
     checks: tuple[tuple[str, Callable[[Mapping[str, str]], object]], ...] = (
         (LEND_LIMIT, lend_limit), (OVERSELL_RATE, oversell_rate), (USER_MAX, user_caps), (USER_MAX_BY_NAME, user_caps),
+        (PREEMPT_POLICY, _preempt_policy), *((name, _weight) for name in SHARED_WEIGHTS),
     )  # fmt: skip
     for name, read in checks:
         try:

@@ -61,6 +61,11 @@ FLAWS = [
                  "spec.root.children[0].attributes[fleet.io/user-max-by-name]", "ann: cpu", id="no limits of ann"),
     pytest.param(tree(leaf("a", attributes={"fleet.io/oversell-rate": "0.5"})),
                  "spec.root.children[0].attributes[fleet.io/oversell-rate]", "from 1 to 100", id="sold below"),
+    pytest.param(tree(leaf("a", attributes={"preempt-policy": "Sometimes"})),
+                 "spec.root.children[0].attributes[preempt-policy]", "PreemptLowerPriority", id="no such policy"),
+    pytest.param(tree(leaf("a", attributes={"quota.scheduling.koordinator.sh/shared-weight": "-2"})),
+                 "spec.root.children[0].attributes[quota.scheduling.koordinator.sh/shared-weight]", "above zero",
+                 id="no weight"),
     pytest.param(tree(leaf("a", max={"cpu": [1]})), "spec.root.children[0].max[cpu]", "quantity", id="a list"),
 ]  # fmt: skip
 
