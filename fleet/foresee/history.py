@@ -15,7 +15,8 @@ Where users give a walltime, their use of it is drawn instead: the shares of the
 is over it, and over what any have been, is over it for as long again (median).
 
 Who comes is drawn by the day: a past day at random with all its arrivals at their hours, in all leaves together, so
-that bursts, nights and what leaves have in common stay as they were.
+that bursts, nights and what leaves have in common stay as they were. Days before the first end that is known are left
+out: what is over is forgotten some day, and of what came before only the long work is still there.
 """
 
 from __future__ import annotations
@@ -140,7 +141,8 @@ class History:
                 for leaf in {past.unit.leaf, None}:
                     shares.setdefault(leaf, []).append((length / past.unit.walltime_s, ended))
         self._shares = {leaf: Durations(entries) for leaf, entries in shares.items()}
-        first = self.pasts[0].submitted if self.pasts else now
+        ends = [past.ended for past in self.pasts if past.ended is not None and past.ended <= now]
+        first = min(ends, default=self.pasts[0].submitted if self.pasts else now)
         self._block_s = min(DAY_S, max(now - first, _LEAST_S))
         self._blocks = min(_DAYS_MOST, max(1, int((now - first) / self._block_s)))
         self._submitted = [past.submitted for past in self.pasts]
