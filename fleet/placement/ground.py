@@ -165,7 +165,8 @@ class Ground:
 
     def take(self, candidate: Candidate, member: str, fit: Fit) -> None:
         """Place it; a head that is placed holds nothing any more. If it collected in another member, those behind it
-        there counted on less: until holds are made again, nothing more comes into their seats."""
+        there counted on less: until holds are made again, nothing more comes into their seats. Where it is now, those
+        behind it did not count on it."""
         self.rooms[member].take(fit)
         self.started(candidate, member)
 
@@ -194,5 +195,7 @@ class Ground:
                         for behind in self.holds[number + 1 :]:
                             if behind.member == hold.member:
                                 behind.close()
+                            elif behind.member == member:
+                                behind.see(candidate, member)
                 elif not self._own.get(candidate.unit.id, 0) & 1 << number:
                     hold.see(candidate, member)

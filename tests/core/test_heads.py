@@ -355,6 +355,17 @@ def test_a_head_starts_when_it_was_told_once_the_one_ahead_of_it_has_started_els
     assert heads(plan) == {"g": ("x", 600.0, True)}
 
 
+def test_a_head_sees_who_starts_in_its_member_though_that_one_collected_elsewhere() -> None:
+    """It can spare one of three nodes; the head ahead of it uses that, so nobody else does."""
+    ahead = gang("h", 4, leaf="root/c").having(head=Nomination("x", NOW - 120, NOW + 900, True))
+    head = gang("g", 8, 2).having(head=Nomination("y", NOW - 60, NOW + 600, True))
+    full = [runs(f"r{i}", 4, f"n{i}", 4, where="y", left_s=600) for i in range(3)]
+    nodes = member("x").nodes(1, free_gpu=0), member("y").nodes(3, free_gpu=4)
+    _, plan = decided(ahead, head, small("s", 4), *full, runs("t", 8, "m", 0, left_s=900), *nodes, TREE)
+    assert [(p.unit, p.member) for p in plan.placements] == [("h", "y")]
+    assert heads(plan) == {"g": ("y", 600.0, True)}
+
+
 def test_room_that_is_free_for_two_heads_is_used_by_both() -> None:
     _, plan = decided(gang("g", 4), gang("h", 4, leaf="root/c"), small("s", 2), member("x").nodes(1), TREE)
     assert {p.unit for p in plan.placements} == {"g", "h"}
