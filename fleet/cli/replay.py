@@ -202,9 +202,12 @@ def _show(document: dict[str, Any]) -> None:
     for pair, every in document["differences"].items():
         print(f"mean wait, {pair}: {_interval('wait_s.mean', every['wait_s.mean'])}")
     for name, runs in document["runs"].items():
-        stopped = sorted({run["stopped"] for run in runs} - {"DONE"})
-        if stopped:
-            print(f"{name}: stopped early: {', '.join(stopped)}")
+        stopped = ", ".join(sorted({run["stopped"] for run in runs} - {"DONE"}))
+        never, jobs = (sum(run[what] for run in runs) for what in ("never_started", "jobs"))
+        if never:
+            print(f"{name}: {never} of {jobs} jobs never started, and are in no figure ({stopped})")
+        elif stopped:
+            print(f"{name}: stopped early: {stopped}")
     for path in document["written"]:
         print(f"wrote {path}")
 

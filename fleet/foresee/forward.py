@@ -102,9 +102,11 @@ class Forward:
         growth: float = 0.0,
         gap_s: float = float("inf"),
         gangs: Collection[Unit] = (),
+        passes: Callable[[float], None] | None = None,
     ) -> None:
         """`growth`: decisions stand apart by this share of the time that has passed in the run, too, but no more than
-        `gap_s`. `gangs`: units shaped like those that `submit` will bring, where the snapshot has none like them."""
+        `gap_s`. `gangs`: units shaped like those that `submit` will bring, where the snapshot has none like them.
+        `passes` is told each time that comes, before it does: until then all is as it is."""
         self.now = now
         self.units: dict[str, Unit] = dict(snapshot.units)
         known = [*self.units.values(), *gangs]
@@ -126,6 +128,7 @@ class Forward:
         self._turn: dict[str, int] = {}  # of a unit: what was foreseen in an earlier turn does not come true
         self._heads = {unit.id for unit in snapshot.units.values() if unit.head is not None}
         self._unseated: dict[str, dict[str, None]] = {}
+        self._passes = passes
         self._fresh = True  # something happened since the last decision
         self._decided_at: float | None = None
         self._last = now  # when something happened last
@@ -177,6 +180,8 @@ class Forward:
             if at > until:
                 self.now, self.stopped = max(self.now, until), Stop.TIME
                 return
+            if self._passes is not None and at > self.now:
+                self._passes(at)
             self.now = max(self.now, at)
             if happens is not None and happens <= at:
                 _, _, what, subject, turn = heappop(self._heap)

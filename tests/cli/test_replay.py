@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.hub import fleet
+from tests.cli.hub import fleet, refusal
 
 TRACE = "submit_s,vc,job_id,num_gpu,duration_s\n" + "".join(
     f"{number * 60},{'ab'[number % 2]},job-{number},{(1, 8, 4, 16)[number % 4]},{300 + number}\n"
@@ -64,6 +64,8 @@ def test_the_load_is_calibrated_by_fifo_s_mean_wait(files: tuple[str, ...]) -> N
         (("--policy", "best"), "--policy: 'best' is none of fleet, fifo, fifo-backfill, race"),
         (("--calibrate-wait", "soon"), "--calibrate-wait: 'soon' is not a time such as 30s, 10m, 4h or 1.5d"),
         (("--min", "a"), "--min: 'a' is not LEAF=NUMBER"),
+        (("--min", "a=5", "--max", "a=2"), "a is promised 5 GPUs and may use 2 at most"),
+        (("--full", "--policy", "race"), "the real controllers decide as fleet only, which is not among the policies"),
         (("--max", "c=8"), "c is not a queue of the trace (they are a, b)"),
         (("--from", "90d"), "trace.csv: no job was submitted in the time that is looked at"),
         (("--nodes", "none.csv"), "none.csv: cannot be read (No such file or directory)"),
@@ -82,3 +84,17 @@ def test_a_job_that_no_node_could_hold_is_refused(files: tuple[str, ...], tmp_pa
     (tmp_path / "nodes.csv").write_text(NODES.replace(",8,G2", ",4,G2"))
     done = fleet("replay", *files)
     assert done.stderr.endswith("no node is large enough for a pod of job-1 (8 nvidia.com/gpu)\n")
+
+
+def test_a_gang_that_no_member_could_hold_is_refused(files: tuple[str, ...], tmp_path: Path) -> None:
+    """With strict order it would stop everybody for ever, and waits of the others would look like short ones."""
+    trace = tmp_path / "wide.csv"
+    trace.write_text(TRACE + "2000,a,wide,48,10\n")
+    done = fleet("replay", str(trace), *files[1:])
+    assert refusal(done) == "fleet: no member is large enough for wide (48 GPUs) with seed 0: use fewer --members"
+
+
+def test_who_never_starts_is_named_and_nothing_breaks_where_nobody_does(files: tuple[str, ...], tmp_path: Path) -> None:
+    done = fleet("replay", *files, "--max", "a=0", "--max", "b=0", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "fleet: 24 of 24 jobs never started, and are in no figure (STUCK)" in done.stdout.splitlines()

@@ -140,7 +140,61 @@ def test_a_leaf_is_owed_from_when_its_next_unit_would_fit_its_promise_until_it_d
 def test_fragmentation_counts_what_is_free_outside_whole_eights() -> None:
     jobs = [job("a", 0, 100, 4), job("b", 50, 1, 1)]
     _, said = run(Policy.fifo, jobs, each=2, sample_s=1.0)
-    assert said["fragmentation"] == pytest.approx((4 / 16 + 3 / 16) / 2, abs=1e-4)
+    assert said["fragmentation"] == pytest.approx(4 / 16, abs=1e-4)
+
+
+def test_fragmentation_is_looked_at_when_nothing_is_decided_too() -> None:
+    """The half node is broken for ten seconds of a hundred, and nobody waits while it is not."""
+    jobs = [job("a", 0, 10, 4), job("b", 100, 1, 8)]
+    _, said = run(Policy.fifo, jobs, sample_s=1.0)
+    assert said["fragmentation"] == pytest.approx(4 / 8 * 10 / 100, abs=1e-4)
+
+
+def test_jobs_that_come_at_once_are_watched_until_the_last_has_ended() -> None:
+    _, said = run(Policy.fifo, [job("a", 0, 100, 4), job("b", 0, 300, 4)])
+    assert said["allocated"] == pytest.approx((100 * 8 + 200 * 4) / (300 * 8), abs=1e-4)
+
+
+def test_who_never_starts_is_counted_and_in_no_figure() -> None:
+    done, said = run(Policy.fleet, [job("a", 0, 10, 8), job("b", 0, 10, 8, "b")], quota=world.Quota(max={"a": 4}))
+    assert done.stopped is Stop.STUCK
+    assert (said["jobs"], said["never_started"], said["wait_s"]["n"], said["makespan_s"]) == (2, 1, 1, 10)
+    _, none = run(Policy.fleet, [job("a", 0, 10, 8)], quota=world.Quota(max={"a": 4}))
+    assert (none["never_started"], none["wait_s"], none["makespan_s"]) == (1, {"n": 0}, 0.0)
+
+
+# Two members of one node of 8; a is promised 8, b nothing. `x` keeps its work every 100 s.
+FIVE = [
+    job("w", 0, 300, 8, "b"),
+    job("x", 0, 400, 8, "b"),
+    job("y", 150, 100, 8, "a"),
+    job("z", 160, 50, 4, "a"),
+    job("q", 200, 100, 4, "b"),
+]
+
+
+def test_five_jobs_by_hand_where_one_is_evicted() -> None:
+    """At 150 `y` takes back the node of `x` (of those that borrow the last by name), which loses 50 of its 150 seconds
+    and is gone 10 s later. `z` is above what a is promised beside `y`, and within it from 260 on, when it starts with
+    `q` beside it; so `x` waits for the end of `w`, at 300, and has 300 s still to do."""
+    done, said = run(
+        Policy.fleet, FIVE, members=2, quota=world.Quota(min={"a": 8, "b": 0}), sample_s=1.0,
+        config=Config(reclaim=True, protection_s=100.0, head_after_s=0.0), grace_s=10.0, checkpoint_s=100.0,
+    )  # fmt: skip
+    ended = {event.unit: event.at - world.ZERO for event in done.log if event.what is What.ENDED}
+    assert starts(done) == {"w": 0, "x": 0, "y": 160, "z": 260, "q": 260}
+    assert ended == {"w": 300, "x": 600, "y": 260, "z": 310, "q": 360}
+    assert (said["evictions"], said["lost_gpu_h"], said["never_started"]) == (1, round(50 * 8 / 3600, 3), 0)
+    assert said["wait_s"] == {"n": 5, "mean": 34.0, "p50": 10.0, "p95": 92.0, "p99": 98.4, "max": 100.0}
+    assert said["wait_s_by_leaf"]["a"]["mean"] == 55 and said["wait_s_by_leaf"]["b"]["mean"] == 20
+    assert said["wait_s_by_gpus"]["4"]["mean"] == 80 and said["wait_s_by_gpus"]["8"]["mean"] == round(10 / 3, 1)
+    assert said["jct_s"]["mean"] == (300 + 600 + 110 + 150 + 160) / 5
+    assert said["delay_s"]["max"] == 200, "x: 600 s for 400 s of work"
+    assert said["makespan_s"] == 600
+    assert said["allocated"] == 1.0, "who leaves holds its node, too; the last arrival is at 200"
+    assert said["fragmentation"] == 0.0
+    assert said["unmet"]["largest_share"] == 1.0, "a has nothing of its 8 from 150 to 160"
+    assert said["unmet"]["longest_s"] == 0, "and is short of no more than its next job"
 
 
 traces = st.lists(

@@ -30,7 +30,7 @@ from fleet.placement.problem import Solver
 from fleet.ports import Body
 from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay.hosts import Hosts
-from fleet.simulate.replay.run import Options, Replayed, Sample, Work, gpus_of, sample
+from fleet.simulate.replay.run import Options, Replayed, Sample, Work, gpus_of, sample, sample_every
 from fleet.simulate.replay.trace import GPU, Job
 from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
@@ -44,6 +44,7 @@ from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
 JOBS_MAX = 5000
 KEPT_S = 60.0  # from a job's end until its object is deleted
 STUCK_S = 30 * 86_400.0  # without anything happening
+SAMPLE_S = 600.0  # at least
 SWEEP_S = 3600.0
 PODS = 110  # on a node
 HUB = "replay"
@@ -162,11 +163,11 @@ async def _replay(
 
     async def look() -> None:
         """Until it is stuck."""
-        last = ZERO
+        last, every = ZERO, options.sample_s or max(SAMPLE_S, sample_every(units))  # each wakes the whole hub
         while clock.now() - last <= STUCK_S or told.running:
             last = told.log[-1].at if told.log else last
-            samples.append(sample(hosts.nodes, clock.now()))
-            await clock.sleep(options.sample_s)
+            samples.append(sample(hosts.nodes, clock.now(), every))
+            await clock.sleep(every)
 
     for namespace in (TREE_NAMESPACE, *spaces.values()):
         await create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})

@@ -3,13 +3,16 @@
 A job's wait is the time from its arrival to its first start; its completion time (JCT) runs to its end; its delay is
 what its completion took beyond its own running, so with waits after evictions and with work done twice.
 
+Use and fragmentation are means over the time in which jobs arrive, and of all of it where they arrive at once. Who
+never starts is counted, and in no figure.
+
 A leaf's unmet share at a moment is min(its `min`, what it runs and waits for) less what it runs. It is *owed* as long
 as more is unmet than its next unit asks for: then that unit would fit within the promise and does not run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Any
@@ -89,8 +92,8 @@ def series(done: Replayed, tree: QuotaTree) -> Series:
                 if event.what is What.LEFT:
                     leaf.wait(job.id, done.arrivals[job.id], job.gpus)
                     waiting += 1
-            case _:
-                continue
+            case _:  # changes nothing here, but may be the last at this time
+                pass
         if number + 1 < len(done.log) and done.log[number + 1].at == event.at:
             continue
         found.at.append(event.at - ZERO)
@@ -115,10 +118,11 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
         evictions += event.what is What.EVICTED
     waits = {key: at - done.arrivals[key] for key, at in first.items()}
     taken = {key: at - done.arrivals[key] for key, at in ended.items()}
-    arrived = sorted(at - ZERO for at in done.arrivals.values())
+    begin, end = _watched(done, ended.values())
     return {
         "stopped": done.stopped.name,
         "jobs": len(done.jobs),
+        "never_started": len(done.jobs) - len(first),
         "ended": len(ended),
         "gpus": done.gpus,
         "wait_s": summary(waits.values()),
@@ -126,9 +130,9 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
         "wait_s_by_gpus": _grouped(waits, {key: done.jobs[key].gpus for key in waits}),
         "jct_s": summary(taken.values()),
         "delay_s": summary(max(0.0, at - done.jobs[key].duration_s) for key, at in taken.items()),
-        "makespan_s": round(max(ended.values(), default=ZERO) - ZERO - (arrived[0] if arrived else 0.0), 3),
-        "allocated": _mean_share(steps, done.gpus, arrived[0], arrived[-1]) if arrived else 0.0,
-        "fragmentation": _fragmentation(done, arrived[-1] if arrived else 0.0),
+        "makespan_s": round(max(ended.values()) - ZERO - begin, 3) if ended else 0.0,
+        "allocated": _mean_share(steps, done.gpus, begin, end),
+        "fragmentation": _fragmentation(done, begin, end),
         "unmet": _unmet(steps, tree, done.now - ZERO),
         "evictions": evictions,
         "lost_gpu_h": round(done.lost_gpu_s / 3600, 3),
@@ -139,6 +143,13 @@ def report(done: Replayed, tree: QuotaTree, steps: Series) -> dict[str, Any]:
             "decisions_total_s": round(sum(done.decided_s), 3),
         },
     }
+
+
+def _watched(done: Replayed, ended: Collection[float]) -> tuple[float, float]:
+    """From the first arrival to the last; where all come at once, to the last end."""
+    arrived = [at - ZERO for at in done.arrivals.values()]
+    begin, end = min(arrived, default=0.0), max(arrived, default=0.0)
+    return begin, end if end > begin else max((at - ZERO for at in ended), default=begin)
 
 
 def summary(values: Iterable[float], digits: int = 1) -> dict[str, float]:
@@ -159,7 +170,7 @@ def _grouped(values: Mapping[str, float], groups: Mapping[str, str | int]) -> di
 
 
 def _mean_share(steps: Series, gpus: int, begin: float, end: float) -> float:
-    """The part of the GPUs that is in use, on average from the first arrival to the last."""
+    """The part of the GPUs that is in use, on average."""
     total = 0.0
     for number, at in enumerate(steps.at):
         until = steps.at[number + 1] if number + 1 < len(steps.at) else end
@@ -167,10 +178,15 @@ def _mean_share(steps: Series, gpus: int, begin: float, end: float) -> float:
     return round(total / (gpus * (end - begin)), 4) if gpus and end > begin else 0.0
 
 
-def _fragmentation(done: Replayed, end: float) -> float:
-    """Of the GPUs of nodes with 8 or more, the part that is free outside whole eights; mean until the last arrival."""
-    parts = [(s.free - s.in_eights) / s.whole for s in done.samples if s.at - ZERO <= end and s.whole]
-    return round(sum(parts) / len(parts), 4) if parts else 0.0
+def _fragmentation(done: Replayed, begin: float, end: float) -> float:
+    """Of the GPUs of nodes with 8 or more, the part that is free outside whole eights; mean over the same time."""
+    broken = watched = 0.0
+    for seen in done.samples:
+        seconds = min(seen.at + seen.seconds - ZERO, end) - max(seen.at - ZERO, begin)
+        if seconds > 0 and seen.whole:
+            broken += seconds * (seen.free - seen.in_eights) / seen.whole
+            watched += seconds
+    return round(broken / watched, 4) if watched else 0.0
 
 
 def _unmet(steps: Series, tree: QuotaTree, end: float) -> dict[str, Any]:

@@ -54,6 +54,9 @@ def write(lines: Mapping[str, Lines], into: Path) -> list[Path]:
 
 def _waits(axes: Axes, policy: str, line: Lines) -> None:
     ordered = sorted(line.waits)
+    if not ordered:  # nobody ever started
+        axes.plot([], [], label=policy)
+        return
     picked = ordered[:: max(1, len(ordered) // _MOST_POINTS)] + ordered[-1:]
     parts = [number * max(1, len(ordered) // _MOST_POINTS) / len(ordered) for number in range(len(picked) - 1)]
     axes.step([max(1.0, wait) / 3600 for wait in picked], [*parts, 1.0], where="post", label=policy)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from fleet.foresee.forward import Event, Forward, Stop, What
 from fleet.foresee.nodes import Nodes
@@ -38,15 +39,16 @@ class Options:
     tick_s: float = 300.0
     grace_s: float = 30.0
     checkpoint_s: float = 3600.0
-    sample_s: float = 3600.0
+    sample_s: float | None = None  # None: see `sample_every`
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """`whole`: nodes with at least 8 GPUs are counted only. GPUs that they have, that are free, and that are free in
-    whole eights."""
+    """`seconds`: for how long it stands. `whole`: nodes with at least 8 GPUs are counted only. GPUs that they have,
+    that are free, and that are free in whole eights."""
 
     at: float
+    seconds: float
     whole: int
     free: int
     in_eights: int
@@ -117,13 +119,24 @@ def replay(
 
     quota = tree if options.policy is Policy.fleet else None
     snapshot = Snapshot(quota, {}, {member.name: member for member in members}, options.config)
+    samples: list[Sample] = []
+    every = options.sample_s or sample_every(units)
+    due = ZERO
+
+    def look(until: float) -> None:
+        """At what is so until then, for as many samples as are due meanwhile."""
+        nonlocal due
+        if due < until:
+            seconds = ceil((until - due) / every) * every
+            samples.append(sample(run.nodes.values(), due, seconds))
+            due += seconds
+
     run = Forward(
         snapshot, now=ZERO, decider=timed, runs_s=lambda unit, now: work.left_s(unit.id), grace_s=options.grace_s,
-        cycle_s=options.cycle_s, tick_s=options.tick_s, gangs=units,
+        cycle_s=options.cycle_s, tick_s=options.tick_s, gangs=units, passes=look,
     )  # fmt: skip
     for unit in units:
         run.submit(unit.enqueued_at, unit)
-    samples: list[Sample] = []
     started: dict[str, float] = {}
     seen, ended, lost = 0, 0, 0.0
     for _ in run.steps(most_events=EVENTS_PER_JOB * len(units) + 10_000, until=float("inf")):
@@ -137,8 +150,6 @@ def replay(
         seen = len(run.log)
         if progress is not None:
             progress(ended)
-        if not samples or run.now >= samples[-1].at + options.sample_s:
-            samples.append(sample(run.nodes.values(), run.now))
     if progress is not None:
         progress(sum(event.what is What.ENDED for event in run.log))
     return Replayed(
@@ -147,12 +158,18 @@ def replay(
     )  # fmt: skip
 
 
+def sample_every(units: Sequence[Unit]) -> float:
+    """Seconds between samples: a thousandth of the time in which jobs arrive, between a second and an hour."""
+    at = [unit.enqueued_at for unit in units]
+    return min(3600.0, max(1.0, (max(at) - min(at)) / 1000)) if at else 3600.0
+
+
 def gpus_of(members: Sequence[Member]) -> int:
     """Free GPUs of all nodes."""
     return sum(free[GPU] * nodes for member in members for pool in member.pools for free, nodes in pool.free)
 
 
-def sample(members: Iterable[Nodes], at: float) -> Sample:
+def sample(members: Iterable[Nodes], at: float, seconds: float) -> Sample:
     """The GPUs of nodes with at least 8: all, free, and free in whole pods of 8."""
     whole = free = eights = 0
     for nodes in members:
@@ -162,4 +179,4 @@ def sample(members: Iterable[Nodes], at: float) -> Sample:
                     whole += pool.allocatable[GPU] * count
                     free += vector[GPU] * count
                     eights += vector[GPU] // GPUS_PER_POD * GPUS_PER_POD * count
-    return Sample(at, whole, free, eights)
+    return Sample(at, seconds, whole, free, eights)

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fleet.foresee.forward import What
+from fleet.foresee.nodes import Nodes
+from fleet.model.member import Member
+from fleet.model.unit import Unit
 from fleet.placement.problem import Solver
 from fleet.simulate.replay import compare, full, metrics, plots, trace, world
 from fleet.simulate.replay.policies import Policy
@@ -49,6 +52,10 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
     nodes = world.read_nodes(study.nodes)
     tree = world.tree(jobs, nodes, study.quota)
     _must_fit(jobs, nodes)
+    for seed in study.seeds:
+        _must_fit_whole(jobs, world.split(nodes, study.members, seed), seed)
+    if study.full and Policy.fleet not in study.policies:
+        raise BadTrace(f"the real controllers decide as {Policy.fleet} only, which is not among the policies")
     if study.full and len(jobs) > full.JOBS_MAX:
         raise BadTrace(f"{len(jobs)} jobs are too many for the real controllers: {full.JOBS_MAX} at most")
 
@@ -133,6 +140,18 @@ def _must_fit(jobs: list[Job], nodes: list[world.Node]) -> None:
             if not any(part.requests.fits(node.has) for node in nodes):
                 asks = ", ".join(f"{amount} {name}" for name, amount in part.requests.items_)
                 raise BadTrace(f"no node is large enough for a pod of {job.id} ({asks})")
+
+
+def _must_fit_whole(jobs: list[Job], members: list[Member], seed: int) -> None:
+    """Every gang fits some empty member: who never starts stops everybody, or makes the waits of the others look
+    short."""
+    units = {job.components: Unit(job.id, job.id, job.components) for job in reversed(jobs)}
+    empty = [Nodes(member, units.values()) for member in members]
+    for job in jobs:
+        if units[job.components].id == job.id and not any(nodes.fits(units[job.components]) for nodes in empty):
+            raise BadTrace(
+                f"no member is large enough for {job.id} ({job.gpus} GPUs) with seed {seed}: use fewer --members"
+            )
 
 
 def _waits(done: Replayed) -> list[float]:

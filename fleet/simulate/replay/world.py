@@ -99,7 +99,12 @@ def tree(jobs: Sequence[Job], nodes: Sequence[Node], quota: Quota) -> QuotaTree:
     leaves = sorted(work)
     made = {ROOT: QuotaNode(ROOT, ROOT, None, children=tuple(f"{ROOT}/{leaf}" for leaf in leaves))}
     for leaf in leaves:
+        most = quota.max.get(leaf)
         least = quota.min.get(leaf, int(quota.guarantee * capacity * work[leaf] / total))
+        if most is not None and least > most:
+            if leaf in quota.min:
+                raise BadTrace(f"{leaf} is promised {least} GPUs and may use {most} at most")
+            least = most
         weight = {SHARED_WEIGHTS[-1]: str(quota.weight[leaf])} if leaf in quota.weight else {}
         made[f"{ROOT}/{leaf}"] = QuotaNode(
             f"{ROOT}/{leaf}", leaf, ROOT, min={GPU: least} if least else {},
