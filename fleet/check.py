@@ -9,17 +9,17 @@ passes is good; a plan that is refused may, rarely, have been good too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from fleet.check_heads import heads
 from fleet.check_quota import Sums
 from fleet.check_reclaim import reclaims
+from fleet.check_units import in_the_way, turn
 from fleet.check_users import users
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.packer import Gang, first_unpackable
 from fleet.plan import Plan
-from fleet.quota.tree import stops
 from fleet.snapshot import Snapshot
 from fleet.violation import Rule, Violation
 
@@ -91,40 +91,12 @@ def _quota(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]
 
 def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
     """Nobody starts before one ahead in its queue that stops it and could be asked (not held, not backing off)."""
-    if snapshot.tree is None:
-        return
-    strict = {path: node for path, node in snapshot.tree.nodes.items() if node.policy in ("Block", "Intelligent")}
-    if not strict:
-        return
-    started = [unit for unit in map(snapshot.units.__getitem__, placed) if unit.leaf in strict]
-    queues: dict[str, list[Sequence[Unit]]] = {unit.leaf: [] for unit in started if unit.leaf is not None}
-    for run in (*(lot.units for lot in snapshot.backlog.lots.values()), *((u,) for u in snapshot.backlog.odd.values())):
-        first = run[0]
-        asked = not first.held and not (first.backoff_until or 0) > now and _sound(first)
-        if first.leaf in queues and asked and stops(strict[first.leaf], first):
-            queues[first.leaf].append(run)
-    ahead: dict[str, tuple[tuple[int, float, str, str], Unit]] = {}
-    for leaf, runs in queues.items():
-        left = (next((unit for unit in run if unit.id not in placed), None) for run in runs)  # runs are in order
-        waits = [(_turn(unit), unit) for unit in left if unit is not None]
-        if waits:
-            ahead[leaf] = min(waits, key=lambda item: item[0])
-    for unit in sorted(started, key=lambda unit: (unit.leaf or "", _turn(unit))):
-        if unit.leaf in ahead and unit.phase is Phase.WAITING and _turn(unit) > ahead[unit.leaf][0]:
-            text = f"{unit.name} starts before {ahead[unit.leaf][1].name} in {unit.leaf}"
+    started = [unit for unit in map(snapshot.units.__getitem__, placed) if unit.leaf is not None]
+    ahead = in_the_way(snapshot, {unit.leaf for unit in started}, placed, now)
+    for unit in sorted(started, key=lambda unit: (unit.leaf or "", turn(unit))) if ahead else ():
+        if unit.leaf in ahead and unit.phase is Phase.WAITING and turn(unit) > turn(ahead[unit.leaf]):
+            text = f"{unit.name} starts before {ahead[unit.leaf].name} in {unit.leaf}"
             yield Violation(Rule.BLOCK_ORDER, unit.id, text)
-
-
-def _turn(unit: Unit) -> tuple[int, float, str, str]:
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
-
-
-def _sound(unit: Unit) -> bool:
-    """Whether it is a gang at all; one that is not (no pods, amounts below zero) holds nobody up."""
-    return unit.pods > 0 and all(
-        0 <= component.replicas <= 1_000_000 and all(0 <= amount <= 1 << 62 for _, amount in component.requests.items_)
-        for component in unit.components
-    )
 
 
 def _room(snapshot: Snapshot, placed: Mapping[str, str]) -> Iterable[Violation]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from fleet.check_needless import Nodes, needless
 from fleet.check_quota import Sums
-from fleet.check_units import coming_to, gang_of, may_start, resources_of, stops_leaf, tiers_of
+from fleet.check_units import coming_to, gang_of, in_the_way, may_start, resources_of, tiers_of, turn
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
 from fleet.model.member import Member
@@ -27,9 +27,9 @@ from fleet.violation import Rule, Violation
 def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
     """Every rule about evictions and claims that the plan breaks. `placed`: units that start, with their member."""
     claims = {claim.unit: claim.member for claim in plan.claims}
-    bad = {v.unit: v for v in _unsound_claims(snapshot, plan, placed, now)}
-    yield from bad.values()
     known = _live_claims(snapshot, now)
+    bad = {v.unit: v for v in _unsound_claims(snapshot, plan, placed, known, now)}
+    yield from bad.values()
     live = {key: member for key, member in known.items() if key not in placed and key not in claims}
     sound = {key: member for key, member in claims.items() if key not in bad}
     victims: dict[str, Eviction] = {}
@@ -60,22 +60,32 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
 
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
-    """Claims of the snapshot that still hold, by unit."""
-    return {
+    """Claims of the snapshot that still hold, by unit. None does behind one that stops its queue and has none."""
+    found = {
         key: unit.claim.member
         for key, unit in snapshot.backlog.odd.items()  # who has a claim is one by itself
         if unit.claim is not None
         and unit.claim.until > now
-        and not stops_leaf(snapshot, unit)
         and may_start(snapshot, unit, now)
         and unit.claim.member in snapshot.members
         and snapshot.members[unit.claim.member].ready
         and not member_bars(unit, snapshot.members[unit.claim.member])
     }
+    ahead = in_the_way(snapshot, {snapshot.units[key].leaf for key in found}, found, now) if found else {}
+    return {key: member for key, member in found.items() if not _waits_behind(snapshot.units[key], ahead)}
 
 
-def _unsound_claims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float) -> Iterable[Violation]:
+def _waits_behind(unit: Unit, ahead: Mapping[str, Unit]) -> bool:
+    return unit.leaf is not None and unit.leaf in ahead and turn(unit) > turn(ahead[unit.leaf])
+
+
+def _unsound_claims(
+    snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], known: Mapping[str, str], now: float
+) -> Iterable[Violation]:
     seen: set[str] = set()
+    passed = {*placed, *known, *(claim.unit for claim in plan.claims)}
+    leaves = {unit.leaf for claim in plan.claims if (unit := snapshot.units.get(claim.unit)) is not None}
+    ahead = in_the_way(snapshot, leaves, passed, now) if leaves else {}
     for claim in plan.claims:
         unit, member = snapshot.units.get(claim.unit), snapshot.members.get(claim.member)
         problem = ""
@@ -85,6 +95,8 @@ def _unsound_claims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], n
             problem = "claims room, but starts or has claimed already"
         elif member is None or not member.ready or member_bars(unit, member):
             problem = f"claims room in {claim.member}, where it may not go"
+        elif _waits_behind(unit, ahead):
+            problem = "claims room, but may not start before one ahead in its queue"
         elif claim.until <= now or claim.room != unit.total:
             problem = "claims room that is not its own, or for no time"
         seen.add(claim.unit)

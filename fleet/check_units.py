@@ -40,6 +40,32 @@ def stops_leaf(snapshot: Snapshot, unit: Unit) -> bool:
     return node is not None and stops(node, unit)
 
 
+def turn(unit: Unit) -> tuple[int, float, str, str]:
+    """Its place in the order of its queue."""
+    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
+
+
+def in_the_way(
+    snapshot: Snapshot, leaves: Container[str | None], passed: Container[str], now: float
+) -> dict[str, Unit]:
+    """By leaf, of those given, the first that waits, could be asked and is not among `passed`, before whom nobody of
+    its queue starts."""
+    if snapshot.tree is None:
+        return {}
+    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy in ("Block", "Intelligent")}
+    found: dict[str, Unit] = {}
+    backlog = snapshot.backlog
+    runs = (*(lot.units for lot in backlog.lots.values()), *((unit,) for unit in backlog.odd.values()))
+    for run in runs if strict else ():
+        leaf = run[0].leaf
+        if leaf not in strict or leaf not in leaves or not may_start(snapshot, run[0], now):
+            continue
+        first = next((unit for unit in run if unit.id not in passed), None) if stops_leaf(snapshot, run[0]) else None
+        if leaf is not None and first is not None and (leaf not in found or turn(first) < turn(found[leaf])):
+            found[leaf] = first
+    return found
+
+
 def counted(unit: Unit) -> dict[str, int]:
     """What a unit counts for in quota: its pods' requests added up, and one job."""
     total = {MAX_JOBS: 1}

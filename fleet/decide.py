@@ -108,6 +108,7 @@ def _plan(decision: Decision, outcome: Outcome, certificate: Certificate, found:
     started = {candidate.unit.id for candidate, _ in placed} | decision.aside
     explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space)
     reasons = decision.reasons | explainer.all(decision.groups, started, outcome.done) | _unpackable(outcome.out)
+    reasons |= explainer.behind_kept(decision.behind, [candidate for candidate, _ in decision.kept], started)
     placements = tuple(Placement(candidate.unit.id, member) for candidate, member in placed)
     until = {claim.unit: claim.until for claim in found.claims}
     for candidate, member in decision.kept:

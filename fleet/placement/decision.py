@@ -14,7 +14,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain
 
-from fleet.placement.candidate import Candidate, Group, standing
+from fleet.placement.candidate import Candidate, Group, order, standing
 from fleet.placement.giveway import moved, passable, passing, with_moves
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
@@ -25,6 +25,7 @@ from fleet.placement.layout import lay_out
 from fleet.placement.linked import Band, Pairs, age_bucket, band_of, weight
 from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Reclaim, policy_of
 from fleet.placement.room import MemberRoom, Shape, committed
+from fleet.placement.turns import before, gaps
 from fleet.placement.victims import Asking
 from fleet.quota.entitlement import Entitlement
 from fleet.quota.tiers import Tier
@@ -65,6 +66,7 @@ class Decision:
         self.first: Pairs = []  # units that claimed their room, and it is there
         self.kept: Pairs = []  # units for which room is kept
         self.aside: set[str] = set()  # units of `groups` among them
+        self.behind: list[Group] = []  # of queues that one of them stops: nobody of these starts
         self._holds: tuple[Hold, ...] | None = None  # before anything starts
         charged = self.usage.copy() if self.usage is not None else None
         self._honour([group.candidate(0) for group in self.groups if group.units[0].claim is not None], now)
@@ -79,12 +81,18 @@ class Decision:
     def _honour(self, claimed: Sequence[Candidate], now: float) -> None:
         """Claimed room is given to nobody else: its unit starts now, or the room is kept."""
         claimed = [candidate for candidate in sorted(claimed, key=standing) if _claims(candidate, now)]
+        ahead = gaps(self.groups, {candidate.unit.id for candidate in claimed}, lambda group: 0)
+        claimed = [candidate for candidate in claimed if before(candidate, ahead)]
         if not claimed:
             return
         ground = Ground(self.rooms, self.usage, self.space)
+        stopped: set[str | None] = set()
         for candidate in claimed:
             member = candidate.unit.claim.member if candidate.unit.claim is not None else ""
-            fit = ground.fit(candidate.shape, member) if ground.admits(candidate) else None
+            able = candidate.unit.leaf not in stopped and ground.admits(candidate)
+            fit = ground.fit(candidate.shape, member) if able else None
+            if fit is None and candidate.block:
+                stopped.add(candidate.unit.leaf)
             if fit is not None:
                 ground.take(candidate, member, fit)
                 self.first.append((candidate, member))
@@ -96,6 +104,13 @@ class Decision:
         self.rooms, self.usage = ground.rooms, ground.usage
         gone = {candidate.unit.id for candidate in claimed}  # each is alone in its group
         self.groups = [group for group in self.groups if group.ids[0] not in gone]
+        self._stop(self.kept)
+
+    def _stop(self, kept: Iterable[tuple[Candidate, str]]) -> None:
+        """Nobody starts behind those that stop their queue, and for which room is kept."""
+        stopped = {candidate.unit.leaf for candidate, _ in kept if candidate.block}
+        self.behind += [group for group in self.groups if group.leaf in stopped]
+        self.groups = [group for group in self.groups if group.leaf not in stopped]
 
     def _new(self, placed: Iterable[tuple[Candidate, str]]) -> list[tuple[str, str, Shape]]:
         return [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
@@ -187,8 +202,7 @@ class Decision:
         firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
         ground = self.after(firm)
         usage = ground.usage
-        taken = {candidate.unit.id for candidate, _ in outcome.placed}
-        preemptors = self._preemptors(taken, ground)
+        preemptors = self._preemptors({c.unit.id for c, _ in outcome.placed}, {c.unit.id for c, _ in firm}, ground)
         if usage is None or self.entitled is None or (first := next(preemptors, None)) is None:
             return outcome, found
         coming = [*self.coming, *self._new(firm)]
@@ -203,33 +217,43 @@ class Decision:
         self.kept = [*self.kept, *found.kept]
         self.aside.update(candidate.unit.id for candidate, _ in found.kept)
         self._holds = None
+        self._stop(found.kept)
         return self.settle(self.after(firm), firm), found
 
-    def _preemptors(self, started: Container[str], ground: Ground) -> Iterator[Candidate]:
+    def _preemptors(self, started: Container[str], firm: Container[str], ground: Ground) -> Iterator[Candidate]:
         """Who may take back, first come first, as far as anybody asks; of those alike a bounded number. Whoever a head
-        binds leaves its member, and its quota, alone."""
+        binds leaves its member, and its quota, alone; whoever is stopped in its queue by one that may not take back
+        waits. `firm`: those of `started` that start whatever is claimed."""
         tree = self.snapshot.tree
         own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
+        def able(group: Group) -> int:
+            """How many of a group, from its first, have a right to take back."""
+            most = len(group.units) if group.leaf in own else group.rank[1]
+            if not most or group.leaf is None or not group.eligibility.choices:
+                return 0
+            return 0 if self.nevers.of(group.shape, group.eligibility) else most
+
         def run(group: Group) -> Iterator[Candidate]:
-            end = len(group.units) if group.leaf in own else group.rank[1]
-            tries: Counter[str | None] = Counter()
+            end, tries = able(group), Counter[str | None]()
             for index in range(end if group.by_user else min(end, MOST_TRIES)):
                 tries[group.account(index)] += 1
                 if tries[group.account(index)] <= MOST_TRIES and group.ids[index] not in started:
                     yield group.candidate(index)
 
-        able = (
-            group
-            for group in self.groups
-            if group.leaf is not None
-            and not group.block
-            and (group.rank[1] or group.leaf in own)
-            and group.eligibility.choices
-            and not self.nevers.of(group.shape, group.eligibility)
-        )
-        beside = map(ground.beside_heads, merge(*map(run, able), key=standing))
-        return (candidate for candidate in beside if candidate is not None)
+        def waits(group: Group) -> int:
+            """As `able`, up to the first that starts only while nobody else claims its room."""
+            end = able(group) if group.block else 0
+            return next((i for i in range(end) if group.ids[i] in started and group.ids[i] not in firm), end)
+
+        groups = [*self.groups, *self.behind]
+        in_the_way = gaps(groups, firm, waits)
+        for candidate in merge(*(run(group) for group in groups if able(group)), key=standing):
+            beside = ground.beside_heads(candidate) if before(candidate, in_the_way) else None
+            if beside is not None:
+                yield beside
+            elif candidate.block:
+                in_the_way.setdefault(candidate.unit.leaf, order(candidate.unit))
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""
@@ -334,11 +358,10 @@ def _beside(ground: Ground, placed: Pairs) -> Pairs:
 
 
 def _claims(candidate: Candidate, now: float) -> bool:
-    """Whether room is claimed for it that it may still use. A queue with policy Block has an order of its own."""
+    """Whether room is claimed for it that it may still use."""
     claim = candidate.unit.claim
     return (
         claim is not None
         and claim.until > now
-        and not candidate.block
         and any(choice.member == claim.member for choice in candidate.eligibility.choices)
     )

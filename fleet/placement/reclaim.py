@@ -63,6 +63,11 @@ def policy_of(tree: QuotaTree, leaf: str) -> str:
     return node.attributes.get(POLICY, "") if node is not None else "Never"
 
 
+def _stop(candidate: Candidate, stopped: set[str | None]) -> None:
+    if candidate.block:
+        stopped.add(candidate.unit.leaf)
+
+
 def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
     """What evicting it throws away: seconds since its start or checkpoint, for each of its devices. `request`: what it
     is charged, where that is known."""
@@ -147,6 +152,7 @@ class Reclaim:
         before = self._scene
         searches: list[VictimSearch] = []
         hopeless: set[tuple[str | None, int, int, int, int, bool]] = set()
+        stopped: set[str | None] = set()  # queues in which nobody may claim room before one that found none
         cut = ""
         for number, candidate in enumerate(preemptors):
             alike = (
@@ -154,7 +160,10 @@ class Reclaim:
                 candidate.eligibility.number, candidate.unit.preemptible,
             )  # fmt: skip
             cut = self._spent(number)
+            if not cut and candidate.unit.leaf in stopped:
+                continue
             if not cut and alike in hopeless:
+                _stop(candidate, stopped)
                 continue
             if not cut and len(hopeless) >= MOST_HOPELESS:
                 cut = f"no room for {MOST_HOPELESS} kinds of gangs"
@@ -175,6 +184,7 @@ class Reclaim:
                 batch = moved
             else:
                 hopeless.add(alike)
+                _stop(candidate, stopped)
                 continue
             if len(batch) == MOST_TOGETHER:
                 done += self._together(before, batch, searches)

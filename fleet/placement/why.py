@@ -203,6 +203,23 @@ class Explainer:
             if position == 1:
                 head = (unit.name, reasons[unit.id].code.value)
 
+    def behind_kept(self, groups: Iterable[Group], kept: Sequence[Candidate], done: Set[str]) -> dict[str, Reason]:
+        """Reasons of those of `groups`, in queues that one of `kept` stops, that are not `done`: they wait for it."""
+        reasons: dict[str, Reason] = {}
+        lines: dict[str, list[tuple[Unit, Group]]] = {}
+        for group in groups:
+            lines.setdefault(group.leaf or "", []).extend((unit, group) for unit in group.units if unit.id not in done)
+        for leaf, line in lines.items():
+            ahead = sorted((c.unit for c in kept if c.unit.leaf == leaf), key=order)
+            line.sort(key=lambda item: order(item[0]))
+            for position, (unit, group) in enumerate(line, 1 + len(ahead)):
+                never = self._never_fits(group)
+                numbers: dict[str, str | int] = {
+                    "position": position, "leaf": leaf, "head": ahead[0].name, "why": Code.ROOM_CLAIMED.value,
+                }  # fmt: skip
+                reasons[unit.id] = never or Reason(Code.BEHIND_IN_QUEUE, numbers)
+        return reasons
+
     def _in_tier(self, reason: Reason, leaf: str | None, tier: Tier) -> Reason:
         """The reason, and in which tier it waits, if it waits in one."""
         if leaf is None or reason.severity is Severity.ERROR:

@@ -299,3 +299,64 @@ def test_who_is_shown_to_be_needless_stays_and_the_others_leave_all_the_same(mon
     works = [runs(f"r{i}", "c", since=NOW - 1000 * (i + 1)) for i in range(3)]
     plan = plan_of(waits("owner", "a"), *works, member("x").nodes(3, free_gpu=0), PROMISED)
     assert len(plan.evictions) == len(plan.claims) == 1
+
+
+STRICT = tree(a={"min": {GPU: 16}, "policy": "Block"}, c={})
+FIRST, SECOND, THIRD = (waits(name, "a").since(ago) for name, ago in (("first", 30), ("second", 20), ("third", 10)))
+THREE = [runs(f"r{i}", "c", since=NOW - 1000 * (i + 1)) for i in range(3)]
+FULL3 = member("x").nodes(3, free_gpu=0)
+
+
+def test_a_queue_that_starts_in_order_takes_back_in_order_what_it_is_promised() -> None:
+    plan = plan_of(THIRD, SECOND, FIRST, *THREE, FULL3, STRICT)
+    assert [claim.unit for claim in plan.claims] == ["first", "second"]
+    assert sorted(e.unit for e in plan.evictions) == ["r0", "r1"]
+    reason = plan.reasons["third"]
+    assert (reason.code, reason.numbers["position"], reason.numbers["head"]) == (
+        Code.BEHIND_IN_QUEUE, 3, "default/first"
+    )  # fmt: skip
+
+
+def test_nobody_takes_back_behind_one_of_its_queue_that_cannot() -> None:
+    stuck = waits("stuck", "a").since(40).only_in("y")
+    busy = runs("busy", "a", where="y").having(preemptible=False)
+
+    def gone(priority: int, policy: str) -> list[str]:
+        quota = tree(a={"min": {GPU: 32}, "policy": policy}, c={})
+        y = member("y").nodes(1, free_gpu=0)
+        return evicted(stuck.priority(priority), FIRST, *THREE, FULL3, busy, y, quota)
+
+    assert gone(0, "Block") == gone(4, "Intelligent") == []
+    assert gone(3, "Intelligent") == ["r0"]
+
+
+def claimed(waiting: UnitBuilder, where: str) -> UnitBuilder:
+    return waiting.having(claim=Claim(where, NOW + 99))
+
+
+def test_claims_of_a_queue_that_starts_in_order_become_starts_in_order() -> None:
+    x, y = FULL3, member("y").nodes(1)
+    plan = plan_of(claimed(FIRST, "x"), claimed(SECOND, "y"), waits("other", "c"), *THREE, x, y, STRICT)
+    assert plan.placements == ()
+    assert {plan.reasons[name].code for name in ("first", "second")} == {Code.ROOM_CLAIMED}
+    plan = plan_of(claimed(FIRST, "y"), claimed(SECOND, "x"), THIRD, *THREE[:2], x, y, STRICT)
+    assert [(p.unit, p.member) for p in plan.placements] == [("first", "y")]
+    assert plan.reasons["third"].code is Code.BEHIND_IN_QUEUE
+
+
+def test_a_claim_is_worth_nothing_behind_one_that_came_in_ahead_without_one() -> None:
+    ahead = waits("ahead", "a").priority(1)
+    plan = plan_of(ahead, claimed(FIRST, "y"), *THREE, FULL3, member("y").nodes(1), STRICT)
+    assert [(p.unit, p.member) for p in plan.placements] == [("ahead", "y")]
+
+
+def test_the_checker_refuses_a_claim_out_of_turn() -> None:
+    world = snapshot(FIRST, SECOND, *THREE, FULL3, STRICT, RECLAIM)
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    out_of_turn = replace(
+        plan,
+        claims=tuple(claim for claim in plan.claims if claim.unit == "second"),
+        evictions=tuple(e for e in plan.evictions if e.preemptor == "second"),
+    )
+    found = check(world, out_of_turn, now=NOW)
+    assert {(violation.rule, violation.unit) for violation in found} == {(Rule.CLAIM_UNSOUND, "second")}
