@@ -7,8 +7,9 @@ import lzma
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
-from fleet.simulate.replay import trace, world
+from fleet.simulate.replay import metrics, plots, trace, world
 from fleet.simulate.replay.compare import calibrate, interval, summarised
 from fleet.simulate.replay.table import BadTrace
 from fleet.simulate.replay.trace import GPU
@@ -147,3 +148,12 @@ def test_intervals_are_students_and_policies_are_compared_seed_by_seed() -> None
     said = summarised({"ours": [report(1), report(2)], "theirs": [report(11), report(12)]})
     assert said["differences"]["ours - theirs"]["wait_s.mean"] == {"mean": -10.0, "plus_minus": 0.0}
     assert said["summary"]["ours"]["wait_s_of_16_gpus.mean"] == {"mean": 1.0, "plus_minus": 0.0}
+
+
+def test_the_plot_of_waits_shows_the_part_that_has_waited_at_most_so_long() -> None:
+    axes = Figure().add_subplot()
+    plots._waits(axes, "fifo", plots.Lines(metrics.Series(), 8, [100.0, 10.0, 0.0, 10.0]))
+    plots._waits(axes, "race", plots.Lines(metrics.Series(), 8, []))
+    drawn = dict(zip(*axes.lines[0].get_data(), strict=True))
+    assert drawn == {1.0: 0.25, 10.0: 0.75, 100.0: 1.0}
+    assert [line.get_label() for line in axes.lines] == ["fifo", "race"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import signal
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from fleet.simulate.replay.trace import GPU, Amounts, Job, gang
 from fleet.snapshot import Config
 
 HOUR = 3600.0
+NODE = world.Node("A", Amounts.of({GPU: 8, "cpu": 96_000, "memory": 512 << 30}))
 
 
 def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> Job:
@@ -21,11 +24,24 @@ def job(name: str, at: float, runs: float, gpus: int, queue: str = "a") -> Job:
 
 
 def both(jobs: list[Job], nodes: int, quota: world.Quota, **options: Any) -> list[Replayed]:
-    inventory = [world.Node("A", Amounts.of({GPU: 8, "cpu": 96_000, "memory": 512 << 30}))] * nodes
+    inventory = [NODE] * nodes
     tree = world.tree(jobs, inventory, quota)
     units = world.units(jobs, world.Arrivals(overestimate=None), 0)
     members = world.split(inventory, 2, 0)
     return [through(jobs, units, members, tree, Options(**options)) for through in (replay_fully, replay)]
+
+
+def test_a_replay_that_is_interrupted_leaves_nothing_behind_that_complains(caplog: pytest.LogCaptureFixture) -> None:
+    jobs = [job("a", 0, 60, 8), job("b", 60, HOUR, 8)]
+    tree = world.tree(jobs, [NODE], world.Quota())
+    units = world.units(jobs, world.Arrivals(), 0)
+    with pytest.raises(KeyboardInterrupt):
+        replay_fully(
+            jobs, units, world.split([NODE], 1, 0), tree, Options(),
+            progress=lambda ended: signal.raise_signal(signal.SIGINT),
+        )  # fmt: skip
+    gc.collect()  # what nobody waited for complains when it goes
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
 
 
 def stories(done: Replayed) -> dict[str, list[str]]:

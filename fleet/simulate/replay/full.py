@@ -181,12 +181,14 @@ async def _replay(
     everything = asyncio.gather(arrive(), remove())
     loops = build_loops(hub, solver)
     looking, controllers = asyncio.create_task(look()), asyncio.create_task(run_all(loops, stop))
-    await asyncio.wait((everything, looking, controllers), return_when=asyncio.FIRST_COMPLETED)
-    stopped = Stop.DONE if everything.done() else Stop.STUCK
-    stop.set()
-    for task in (everything, looking):
-        task.cancel()
-    results = await asyncio.gather(everything, looking, controllers, return_exceptions=True)
+    try:
+        await asyncio.wait((everything, looking, controllers), return_when=asyncio.FIRST_COMPLETED)
+    finally:  # also when it is interrupted
+        stopped = Stop.DONE if everything.done() else Stop.STUCK
+        stop.set()
+        for task in (everything, looking):
+            task.cancel()
+        results = await asyncio.gather(everything, looking, controllers, return_exceptions=True)
     for result in results:
         if isinstance(result, Exception):
             raise result

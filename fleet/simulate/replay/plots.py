@@ -12,7 +12,8 @@ from fleet.simulate.replay.metrics import Series
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_DAY = 86_400.0
+_UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
+_WAITS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 86_400: "1 d", 864_000: "10 d"}
 _MOST_POINTS = 4000  # of one line
 
 
@@ -57,18 +58,26 @@ def _waits(axes: Axes, policy: str, line: Lines) -> None:
     if not ordered:  # nobody ever started
         axes.plot([], [], label=policy)
         return
-    picked = ordered[:: max(1, len(ordered) // _MOST_POINTS)] + ordered[-1:]
-    parts = [number * max(1, len(ordered) // _MOST_POINTS) / len(ordered) for number in range(len(picked) - 1)]
-    axes.step([max(1.0, wait) / 3600 for wait in picked], [*parts, 1.0], where="post", label=policy)
+    ranks = [*range(0, len(ordered), max(1, len(ordered) // _MOST_POINTS)), len(ordered) - 1]
+    at = [max(1.0, ordered[rank]) for rank in ranks]
+    axes.step([at[0], *at], [0.0, *((rank + 1) / len(ordered) for rank in ranks)], where="post", label=policy)
     axes.set_xscale("log")
-    axes.set_xlabel("wait in hours (a second at least)")
-    axes.set_ylabel("part of the jobs")
+    axes.set_xticks(list(_WAITS), labels=list(_WAITS.values()))
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(0.8, max(10.0, 1.3 * float(axes.dataLim.x1)))
+    axes.set_xlabel("wait (a second at least)")
+    axes.set_ylabel("part of the jobs that started")
 
 
 def _steps(axes: Axes, policy: str, at: Sequence[float], values: Sequence[float]) -> None:
     every = max(1, len(at) // _MOST_POINTS)
-    axes.step([time / _DAY for time in at[::every]], values[::every], where="post", label=policy, linewidth=1)
-    axes.set_xlabel("days")
+    longest = max(at, default=0.0)
+    unit, seconds = next((item for item in _UNITS if longest >= 3 * item[1]), _UNITS[-1])
+    if axes.get_xlabel():  # the first line has chosen
+        unit = axes.get_xlabel()
+        seconds = dict(_UNITS)[unit]
+    axes.step([time / seconds for time in at[::every]], values[::every], where="post", label=policy, linewidth=1)
+    axes.set_xlabel(unit)
 
 
 def _allocated(axes: Axes, policy: str, line: Lines) -> None:
@@ -78,8 +87,11 @@ def _allocated(axes: Axes, policy: str, line: Lines) -> None:
 
 
 def _queue(axes: Axes, policy: str, line: Lines) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     _steps(axes, policy, line.steps.at, line.steps.waiting)
     axes.set_ylabel("jobs")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _unmet(axes: Axes, policy: str, line: Lines) -> None:
