@@ -80,7 +80,9 @@ def _improved(
     value = decision.value(greedy, now)
     bounds = zip(linked.bands, linked.trivial_bounds, strict=True)
     if all(value.get(band, 0) >= bound for band, bound in bounds):
-        return greedy, Certificate("greedy", why="optimal: no other gang could start")
+        grows = any(member.potential for member in decision.snapshot.members.values())
+        where = " on the nodes that are there" if grows else ""  # of those that could be added nothing is proven
+        return greedy, Certificate("greedy", why=f"optimal: no other gang could start{where}")
     if len(problem.classes) + len(problem.lanes) > MOST_VARIABLES:
         return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
     answers = Answers(

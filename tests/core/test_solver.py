@@ -117,15 +117,24 @@ def test_higher_priority_is_never_traded_for_more_of_lower() -> None:
     assert len(placed) == 4
 
 
-def test_no_solver_is_asked_when_greedy_has_placed_everything() -> None:
-    class Refusing:
-        def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-            raise AssertionError("asked")
+class Refusing:
+    def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
+        raise AssertionError("asked")
 
+
+def test_no_solver_is_asked_when_greedy_has_placed_everything() -> None:
     plan = decide(snapshot(unit("a"), member("x").nodes(1)), now=NOW, seed=1, solver=Refusing())
     assert plan.certificate.why == "optimal: everything that may start is placed"
     full = snapshot(unit("a").gpus(8), member("x").nodes(1, free_gpu=1))
     assert decide(full, now=NOW, seed=1, solver=Refusing()).certificate.why == "optimal: no other gang could start"
+
+
+def test_of_nodes_that_could_be_added_nothing_is_said_to_be_proven() -> None:
+    """The solver does not know them, and greedy fills them one gang after another."""
+    full = snapshot(unit("a").gpus(8, pods=2), unit("b").gpus(8), member("m").nodes(1, free_gpu=0).could_add(1))
+    plan = decide(full, now=NOW, seed=1, solver=Refusing())
+    assert [placement.unit for placement in plan.placements] == ["b"]
+    assert plan.certificate.why == "optimal: no other gang could start on the nodes that are there"
 
 
 TRAP = TRAPS["an old gang that keeps a larger one out of the quota"][0]
