@@ -84,7 +84,7 @@ class Component(Model):
 
 
 class Condition(Model):
-    """A condition of the job's binding."""
+    """A condition of the job's binding, or Evicted of its unit."""
 
     model_config = ConfigDict(extra="allow")
     type: str

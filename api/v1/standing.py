@@ -6,7 +6,7 @@ here, and every conclusion is drawn anew when somebody asks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,7 @@ from fleet.wellknown import (
 )
 
 REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
+EVICTED = "Evicted"  # of a unit, likewise
 NO_POLICY = "NoPolicy"
 BACKS_OFF = "TimeoutBackoff"
 WAITING_PHASES = ("", "Enqueued", BACKS_OFF)
@@ -205,7 +206,7 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
         "policy": (annotation(binding, ANNOTATION_POLICY) or None) if binding is not None else None,
         "requests": quantities(_asked(job)[0]),
         "components": _components(job),
-        "conditions": list(((binding or {}).get("status") or {}).get("conditions") or ()),
+        "conditions": [*_conditions(binding), *(c for c in _conditions(job.unit) if c.get("type") == EVICTED)],
         "failures": _failures(binding),
         "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
     }
@@ -215,8 +216,13 @@ def _reason(code: str, text: str, numbers: Mapping[str, Any] | None = None) -> d
     return {"code": code, "text": text, "numbers": dict(numbers or {})}
 
 
+def _conditions(body: Body | None) -> Sequence[Mapping[str, Any]]:
+    found: Sequence[Mapping[str, Any]] = ((body or {}).get("status") or {}).get("conditions") or ()
+    return found
+
+
 def _condition(binding: Body, type_: str) -> Mapping[str, Any] | None:
-    for entry in (binding.get("status") or {}).get("conditions") or ():
+    for entry in _conditions(binding):
         if entry.get("type") == type_:
             found: Mapping[str, Any] = entry
             return found

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
 from fleet.cli import explanation
 from fleet.cli.failure import Failure
+from fleet.cli.jobs import age
 from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
 WAITS = ("Queued", "Held", "BackOff", "Waiting")
@@ -49,6 +51,15 @@ def explain(
         show_one(record, output)
 
 
+def evictions(conditions: list[dict[str, Any]], now: float) -> list[str]:
+    """That it was evicted, while it waits for its next start."""
+    return [
+        f"{age(now - datetime.fromisoformat(c['lastTransitionTime']).timestamp())} ago: {c['message']}"
+        for c in conditions
+        if (c.get("type"), c.get("status")) == ("Evicted", "True")
+    ]
+
+
 def _lines(record: dict[str, Any]) -> list[str]:
     lines = [f"{record['kind']} {record['namespace']}/{record['name']}: {record['state']}"]
     if record["member"]:
@@ -57,6 +68,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
         lines.append(f"Reason:     {record['reason']}" + (f"  ({record['code']})" if record["code"] else ""))
     for key, value in (record["numbers"] or {}).items():
         lines.append(f"  {key}: {value}")
+    lines += [f"Evicted:    {text}" for text in evictions(record["conditions"], time.time())]
     if record["explanation"] is not None:
         lines += explanation.lines(record["explanation"])
     for title in ("queue", "priority", "policy", "attempt", "age"):

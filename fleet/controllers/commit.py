@@ -16,7 +16,7 @@ import structlog
 
 from fleet.controllers import bindings as b
 from fleet.controllers import claims, heads, reserving
-from fleet.controllers.conditions import set_condition
+from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub
@@ -393,6 +393,9 @@ def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -
             for component in binding["spec"].get("components") or ()
         ],
     )
+    evicted = condition(unit, "Evicted")
+    if evicted is not None and evicted["status"] == "True":  # it is over, and why it was stays to be read
+        set_condition(unit, "Evicted", False, "QuotaReserved", f"Previously: {evicted['message']}", now)
     for type_, reason in (("QuotaReserved", "QuotaReserved"), ("Admitted", "Admitted")):
         set_condition(unit, type_, True, reason, "", now)
     return unit

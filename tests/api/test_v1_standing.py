@@ -75,6 +75,15 @@ def test_whatever_else_it_is_a_job_that_goes_is_deleting() -> None:
         assert state_of(Stands(KIND, body, bound, queued)) is State.DELETING
 
 
+def test_why_it_was_evicted_stands_beside_why_it_waits() -> None:
+    queued = unit("Enqueued")
+    evicted, admitted = ({"type": type_, "status": "True", "reason": "R"} for type_ in ("Evicted", "Admitted"))
+    queued["status"]["conditions"] = [admitted, evicted]
+    bound = binding(said("Scheduled", "False"), suspension=SUSPENDED)
+    shown = detail(Stands(KIND, pytorchjob("one"), bound, queued, "root/a"), 1)
+    assert [condition["type"] for condition in shown["conditions"]] == ["Scheduled", "Evicted"]
+
+
 def test_failed_attempts_are_told_and_an_unreadable_annotation_counts_as_none() -> None:
     text = '[{"member": "cfa", "at": 1000000000, "reason": "ApplicationFailure"}, {"member": "cfb"}]'
     for annotation, failures in (

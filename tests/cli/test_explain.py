@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+from fleet.cli.explain import evictions
 from fleet.cli.explanation import lines
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
@@ -115,6 +117,16 @@ def test_a_hub_explains_a_job_that_waits(tmp_path: Path) -> None:
         assert running["explanation"] is None
     finally:
         assert up.stop() == 0, up.errors.read_text()
+
+
+def test_a_job_that_was_evicted_says_since_when_and_for_whom_until_it_starts_again() -> None:
+    evicted = {
+        "type": "Evicted", "status": "True", "reason": "Preempted", "message": "makes room for b/two",
+        "lastTransitionTime": "2026-11-21T20:00:00Z",
+    }  # fmt: skip
+    now = datetime.fromisoformat("2026-11-21T20:01:30Z").timestamp()
+    assert evictions([evicted], now) == ["90s ago: makes room for b/two"]
+    assert evictions([{**evicted, "status": "False"}], now) == []
 
 
 def test_a_bad_file_names_the_field(tmp_path: Path) -> None:

@@ -140,6 +140,8 @@ async def test_a_job_that_runs_over_its_limit_is_ended_and_held_with_the_reason(
         assert world.members.where("one") == []
         await world.edit("QueueUnit", UNIT, lambda unit: unit["spec"].update(active=True))
         await world.running("one")
+        evicted = world.condition(world.unit("one"), "Evicted")
+        assert (evicted["status"], evicted["message"]) == ("False", "Previously: it ran longer than its limit of 60 s")
 
 
 async def test_a_job_that_ends_in_time_is_left_alone() -> None:
