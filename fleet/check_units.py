@@ -67,12 +67,13 @@ def in_the_way(
 
 
 def counted(unit: Unit) -> dict[str, int]:
-    """What a unit counts for in quota: its pods' requests added up, and one job."""
-    total = {MAX_JOBS: 1}
+    """What a unit counts for in quota: its pods' requests added up, and one job, whatever they ask for by that name."""
+    total: dict[str, int] = {}
     for component in unit.components:
         for name, amount in component.requests.items_:
             if name != "pods":
                 total[name] = total.get(name, 0) + max(0, amount) * max(0, component.replicas)
+    total[MAX_JOBS] = 1
     return total
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 from fleet.backlog import Backlog
 from fleet.model.member import Member
@@ -24,6 +24,14 @@ class Config:
     protection_s: float = 300.0  # for so long after its start nobody is evicted
     head_after_s: float = 600.0  # who waited so long in its leaf collects room (its leaf's head); 0: nobody does
     claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
+
+    def problems(self) -> list[tuple[str, str]]:
+        """What cannot be meant, as (field, problem)."""
+        numbers = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "reclaim"}
+        found = [(f"config.{name}", f"{value} is below zero") for name, value in numbers.items() if value < 0]
+        if self.reclaim and self.claim_s == 0:
+            found.append(("config.claim_s", "keeps nothing of what is freed: give some seconds, or no reclaim"))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +115,7 @@ class Snapshot:
         """Contradictions that no decision can be made about, as (field, problem); empty for a sound snapshot. Less
         room than nothing is no contradiction (a node may be overcommitted): nothing fits there."""
         found: list[tuple[str, str]] = list(self.tree.problems()) if self.tree is not None else []
+        found += self.config.problems()
         for key in sorted(self.backlog.wrong):
             found += self.backlog.wrong[key]
         for name in sorted(self.members):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fleet.decide import BadSnapshot
 from fleet.model.unit import Phase
 from fleet.notation.bytype import Json, amounts_of, decode, decode_value, listed
-from fleet.quota.parse import DEPTH_MAX, NODES_MAX, BadTree, parse_tree
+from fleet.quota.parse import DEPTH_MAX, NODES_MAX, BadTree, attribute_flaws, oversell_rate, parse_tree
 from fleet.quota.tree import QuotaNode, QuotaTree
 
 GPU = "nvidia.com/gpu"
@@ -23,6 +24,7 @@ OF_NODES = ("count", "labels", "taints", "domain", "used")
 """What an entry of `nodes` has beside resources."""
 GANG = r"^[0-9]+x[0-9]+$"
 """Pods x GPUs of each."""
+POLICIES = ("Priority", "Block", "Intelligent")
 _NOTATIONS = ("components", "gang", "requests")
 
 
@@ -121,13 +123,35 @@ def tree(data: object, where: str = "tree") -> QuotaTree:
         except BadTree as error:
             raise BadSnapshot([(f"{where}.{flaw.field}", flaw.message) for flaw in error.flaws]) from None
     if "nodes" not in data:
-        return _by_path(data, where, "")
+        return _as_meant(_by_path(data, where, ""), where)
     unknown = sorted(set(data) - {"root", "nodes"})
     if unknown:
         raise BadSnapshot([(f"{where}.{unknown[0]}", "is no field that this version knows")])
     if not isinstance(data["nodes"], Mapping):
         raise BadSnapshot([(f"{where}.nodes", "is not an object")])
     return _by_path(data["nodes"], f"{where}.nodes", decode_value(str, data.get("root", ""), f"{where}.root"))
+
+
+def _as_meant(written: QuotaTree, where: str) -> QuotaTree:
+    """The tree with what attributes do to it where it is applied to a hub; what means nothing there is refused."""
+    wrong = [
+        (f"{where}[{path}].attributes[{name}]", why)
+        for path, node in written.nodes.items()
+        for name, why in attribute_flaws(node.attributes)
+    ]
+    wrong += [
+        (f"{where}[{path}].policy", f"{node.policy!r} is none of {', '.join(POLICIES)}")
+        for path, node in written.nodes.items()
+        if node.policy not in POLICIES
+    ]
+    if wrong:
+        raise BadSnapshot(wrong)
+    oversold = {
+        path: replace(node, max={name: int(amount * rate) for name, amount in node.max.items()})
+        for path, node in written.nodes.items()
+        if (rate := oversell_rate(node.attributes)) != 1
+    }
+    return replace(written, nodes={**written.nodes, **oversold}) if oversold else written
 
 
 def _by_path(data: Mapping[str, Any], where: str, root: str) -> QuotaTree:

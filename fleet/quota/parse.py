@@ -243,7 +243,13 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
     if not isinstance(node.text.get("attributes") or {}, dict):
         flaws.append(Flaw(f"{node.place}.attributes", "Invalid value: must be a map", "FieldValueTypeInvalid"))
         return
-    attributes = _attributes(node)
+    for name, why in attribute_flaws(_attributes(node)):
+        flaws.append(Flaw(f"{node.place}.attributes[{name}]", f"Invalid value: {why}"))
+
+
+def attribute_flaws(attributes: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The attributes of a node that mean nothing, each with why."""
+    found: list[tuple[str, str]] = []
     checks: tuple[tuple[str, Callable[[Mapping[str, str]], object]], ...] = (
         (LEND_LIMIT, lend_limit), (OVERSELL_RATE, oversell_rate), (USER_MAX, user_caps), (USER_MAX_BY_NAME, user_caps),
         (PREEMPT_POLICY, _preempt_policy), *((name, _weight) for name in SHARED_WEIGHTS),
@@ -252,8 +258,8 @@ def _check_attributes(node: _Node, flaws: list[Flaw]) -> None:
         try:
             read({name: attributes[name]} if name in attributes else {})
         except BadQuantity as error:
-            why = str(error).removeprefix(f"{name}: ")
-            flaws.append(Flaw(f"{node.place}.attributes[{name}]", f"Invalid value: {why}"))
+            found.append((name, str(error).removeprefix(f"{name}: ")))
+    return found
 
 
 def _check_amounts(node: _Node, flaws: list[Flaw]) -> None:

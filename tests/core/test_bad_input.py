@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from fleet.check import check
 from fleet.codec import decode_snapshot, encode_snapshot
 from fleet.decide import BadSnapshot, decide
+from fleet.model.member import Pool
 from fleet.model.reason import Code
+from fleet.model.unit import Component
 from fleet.placement.cpsat import CpSat
 from fleet.placement.problem import Solver
 from fleet.snapshot import Config, Snapshot
@@ -92,6 +94,42 @@ def test_amounts_beyond_every_machine_word_are_a_reason_or_fit() -> None:
     pool = member("x").nodes(1).value.pools[0]
     roomy = member("x").having(pools=(type(pool)(free=((amounts(gpu=huge, pods=huge), 9),)),))
     assert [p.unit for p in decide(snapshot(unit("a"), roomy), now=NOW, seed=1, solver=CpSat()).placements] == ["a"]
+
+
+def refused_of(document: dict[str, Any]) -> list[str]:
+    with pytest.raises(BadSnapshot) as refused:
+        decide(decode_snapshot({"version": 1, **document}), now=NOW, seed=1, solver=None)
+    return [field for field, _ in refused.value.problems]
+
+
+@pytest.mark.parametrize("name", ["protection_s", "claim_s", "head_after_s", "solve_limit_s", "relative_gap"])
+def test_times_and_gaps_below_zero_are_a_contradiction(name: str) -> None:
+    assert refused_of({"config": {name: -1}}) == [f"config.{name}"]
+
+
+def test_who_reclaims_without_any_time_to_keep_room_contradicts_itself() -> None:
+    assert refused_of({"config": {"claim_s": 0, "reclaim": True}}) == ["config.claim_s"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("shared-weight", "0"), ("preempt-policy", "never"), ("alibabacloud.com/lendlimit", "4"),
+     ("fleet.io/oversell-rate", "0.5"), ("fleet.io/user-max", '{"cpu": "x"}')],
+)  # fmt: skip
+def test_an_attribute_of_a_tree_by_hand_that_means_nothing_is_named(name: str, text: str) -> None:
+    assert refused_of({"tree": {"root/a": {"attributes": {name: text}}}}) == [f"tree[root/a].attributes[{name}]"]
+
+
+def test_a_policy_that_no_queue_has_is_named() -> None:
+    assert refused_of({"tree": {"root/a": {"policy": "Round"}}}) == ["tree[root/a].policy"]
+
+
+def test_a_resource_with_the_name_of_the_limit_of_jobs_counts_as_nothing() -> None:
+    pod = amounts(pods=1, **{"kube-queue/max-jobs": 5})
+    asks = unit("a").queue("root/q").having(components=(Component("worker", 1, pod),))
+    roomy = member("x").having(pools=(Pool(free=((amounts(pods=9, **{"kube-queue/max-jobs": 9}), 1),)),))
+    plan = decide(snapshot(asks, roomy, tree(q={"jobs": 2})), now=NOW, seed=1, solver=None)
+    assert [p.unit for p in plan.placements] == ["a"]
 
 
 # -- mutated documents -------------------------------------------------------------------------------------------------
