@@ -121,7 +121,7 @@ def _unentitled(snapshot: Snapshot, unit: Unit, ranks: Ranks, now: float) -> str
     if strict is not None and strict.policy in ("Block", "Intelligent"):
         backlog = snapshot.backlog
         for other in (*(lot.units[0] for lot in backlog.lots.values()), *backlog.odd.values()):
-            before = other.leaf == unit.leaf and turn_of(other) < turn_of(unit)
+            before = other.leaf == unit.leaf and other.claim is None and turn_of(other) < turn_of(unit)
             if before and stops(strict, other) and may_start(snapshot, other, now):
                 return f"{other.name} is before it and stops {unit.leaf}"
     return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Nomination, Seat
+from fleet.model.unit import Claim, Nomination, Seat
 from fleet.plan import Head, Placement, Plan
 from fleet.snapshot import Config
 from fleet.violation import Rule
@@ -32,6 +32,8 @@ WORLD = snapshot(
     unit("second").gpus(8).queue("root/f").since(1000),
     unit("urgent").gpus(8, pods=2).queue("root/g").since(9).priority(1),
     unit("behind").gpus(8).queue("root/g").since(1000),
+    unit("claims").queue("root/h").since(9).priority(1).having(claim=Claim("y", NOW + 60)),
+    unit("then").gpus(8).queue("root/h").since(1000),
     unit("small").queue("root/b"),
     unit("soon").queue("root/b").having(walltime_s=500.0),
     unit("mine").queue("root/c"),
@@ -39,7 +41,9 @@ WORLD = snapshot(
     _runs("s", "c", "y", "m"),
     member("x").nodes(1, free_gpu=4),
     member("y").nodes(2).nodes(1, free_gpu=4),
-    tree(a={}, b={}, c={"max": {GPU: 8}}, d={}, e={"max": {GPU: 12}}, f={"policy": "Block"}, g={}),
+    tree(
+        a={}, b={}, c={"max": {GPU: 8}}, d={}, e={"max": {GPU: 12}}, f={"policy": "Block"}, g={}, h={"policy": "Block"}
+    ),
     Config(),
 )
 
@@ -65,6 +69,7 @@ SOUND = (
     plan(("was", SOON), ("patient", NOWHERE), starts=(("soon", "x"), ("small", "y"))),
     plan(("patient", NOWHERE), starts=(("small", "x"), ("mine", "y"))),
     plan(("was", SOON), ("old", IN_Y)),
+    plan(("then", IN_Y), starts=(("claims", "y"),)),
     plan(("was", SOON), starts=(("soon", "x"), ("small", "y"), ("mine", "y"))),
     plan(("old", IN_Y), starts=(("small", "y"), ("soon", "x"))),
 )
