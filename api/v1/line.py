@@ -94,8 +94,8 @@ def _rank(unit: Stored, binding: Stored) -> Rank:
     body = binding.body
     resource = spec_of(body).get("resource") or {}
     name = f"{resource.get('namespace', '')}/{resource.get('name', '')}"
-    no_place = not in_line(unit.body)
-    return no_place, rank_of(tier(unit.body), True), -priority_of(body), waiting_since(body), name, binding.uid
+    no_place, priority = not in_line(unit.body), priority_of(body, unit.body)
+    return no_place, rank_of(tier(unit.body), True), -priority, waiting_since(body), name, binding.uid
 
 
 def queue_paths(store: Store) -> dict[str, str]:

@@ -19,7 +19,7 @@ class State(StrEnum):
 
     UNCLAIMED = "Unclaimed"  # no policy has taken it: nothing will happen to it
     QUEUED = "Queued"
-    HELD = "Held"  # a person holds it in its queue
+    HELD = "Held"  # it is held in its queue: by a person, or after too many attempts
     RESERVED = "Reserved"  # has quota and room, and waits for its queue's admission checks
     BACK_OFF = "BackOff"  # waits a while after a failed attempt
     WAITING = "Waiting"  # waits for room, without a queue

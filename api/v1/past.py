@@ -47,13 +47,14 @@ def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
     if submitted is None or at is None or started is None or at < started or not components:
         return None
     unit = store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
-    queued = (unit.body if unit is not None else {}).get("spec") or {}
+    unit_body = unit.body if unit is not None else {}
+    queued = unit_body.get("spec") or {}
     limit = queued.get("maximumExecutionTimeSeconds")
     creator = (body["metadata"].get("annotations") or {}).get(ANNOTATION_CREATOR)
     resource = spec_of(body).get("resource") or {}
     like = Unit(
         id=stored.uid, name=f"{stored.key.namespace}/{resource.get('name', '')}", components=components,
-        leaf=paths.get(str(queued.get("queue") or "")), priority=priority_of(body), created_at=submitted,
+        leaf=paths.get(str(queued.get("queue") or "")), priority=priority_of(body, unit_body), created_at=submitted,
         enqueued_at=submitted, user=str(creator or ""), walltime_s=float(limit) if limit else None,
     )  # fmt: skip
     return Past(like, submitted, started, at)

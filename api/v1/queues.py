@@ -147,7 +147,7 @@ def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) ->
                 **metadata,
                 "kind": kind.kind,
                 "position": position if entry.in_line else None,
-                "priority": priority_of(binding),
+                "priority": priority_of(binding, entry.unit.body),
                 "enqueued": enqueued_at(binding),
                 "reason": reason_of(job, state_of(job)),
             }

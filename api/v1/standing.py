@@ -98,8 +98,10 @@ def member_of(binding: Body | None) -> str | None:
     return None
 
 
-def priority_of(binding: Body) -> int:
-    return int((spec_of(binding).get("schedulePriority") or {}).get("priority") or 0)
+def priority_of(binding: Body, unit: Body | None) -> int:
+    """What its unit says, which a person may change; without one, what its job says."""
+    chosen = ((unit or {}).get("spec") or {}).get("priority")
+    return int(chosen if chosen is not None else (spec_of(binding).get("schedulePriority") or {}).get("priority") or 0)
 
 
 def enqueued_at(binding: Body) -> str | None:
@@ -138,9 +140,15 @@ def state_of(job: Stands) -> State:
         return _OF_MEMBER[_in_member(job)[0]]
     if job.unit is None:
         return State.QUEUED if (spec.get("suspension") or {}).get("scheduling") else State.WAITING
-    if (job.unit.get("spec") or {}).get("active") is False:
+    if (job.unit.get("spec") or {}).get("active") is False or _is_held(job.unit):
         return State.HELD
     return _OF_PHASE.get((job.unit.get("status") or {}).get("phase") or "", State.QUEUED)
+
+
+def _is_held(unit: Body) -> bool:
+    """Whether one that waits is kept from starting on its job, or since too many attempts came to nothing."""
+    status = unit.get("status") or {}
+    return status.get("phase") in WAITING_PHASES and (status.get("reason") or {}).get("code") == Code.HELD
 
 
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
@@ -182,7 +190,7 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
         "queue": job.queue,
         "position": place,
         "tier": tier(job.unit) if place is not None and job.unit is not None else None,
-        "priority": priority_of(binding) if binding is not None else None,
+        "priority": priority_of(binding, job.unit) if binding is not None else None,
         "member": member,
         "attempt": _attempt(binding),
         "reason": reason_of(job, state),

@@ -75,13 +75,13 @@ async def test_the_line_is_in_order_of_priority_then_of_time_then_of_name() -> N
         assert places == {f"job-{number:05}": 12 - number for number in range(12)}
 
         def level(body: Any) -> Any:
-            body["spec"]["schedulePriority"]["priority"] = 0
+            body["spec"]["priority"] = 0  # as a person may, whatever the job says
             return body
 
         for number in range(12):
             await hub.world.objects.change(
-                hub.world.registry.need("work.karmada.io", "resourcebindings"), "default",
-                f"job-{number:05}-pytorchjob", level, ALICE,
+                hub.world.registry.need("scheduling.x-k8s.io", "queueunits"), "default",
+                f"job-{number:05}-pytorchjob-rb-qu", level, ALICE,
             )  # fmt: skip
         places = {job["name"]: job["position"] for job in (await hub.get("/jobs"))["items"]}
         assert places == {f"job-{number:05}": number + 1 for number in range(12)}

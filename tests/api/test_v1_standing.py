@@ -25,6 +25,13 @@ def unit(phase: str = "", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "u"}, "spec": spec, "status": {"phase": phase}}
 
 
+def because(code: str) -> dict[str, Any]:
+    """A unit that waits for this reason."""
+    found = unit("Enqueued")
+    found["status"]["reason"] = {"code": code, "numbers": {}}
+    return found
+
+
 def copy(condition: str) -> Any:
     """A binding's status when its member says this of the job."""
     return {"aggregatedStatus": [{"status": {"conditions": [{"type": condition, "status": "True"}]}}]}
@@ -42,6 +49,7 @@ TABLE: list[tuple[str, Any, Any, State, str | None, str | None]] = [
     ("a unit in line", binding(suspension=SUSPENDED), unit("Enqueued"), State.QUEUED, None, None),
     ("a unit that backs off", binding(suspension=SUSPENDED), unit("TimeoutBackoff"), State.BACK_OFF, None, None),
     ("a unit that is held", binding(suspension=SUSPENDED), unit("Enqueued", active=False), State.HELD, None, None),
+    ("a unit whose job is held", binding(suspension=SUSPENDED), because("Held"), State.HELD, None, "Held"),
     ("no queue", binding(said("Scheduled", "False", "NoClusterFit")), None, State.WAITING, None, "NoClusterFit"),
     ("placed", binding(clusters=HERE), unit("Dequeued"), State.PLACED, "cfa", None),
     ("cannot be sent", binding(said("FullyApplied", "False"), clusters=HERE), None, State.PLACED, "cfa", "R"),
@@ -73,6 +81,13 @@ def test_whatever_else_it_is_a_job_that_goes_is_deleting() -> None:
     body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     for _, bound, queued, *_ in TABLE:
         assert state_of(Stands(KIND, body, bound, queued)) is State.DELETING
+
+
+def test_the_priority_that_a_person_gave_the_unit_is_the_one_it_has() -> None:
+    bound = binding(suspension=SUSPENDED, schedulePriority={"priority": 3})
+    for given, has in ((None, 3), (0, 0), (7, 7)):
+        queued = unit("Enqueued") if given is None else unit("Enqueued", priority=given)
+        assert detail(Stands(KIND, pytorchjob("one"), bound, queued, "root/a"), 1)["priority"] == has
 
 
 def test_why_it_was_evicted_stands_beside_why_it_waits() -> None:
