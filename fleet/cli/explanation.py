@@ -72,9 +72,11 @@ def lines(said: dict[str, Any]) -> list[str]:
 def _starts(said: dict[str, Any]) -> str:
     estimate = said["estimate"]
     if estimate["p50"] is None:
-        return str(estimate["why"])
+        return f"not estimated: {estimate['why']}" if estimate["outcome"] == "NotEstimated" else str(estimate["why"])
     at = _seconds(said["at"])
     early, middle, late = (estimate[name] and age(_seconds(estimate[name]) - at) for name in ("p10", "p50", "p90"))
+    if early == late:
+        return f"probably in {middle} ({estimate['p50']})"
     until = f"{late}" if late else "later than can be told"
     return f"probably in {middle} ({estimate['p50']}); in 4 of 5 cases in {early} to {until}"
 

@@ -139,6 +139,24 @@ def test_a_job_that_starts_says_so_and_no_more() -> None:
     assert lines(said) == ["It starts with the next decision."]
 
 
+@pytest.mark.parametrize(
+    ("estimate", "text"),
+    [
+        ({"outcome": "Estimate", "p10": "2026-01-01T00:00:30Z", "p50": "2026-01-01T00:00:30Z",
+          "p90": "2026-01-01T00:00:30Z"}, "probably in 30s (2026-01-01T00:00:30Z)"),
+        ({"outcome": "NotEstimated", "p50": None, "why": "it would take too long"},
+         "not estimated: it would take too long"),
+        ({"outcome": "NeverStarts", "p50": None, "why": "it does not start"}, "it does not start"),
+    ],
+)  # fmt: skip
+def test_a_start_without_a_range_or_without_a_time(estimate: dict[str, Any], text: str) -> None:
+    said = {
+        "starts": False, "reason": {}, "then": None, "position": None, "changes": [], "queue": None, "without": [],
+        "at": "2026-01-01T00:00:00Z", "estimate": estimate,
+    }  # fmt: skip
+    assert lines(said) == [f"Starts:     {text}"]
+
+
 def test_what_was_not_found_in_time_is_told_apart_from_what_does_not_help() -> None:
     said = {
         "starts": False, "reason": {}, "then": {"text": "no member fits"}, "position": None, "changes": [],
