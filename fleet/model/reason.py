@@ -99,7 +99,7 @@ TABLE: Mapping[Code, Entry] = {
     Code.NO_MEMBER_ALLOWED: Entry(Severity.ERROR, "no member may take it: {why}", ("why",)),
     Code.MEMBER_NOT_READY: Entry(Severity.WARNING, "no member that may take it is ready: {why}", ("why",)),
     Code.NO_MEMBERS: Entry(Severity.WARNING, "no member cluster has joined yet; join one with `fleet join`"),
-    Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after {attempts} attempts", ("until", "attempts")),
+    Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after attempt {attempts}", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
     Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
     Code.NOT_ITS_TURN: Entry(Severity.INFO, "its queue does not consider it yet: {why}", ("why",)),
@@ -161,7 +161,7 @@ _UNLENT = (
     "quota {node} is exhausted: {resource} requested {request}, used {used}, of which {kept} is not lent, max {max};"
     " short by {short}."
 )
-_BACK_OFF_AFTER = "backs off until {until} after {attempts} attempts; the last: {why}"
+_BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"

@@ -116,7 +116,7 @@ REASONS = {
     "back-off": (
         snapshot(unit("a").having(backoff_until=NOW + 60, attempts=2), member("x").nodes(1)),
         Code.BACK_OFF,
-        "backs off until 1970-01-12T13:47:40Z after 2 attempts",
+        "backs off until 1970-01-12T13:47:40Z after attempt 2",
     ),
     "held": (
         snapshot(unit("a").having(held=True), member("x").nodes(1)),
