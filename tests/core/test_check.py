@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 from fleet.check import Rule, check
 from fleet.decide import decide
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Phase
+from fleet.model.unit import AffinityGroup, Nomination, Phase
 from fleet.packer import Gang, first_unpackable
-from fleet.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.plan import Eviction, Head, Placement, Plan, RoomClaim
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import QuotaTree
@@ -355,3 +356,70 @@ def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyP
     assert [p.unit for p in plan.placements] == ["a"]
     assert set(plan.reasons) == {"b"}
     assert plan.certificate.why == "the checker dropped 1: default/b raises nvidia.com/gpu of root/ml above 6"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({}, "nobody"),
+        ({"held": True}, "u"),
+        ({"backoff_until": NOW + 9}, "u"),
+        ({"leaf": "root/gone"}, "u"),
+        ({"affinity_groups": (AffinityGroup("home", frozenset({"y"})),)}, "u"),
+    ],
+)
+def test_who_could_not_start_is_no_head(change: dict[str, Any], named: str) -> None:
+    world = snapshot(
+        unit("u").queue("root/a").since(5000).having(**change), member("x").nodes(1), member("y").nodes(0), tree(a={})
+    )
+    plan = Plan((), {"u": Reason(Code.HELD)}, heads=(Head(named, Nomination("x", NOW, NOW)),))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.HEAD_UNSOUND, named)]
+
+
+def test_nobody_is_a_head_where_heads_are_off() -> None:
+    head = Head("u", Nomination("x", NOW - 9, NOW))
+    world = snapshot(
+        Config(head_after_s=0.0),
+        unit("u").queue("root/a").having(head=head.nomination),
+        member("x").nodes(1),
+        tree(a={}),
+    )
+    plan = Plan((), {"u": Reason(Code.HELD)}, heads=(head,))
+    assert [v.rule for v in check(world, plan, now=NOW)] == [Rule.HEAD_UNSOUND]
+
+
+def test_a_reason_for_a_unit_that_is_not_there_is_one_for_nobody() -> None:
+    sound = having(("good", "x"))
+    plan = replace(sound, reasons={**sound.reasons, "gone": Reason(Code.HELD)})
+    assert [(v.rule, v.text) for v in check(WORLD, plan, now=NOW)] == [
+        (Rule.REASON_EXTRA, "a reason for gone, which is no unit")
+    ]
+
+
+def test_a_back_off_that_ends_now_is_over() -> None:
+    world = snapshot(unit("u").having(backoff_until=NOW), member("x").nodes(1))
+    assert check(world, Plan((Placement("u", "x"),)), now=NOW) == ()
+
+
+def test_work_of_a_leaf_that_is_gone_counts_at_the_nodes_above_it() -> None:
+    world = snapshot(
+        unit("r").gpus(6).queue("root/org/gone").runs_in("x"),
+        unit("u").gpus(4).queue("root/org/here"),
+        member("x").nodes(2),
+        tree(org={"max": {GPU: 8}}, org__here={}),
+    )
+    assert [v.rule for v in check(world, Plan((Placement("u", "x"),)), now=NOW)] == [Rule.MAX]
+
+
+def test_two_of_one_user_that_only_together_are_above_the_limit_are_told_apart() -> None:
+    capped = {"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}
+    world = snapshot(
+        unit("a").gpus(3).queue("root/team/x").having(user="ann"),
+        unit("b").gpus(3).queue("root/team/y").having(user="ann"),
+        unit("c").gpus(3).queue("root/team/y").having(user="bob"),
+        unit("d").gpus(9).queue("root/team/y"),
+        member("x").nodes(3, gpu=16),
+        tree(team=capped, team__x={}, team__y={}),
+    )
+    plan = Plan(tuple(Placement(name, "x") for name in "abcd"))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.USER_MAX, "b")]
