@@ -142,11 +142,13 @@ def _spared(
         if not violations or len(stay) + len(taking) < len({v.unit for v in violations}):
             break
         found = replace(found, evictions=tuple(e for e in found.evictions if e.unit not in stay))
-        barred |= taking
-        kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
-        outcome = decision.settle(decision.after(kept), kept, barred)
-        plan = _plan(decision, outcome, plan.certificate, found)
-        plan = replace(plan, reasons={**plan.reasons, **_unpackable(barred)})
+        plan = replace(plan, evictions=found.evictions)
+        if taking:
+            barred |= taking
+            kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
+            outcome = decision.settle(decision.after(kept), kept, barred)
+            plan = _plan(decision, outcome, plan.certificate, found)
+            plan = replace(plan, reasons={**plan.reasons, **_unpackable(barred)})
         violations = check(decision.snapshot, plan, now=now)
     return plan, violations
 
