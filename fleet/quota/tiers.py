@@ -1,11 +1,13 @@
 """Tiers: what work may count on. Guaranteed within `min`, else within its leaf's fair share, else borrowed.
 
-Work is ranked within its leaf: what runs (or leaves) first, by priority, then by start; then what waits, in the order
-of its queue. Each is guaranteed while all ranked so far and it are within the leaf's min, and so within that of every
-node above, since promises to children never add up to more than their parent's. It is within the fair share as long as
-what is ranked before it is below the share in every resource that it asks for: so a leaf may exceed its share by its
-next one unit, and large gangs are not shut out. A waiting gang that is too large for what is left of min leaves it to
-smaller ones behind it, except in a queue with policy Block, where nobody counts on more than the one ahead.
+Work is ranked within its leaf: what runs (or leaves) first, by priority, then by start, and before all of it what may
+not be preempted: what nobody could take back uses up min first, or the rest of the leaf would stand on the same
+promise once more, and others would never get theirs. Then what waits, in the order of its queue. Each is guaranteed
+while all ranked so far and it are within the leaf's min, and so within that of every node above, since promises to
+children never add up to more than their parent's. It is within the fair share as long as what is ranked before it is
+below the share in every resource that it asks for: so a leaf may exceed its share by its next one unit, and large
+gangs are not shut out. A waiting gang that is too large for what is left of min leaves it to smaller ones behind it,
+except in a queue with policy Block, where nobody counts on more than the one ahead.
 
 Waiting units alike are ranked together: usage only grows while a leaf is walked through, so once one of them is refused
 all behind it are, and two numbers tell the tiers of all. A walk costs what is within the share, not what waits.
@@ -89,7 +91,7 @@ class Ranks:
         found: dict[str, Tier] = {}
         for leaf, items in leaves.items():
             used: dict[str, int] = {}
-            items.sort(key=lambda c: (-c[0].priority, c[0].placed_at or 0.0, c[0].name, c[0].id))
+            items.sort(key=lambda c: (c[0].preemptible, -c[0].priority, c[0].placed_at or 0.0, c[0].name, c[0].id))
             for unit, request in items:
                 found[unit.id] = self.of(leaf, request, used)
                 add(used, request)

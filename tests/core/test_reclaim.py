@@ -93,6 +93,12 @@ def test_where_the_policy_says_so_higher_priority_takes_the_room_of_lower_in_its
     assert evicted(urgent, *works, nodes, tree(a={"attributes": {"preempt-policy": "AnyPriority"}}, c={})) == []
 
 
+def test_what_nobody_can_take_back_uses_up_the_guarantee_of_its_leaf_before_what_may_leave() -> None:
+    promised = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}})
+    firm = runs("firm", "b", since=NOW - 900).having(preemptible=False)
+    assert evicted(waits("owner", "a"), runs("soft", "b").priority(0), firm, FULL, promised) == ["soft"]
+
+
 def test_work_within_its_share_takes_back_only_what_is_borrowed() -> None:
     even = tree(a={}, c={})
     old, new = runs("old", "c", since=NOW - 9000), runs("new", "c", since=NOW - 900)
