@@ -230,10 +230,13 @@ def _limited(text: str, snapshot: Snapshot) -> Iterator[Edit]:
 
 
 def _replaced(path: Path, snapshot: Snapshot) -> Iterator[Edit]:
-    for body in documents(path):
+    bodies = documents(path)
+    for body in bodies:
         if body["kind"] != "ElasticQuotaTree":
             raise BadEdit(f"holds a {body['kind']}, not an ElasticQuotaTree")
-        yield ReplaceTree(byhand.tree(body))
+    if len(bodies) != 1:
+        raise BadEdit(f"holds {len(bodies)} quota trees, not one")
+    yield ReplaceTree(byhand.tree(bodies[0]))
 
 
 def _job(text: str, namespace: str, snapshot: Snapshot) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from fleet.foresee.nodes import Nodes
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import QuotaNode, QuotaTree
@@ -140,7 +141,12 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
             )
             return Changes(put_units=moving, put_members=(replace(there, ready=False, not_ready_reason=LOST),))
         case Scale():
-            return Changes(put_members=(_scaled(_member(snapshot, edit.member), edit),))
+            there = _member(snapshot, edit.member)
+            scaled = _scaled(there, edit)
+            left = _unseated(snapshot, scaled) - _unseated(snapshot, there) if edit.by < 0 else set()
+            if left:
+                raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}")
+            return Changes(put_members=(scaled,))
         case SetLimit():
             return Changes(tree=_limited(snapshot.tree, edit), new_tree=True)
         case ReplaceTree():
@@ -204,6 +210,13 @@ def _scaled(member: Member, edit: Scale) -> Member:
     free[empty] = spare + edit.by
     scaled: Pool = replace(pool, free=tuple((vector, nodes) for vector, nodes in free.items() if nodes > 0))
     return replace(member, pools=(*member.pools[: edit.pool], scaled, *member.pools[edit.pool + 1 :]))
+
+
+def _unseated(snapshot: Snapshot, member: Member) -> set[str]:
+    """Jobs placed in the member whose pods are not seen there yet and would find no nodes, by name."""
+    units = _placed_in(snapshot, member.name)
+    nodes = Nodes(member, units)
+    return {unit.name for unit in sorted(units, key=lambda unit: unit.id) if not nodes.seat(unit)}
 
 
 def _limited(tree: QuotaTree | None, edit: SetLimit) -> QuotaTree:

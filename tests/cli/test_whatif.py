@@ -151,6 +151,7 @@ def test_another_tree_is_an_elasticquotatree(case: str, tmp_path: Path) -> None:
         (["--priority", "nobody=5"], "there is no job nobody"),
         (["--hold", "first"], "does not wait"),
         (["--submit", "nowhere.yaml"], "cannot read nowhere.yaml"),
+        (["--tree", "/dev/null", "--drain", "m"], "--tree /dev/null: holds 0 quota trees, not one"),
         (["--drain", "m", "--runs-for", "soon"], "--runs-for soon: is no duration"),
         ([], "nothing to try"),
     ],

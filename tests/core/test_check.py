@@ -423,3 +423,30 @@ def test_two_of_one_user_that_only_together_are_above_the_limit_are_told_apart()
     )
     plan = Plan(tuple(Placement(name, "x") for name in "abcd"))
     assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.USER_MAX, "b")]
+
+
+@pytest.mark.parametrize(("gpus", "broken"), [(2, []), (3, [Rule.MIN])])
+def test_what_runs_and_may_not_be_preempted_counts_within_min_and_other_work_does_not(
+    gpus: int, broken: list[Rule]
+) -> None:
+    world = snapshot(
+        unit("firm").gpus(2).queue("root/a").having(preemptible=False).runs_in("x"),
+        unit("soft").gpus(4).queue("root/a").runs_in("x"),
+        unit("u").gpus(gpus).queue("root/a").having(preemptible=False),
+        member("x").nodes(2),
+        tree(a={"min": {GPU: 4}}),
+    )
+    assert [v.rule for v in check(world, Plan((Placement("u", "x"),)), now=NOW)] == broken
+
+
+@pytest.mark.parametrize(("gpus", "broken"), [(1, []), (2, [Rule.USER_MAX])])
+def test_what_a_user_runs_counts_within_the_limit_of_the_user(gpus: int, broken: list[Rule]) -> None:
+    world = snapshot(
+        unit("r").gpus(3).queue("root/a").having(user="ann").runs_in("x"),
+        unit("u").gpus(gpus).queue("root/a").having(user="ann"),
+        unit("free").gpus(8).queue("root/b").having(user="ann"),
+        member("x").nodes(3),
+        tree(a={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}, b={}),
+    )
+    plan = Plan((Placement("free", "x"), Placement("u", "x")))
+    assert [v.rule for v in check(world, plan, now=NOW)] == broken

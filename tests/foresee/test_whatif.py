@@ -133,6 +133,14 @@ def test_nodes_more_and_fewer() -> None:
     assert said(spare, Scale("x", 0, -1)) == {"a": Verdict.WAITS}
 
 
+def test_nodes_that_somebody_is_on_the_way_to_are_not_empty() -> None:
+    """As in a file by hand, which says who runs where and not on which nodes."""
+    world = snapshot(unit("a").gpus(8, pods=2).runs_in("x", visible=0), member("x").nodes(3))
+    assert edited(world, [Scale("x", 0, -1)]).members["x"].pools[0].free[0][1] == 2
+    with pytest.raises(BadEdit, match="member x needs these nodes for default/a"):
+        edited(world, [Scale("x", 0, -2)])
+
+
 def test_what_a_person_does_to_a_job() -> None:
     rivals = snapshot(unit("a").gpus(8).since(90), unit("b").gpus(8), member("x").nodes(1))
     assert said(rivals, Prioritize("b", 5)) == {"a": Verdict.WAITS, "b": Verdict.STARTS}
