@@ -155,27 +155,31 @@ class Together:
             rest = [other for other in works if other is not work]
             if self._short(members, rest, work) is None:
                 works = rest
-        own = self._owners(members, works)
-        if own is None:
+        owners = self._owners(members, works)
+        if owners is None:
             return len(members)
+        order, own = owners
         scene = self._before.fork()
         for work in works:
             scene.leave(work.unit, work.account, work.request)
         steps: list[Step] = []
-        for candidate, member, numbers, mine in zip(self._candidates, members, self._numbers, own, strict=True):
+        for gang in order:
+            candidate, member = self._candidates[gang], members[gang]
             scene.keep(candidate, member)
-            steps.append(Step(candidate, Choice.of(numbers[member], member, mine)))
+            steps.append(Step(candidate, Choice.of(self._numbers[gang][member], member, own[gang])))
         return Deal(tuple(steps), scene)
 
-    def _owners(self, members: Sequence[str], works: Sequence[Work]) -> list[list[Work]] | None:
-        """For which gang each leaves: were it to stay, the first one without room, in their order, or else with one of
-        them served before the others. None where, in every such order, one would leave for a gang that it ranks above.
-        """
+    def _owners(self, members: Sequence[str], works: Sequence[Work]) -> tuple[list[int], list[list[Work]]] | None:
+        """The order in which the gangs are served, and for which of them each leaves: were it to stay, the first one
+        without room. The order is theirs, or else has one of them before the others; so nobody counts on what leaves
+        for one after it. None where, in every such order, one would leave for a gang that it ranks above."""
         gangs = range(len(members))
         for first in (0, *gangs[1:]):
             if first and self._tries.left <= 0:
                 break
             order = sorted(gangs, key=lambda gang: (gang != first, gang))
+            if first and self._short(members, works, None, order) is not None:
+                continue
             own: list[list[Work]] = [[] for _ in gangs]
             for work in works:
                 short = self._short(members, [other for other in works if other is not work], work, order)
@@ -183,7 +187,7 @@ class Together:
                     break
                 own[short].append(work)
             else:
-                return own
+                return order, own
         return None
 
     def _short(
