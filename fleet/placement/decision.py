@@ -14,13 +14,14 @@ from functools import partial
 from heapq import merge
 from itertools import chain
 
+from fleet.placement.bypass import Bypass, Kept
 from fleet.placement.candidate import Candidate, Group, order, standing
-from fleet.placement.giveway import moved, passable, passing, with_moves
+from fleet.placement.giveway import moved, passing, with_moves
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
 from fleet.placement.grouping import Grouping
 from fleet.placement.heads import Heads
-from fleet.placement.hold import Hold
+from fleet.placement.hold import Hold, passable
 from fleet.placement.layout import lay_out
 from fleet.placement.linked import Band, Pairs, age_bucket, band_of, weight
 from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Reclaim, policy_of
@@ -73,6 +74,7 @@ class Decision:
         running = partial(_running, self.entitled)  # not of `self`: the heads hold nothing of who holds them
         self.heads = Heads(snapshot, self.space, running, charged, self.entitled, now)
         self.heads.choose(self.groups)
+        self._bypass = Bypass(snapshot, self.space, self.entitled.promises if self.entitled is not None else None)
 
     def holds(self, placed: Iterable[tuple[Candidate, str]]) -> tuple[Hold, ...]:
         """What heads keep others from once `placed` has started."""
@@ -168,7 +170,7 @@ class Decision:
         placed = list(placed)
         firm = [pair for pair in placed if pair[0].tier is Tier.GUARANTEED]
         more = any(group.leaf is not None and group.rank[0] for group in self.groups)
-        holds = self._before() if firm or more else []
+        holds = self._before() if firm or more or (placed and self._bypass.needed) else []
         if not passable(holds):
             return ground, placed
         trial = Ground(self._laid_out(firm), self.usage, self.space, self._before())
@@ -186,12 +188,26 @@ class Decision:
                 break
             for index in back:
                 del moves[index]
-        if not moves:
-            return ground, placed
         firm = with_moves(firm, moves)
+        kept = self._bypassing(holds, self._laid_out(firm), firm) if moves or placed else []
+        if not moves and not kept:
+            return ground, placed
         ground = self.after(firm)
         started = {candidate.unit.id for candidate, _ in firm}
-        return ground, [*firm, *_beside(ground, [pair for pair in placed if pair[0].unit.id not in started])]
+        rest = {pair[0].unit.id: pair for pair in placed if pair[0].unit.id not in started}
+        for hold in holds:  # what is kept for the sake of one is kept from all that comes after it
+            key = hold.head.unit.id
+            own = _beside(ground, [rest.pop(key)]) if key in rest else []
+            firm += own
+            ground.keep([] if own else [room for room in kept if room.head.head.unit.id == key])
+        placed = [*firm, *_beside(ground, list(rest.values()))]
+        return self.after(placed), placed
+
+    def _bypassing(
+        self, holds: Sequence[Hold], rooms: Mapping[str, MemberRoom], placed: Sequence[tuple[Candidate, str]]
+    ) -> list[Kept]:
+        """Room to keep, of these `rooms` beside `placed`, for what would else pass a head."""
+        return self._bypass.kept(holds, rooms, [*self.first, *placed])
 
     def reclaimed(self, outcome: Outcome, now: float, asking: Asking) -> tuple[Outcome, Found]:
         """What must leave for those who have a right to room that they did not get, and the outcome beside it: what
@@ -201,6 +217,7 @@ class Decision:
             return outcome, found
         firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
         ground = self.after(firm)
+        ground.keep(self._bypassing(ground.holds, ground.rooms, firm))
         usage = ground.usage
         preemptors = self._preemptors({c.unit.id for c, _ in outcome.placed}, {c.unit.id for c, _ in firm}, ground)
         if usage is None or self.entitled is None or (first := next(preemptors, None)) is None:
@@ -324,7 +341,8 @@ class Decision:
         laid_out = False  # whether `ground` is what the next cycle will see
         for _ in range(MOST_ROUNDS):
             started = {candidate.unit.id for candidate, _ in placed} | self.aside
-            done = place(ground, self.groups, started, out)
+            kept = self._bypassing(ground.holds, ground.rooms, placed)
+            done = place(ground, self.groups, started, out, kept=kept)
             placed += done.placed
             if not placed or (laid_out and not done.placed):
                 break

@@ -1,9 +1,10 @@
 """Guaranteed work gives way to heads within their share, where that costs it nothing.
 
 It passes such a head by right, since what is promised must start at once. But it need not use the very room that is
-collected while another member has room for it: against a stream of it the head would never start. So once all that is
-guaranteed has a place, and before anything else has, whoever would cost a head its seat moves to where it starts just
-as well. Nobody who would start is left out for that: with all others where they are, it has that room, or it stays.
+collected while another member has room for it, or room that only a later head collects: against a stream of it the
+head would never start. So once all that is guaranteed has a place, and before anything else has, whoever would cost a
+head its seat moves to where it starts just as well. Nobody who would start is left out for that: with all others where
+they are, it has that room, or it stays.
 
 Who loses by it is work that is not guaranteed, which finds less room in the other members; and what passes still comes
 in where the others are full.
@@ -11,53 +12,58 @@ in where the others are full.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.ground import Ground
 from fleet.placement.hold import Hold
+from fleet.placement.room import Fit
 from fleet.quota.tiers import Tier
 
 Pairs = Sequence[tuple[Candidate, str]]
 
 
-def passable(holds: Sequence[Hold]) -> bool:
-    """Whether guaranteed work of other leaves passes any of these heads."""
-    return any(hold.tier > Tier.GUARANTEED for hold in holds)
-
-
 def passing(holds: Sequence[Hold], placed: Pairs) -> Iterator[int]:
     """Which of `placed` pass a head by right and cost it its seat, by index. `holds`: what heads hold before any of
     them has started; they see who starts, but for those that are named."""
-    homes = {hold.head.unit.id: hold.member for hold in holds}
     for index, (candidate, member) in enumerate(placed):
-        if homes.get(candidate.unit.id) == member:
-            continue  # those behind it count on its start there
         here = [hold for hold in holds if hold.member == member]
-        if any(hold.passed_by(candidate) and not hold.spares_room(candidate.shape) for hold in here):
+        if any(_passes(candidate, hold, holds) and not hold.spares_room(candidate.shape) for hold in here):
             yield index
         else:
             for hold in here:
                 hold.see(candidate, member)
 
 
+def _passes(candidate: Candidate, hold: Hold, holds: Sequence[Hold]) -> bool:
+    """Whether it starts by right: as it is guaranteed, or is a head that is."""
+    heads = (other for other in holds if other.tier is Tier.GUARANTEED and other.head.unit.id == candidate.unit.id)
+    return hold.passed_by(candidate) or (hold.tier > Tier.GUARANTEED and any(heads))
+
+
 def moved(holds: Sequence[Hold], placed: Pairs, ground: Ground) -> dict[int, str]:
     """The members to which those of `placed` move that would cost a head its seat, by index. `ground`: what is left
     once all of `placed` has started; changes with who moves. `holds`: as for `passing`."""
 
-    def spares(candidate: Candidate, home: str) -> Callable[[str], bool]:
-        return lambda member: (
-            member != home
-            and all(
-                hold.member != member or not hold.passed_by(candidate) or hold.spares_room(candidate.shape)
-                for hold in holds
-            )
+    def first(candidate: Candidate, member: str) -> int:
+        """The number of the first head that it costs its seat in a member; if none, past the last."""
+        costs = (
+            number
+            for number, hold in enumerate(holds)
+            if hold.member == member and _passes(candidate, hold, holds) and not hold.spares_room(candidate.shape)
         )
+        return next(costs, len(holds))
+
+    def better(candidate: Candidate, home: str) -> tuple[str, Fit] | None:
+        """Where it costs none its seat, or else only later ones."""
+        here = first(candidate, home)
+        none = ground.elsewhere(candidate, lambda member: first(candidate, member) == len(holds))
+        return none or ground.elsewhere(candidate, lambda member: first(candidate, member) > here)
 
     found: dict[int, str] = {}
     for index in passing(holds, placed):
         candidate, home = placed[index]
-        other = ground.elsewhere(candidate, spares(candidate, home))
+        other = better(candidate, home)
         if other is not None:
             found[index] = other[0]
             ground.move(*other)

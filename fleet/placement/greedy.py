@@ -9,10 +9,11 @@ one that cannot, it stops its leaf; otherwise the next one is tried.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
+from fleet.placement.bypass import Kept
 from fleet.placement.candidate import Candidate, Group
 from fleet.placement.ground import Ground
 from fleet.quota.tiers import Tier
@@ -34,16 +35,18 @@ def place(
     started: Container[str] = (),
     barred: Container[str] = (),
     last: Tier = Tier.BORROWED,
+    kept: Sequence[Kept] = (),
 ) -> Pass:
     """Serve all of `groups`, up to the `last` tier, but those that `started` already. Changes `ground`. `barred`: units
-    that may not start in this plan; they stop their leaf as if there were no room for them."""
+    that may not start in this plan; they stop their leaf as if there were no room for them. `kept`: room that only what
+    is guaranteed uses."""
     bands: dict[tuple[Tier, int], list[Segment]] = {}
     for group in groups:
         for tier, start, end in group.segments:
             if tier > last:
                 break
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
-    serving = _Serving(ground, started, barred)
+    serving = _Serving(ground, started, barred, kept)
     for band in sorted(bands):
         serving.heads(band[0])
         serving.serve(bands[band], band[0])
@@ -54,7 +57,12 @@ class _Serving:
     """One pass. What is refused stays refused: `no_room` by shape, eligibility and bound, `no_quota` by what is charged
     and the bound."""
 
-    def __init__(self, ground: Ground, started: Container[str], barred: Container[str]) -> None:
+    def __init__(
+        self, ground: Ground, started: Container[str], barred: Container[str], kept: Sequence[Kept] = ()
+    ) -> None:
+        self._kept: dict[str, list[Kept]] = {}  # by the head for whose sake
+        for room in kept:
+            self._kept.setdefault(room.head.head.unit.id, []).append(room)
         self.done = Pass()
         self._ground = ground
         self._started = started
@@ -64,7 +72,8 @@ class _Serving:
         self._heads: set[str] = set()  # heads that were served already
 
     def heads(self, tier: Tier) -> None:
-        """Heads come first in their tier, in their own order."""
+        """Heads come first in their tier, in their own order. What is kept for the sake of one is kept from all that
+        comes after it, but for what is guaranteed."""
         for hold in self._ground.holds:
             head = hold.head
             key = head.unit.id
@@ -72,6 +81,8 @@ class _Serving:
             out = out or head.unit.leaf in self.done.stopped
             if hold.tier <= tier and not out and self._start(head, self._ground.bound(head)):
                 self._heads.add(key)
+            if tier > Tier.GUARANTEED and key not in self._heads:
+                self._ground.keep(self._kept.pop(key, ()))
 
     def serve(self, segments: Iterable[Segment], tier: Tier) -> None:
         """Segments of one tier and priority, merged by turn."""

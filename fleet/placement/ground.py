@@ -7,11 +7,12 @@ set of holds, as bits. Whoever places passes it on; 0, for most, costs nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
 from fleet.model.unit import Unit
+from fleet.placement.bypass import Kept
 from fleet.placement.candidate import Candidate, Group
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.hold import Hold
@@ -31,6 +32,7 @@ class Ground:
         self.usage = usage.copy() if usage is not None else None
         self.space = space
         self.holds = tuple(hold.copy() for hold in holds)
+        self.withheld: dict[str, tuple[MemberRoom, Hold]] = {}  # members where room is kept: what there is, for whom
         self._devices = space.devices
         self._fits: dict[tuple[int, str, bool], tuple[int, Fit | None]] = {}
         self._rankings: dict[tuple[int, int, bool], Ranking] = {}
@@ -92,18 +94,21 @@ class Ground:
         return found
 
     def beside_heads(self, candidate: Candidate) -> Candidate | None:
-        """The candidate as one that may go where no head that binds it collects; None where quota or policy leaves it
-        nothing."""
+        """The candidate as one that may go where no head that binds it collects, nor, unless it is guaranteed, room is
+        kept; None where quota or policy leaves it nothing."""
         bound = self.bound(candidate)
         binding = [hold for number, hold in enumerate(self.holds) if bound & 1 << number]
         if not all(hold.spares_quota(candidate) for hold in binding):
             return None
         taken = {hold.member for hold in binding}
+        if candidate.tier > Tier.GUARANTEED:
+            taken.update(self.withheld)
         eligibility = candidate.eligibility
         choices = tuple(choice for choice in eligibility.choices if choice.member not in taken)
         if len(choices) == len(eligibility.choices):
             return candidate
-        narrow = replace(eligibility, number=eligibility.number | (bound + 1) << 32, choices=choices)
+        number = eligibility.number | (2 * bound + 1 + (candidate.tier > Tier.GUARANTEED)) << 32
+        narrow = replace(eligibility, number=number, choices=choices)
         return replace(candidate, eligibility=narrow) if choices else None
 
     def fit(self, shape: int, member: str, bound: int = 0, *, potential: bool = False) -> Fit | None:
@@ -175,6 +180,13 @@ class Ground:
         again."""
         self.rooms[member].take(fit)
         self._touched.append(member)
+
+    def keep(self, kept: Iterable[Kept]) -> None:
+        """Keep room from all that comes from now on."""
+        for room in kept:
+            self.withheld.setdefault(room.member, (self.rooms[room.member].copy(), room.head))
+            self.rooms[room.member].hold(room.shape, self._devices)
+            self._touched.append(room.member)
 
     def take_anew(self, candidate: Candidate, member: str, room: MemberRoom) -> None:
         """Place it where all that was placed in the member is packed anew with it: `room` is what is left."""

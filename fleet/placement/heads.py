@@ -247,7 +247,12 @@ class Heads:
                 queued.member, found = other
                 queued.since = self._now
         queued.looked = True
-        alone = all(hold.member != member for hold in ahead)
+        here = [hold for hold in ahead if hold.member == member]
+        passed = [hold for hold in here if hold.tier < queued.tier and hold.nomination.at <= self._now]
+        if found is None and said and member and passed == here != [] and self._would_fit(queued.candidate, member):
+            kind = KNOWN if said.certain else PRESENT
+            return self._closed(queued, kind, said.at, new, ahead)  # they start now; what else came in would stay, too
+        alone = not here
         if found is None and said and member and alone and self._would_fit(queued.candidate, member):
             due = min(said.at, self._now) if said.certain else self._now
             return self._closed(queued, KNOWN, due, new, ahead) if self._now - due <= _LAG_S else None

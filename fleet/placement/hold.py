@@ -7,7 +7,7 @@ fits beside it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
 from fleet.model.leaving import leaves
@@ -133,6 +133,12 @@ class Hold:
                 self._spared[shape] = known
         return known
 
+    def spares_all(self, shapes: Iterable[Shape]) -> bool:
+        """Whether the head still fits its member beside one more gang of each of these."""
+        seat = self._seat.copy() if self._seat is not None else None
+        mine = self._shapes[self.head.shape]
+        return seat is not None and all(seat.crowd(shape, mine) for shape in shapes) and seat.takes(mine)
+
     def spares_quota(self, candidate: Candidate) -> bool:
         """Whether quota has room for the head beside the candidate."""
         account = candidate.account
@@ -152,3 +158,8 @@ class Hold:
         account = candidate.account
         if account is not None and self._usage is not None:
             self._usage.charge(account, candidate.request)
+
+
+def passable(holds: Sequence[Hold]) -> bool:
+    """Whether guaranteed work of other leaves passes any of these heads."""
+    return any(hold.tier > Tier.GUARANTEED for hold in holds)

@@ -165,13 +165,23 @@ class Explainer:
             by_room = [hold for hold in ahead if best is not None and not hold.spares_room(candidate.shape)]
             here = [hold for hold in by_room if best is not None and hold.member == best[0]]
             reason = None
-            if best is not None and (by_quota or by_room):
+            member = best[0] if best is not None else self._kept_from(candidate)
+            if best is None and member is not None and not by_quota:
+                by_room = here = [ground.withheld[member][1]]
+            if member is not None and (by_quota or by_room):
                 hold = (by_quota or here or by_room)[0]
-                what = "quota is" if by_quota else f"room in member {hold.member} is"
+                where = hold.member if best is not None else member
+                what = "quota is" if by_quota else f"room in member {where} is"
                 at = instant(hold.nomination.at)
                 reason = Reason(Code.BEHIND_HEAD, {"head": hold.head.unit.name, "what": what, "at": at})
             self._behind[key] = reason
         return self._behind[key]
+
+    def _kept_from(self, candidate: Candidate) -> str | None:
+        """A member where it would find room but for what is kept there for a head's sake."""
+        shape, withheld = self._space.shapes[candidate.shape], self._ground.withheld
+        names = (choice.member for choice in candidate.eligibility.choices if choice.member in withheld)
+        return next((name for name in names if withheld[name][0].fit(shape, self._devices) is not None), None)
 
     def _collects(self, hold: Hold) -> Reason:
         shape = self._space.shapes[hold.head.shape]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from fleet.check import check
 from fleet.check_units import gang_of
 from fleet.decide import decide
+from fleet.model.reason import Code
 from fleet.model.unit import Nomination
 from fleet.packer import first_unpackable
 from fleet.placement import decision
@@ -133,3 +134,35 @@ def test_nothing_guaranteed_is_left_out_for_a_head_and_none_uses_its_room_that_h
                 assert choice.member in collected or alone, f"{key} has room in {choice.member}"
             if spared and hold.member == now[key]:
                 hold.see(waiting[key], now[key])
+
+
+BYPASS = tree(a={}, b={}, c={"min": {GPU: 8}})
+
+
+def beside(*parts: UnitBuilder | MemberBuilder, ends: float | None = None) -> Snapshot:
+    """A head in x that needs all of it, where four guaranteed GPUs run on; y has a node with four free."""
+    head = gang("g", 8, 2).only_in("x").having(head=Nomination("x", NOW - 60, NOW + 600, True))
+    others = [runs("r", 4, "n", 4, left_s=600), runs("f", 4, "m", 4, leaf="root/c", left_s=ends or 600.0)]
+    return snapshot(head, *others, *parts, member("x").nodes(2, free_gpu=4), BYPASS)
+
+
+KEPT: dict[str, tuple[Snapshot, dict[str, str]]] = {
+    "room is kept from what is not guaranteed": (beside(small("s"), Y), {}),
+    "not from what is": (beside(firm("e"), small("s"), Y), {"e": "y"}),
+    "what is left beside it is used": (beside(small("s"), small("t", 4), Y.nodes(1, free_gpu=1)), {"s": "y"}),
+    "none where it could not be enough": (beside(small("s"), member("y").nodes(1, gpu=2)), {"s": "y"}),
+    "nor where what comes in now has ended by then": (
+        beside(small("s"), Y, firm("e", ends_in=500.0), ends=10.0), {"s": "y", "e": "x"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("story", KEPT)
+def test_room_in_another_member_is_kept_for_what_would_else_pass_the_head(story: str, solver: Solver | None) -> None:
+    world, expected = KEPT[story]
+    plan = decide(world, now=NOW, seed=1, solver=solver)
+    assert check(world, plan, now=NOW) == ()
+    assert {p.unit: p.member for p in plan.placements} == expected
+    waiting = [reason.code for key, reason in plan.reasons.items() if key != "g"]
+    assert waiting == [Code.BEHIND_HEAD] * len(waiting)

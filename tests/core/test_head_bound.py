@@ -120,6 +120,33 @@ def test_against_small_jobs_of_its_own_leaf_that_came_later_and_use_up_what_it_c
         assert all(eviction.unit != "gang" for eviction in stream.plan.evictions)
 
 
+FIRM = {
+    "a fifth of the fleet, and others fill the rest": (12, 4, Small("root/b")),
+    "all of the other member": (24, 3, Small("root/b", (1, 2))),
+    "as many that do not say how long they run": (24, 2, Small("root/b", says=False)),
+}
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("jobs", FIRM)
+def test_against_guaranteed_jobs_of_another_leaf_that_have_room_in_other_members(jobs: str, scheduler: str) -> None:
+    """They may be heads before it, and it waits for one generation more: until there is room for them elsewhere."""
+    gpus, pods, others = FIRM[jobs]
+    promised = tree(a={}, b={}, c={"min": {GPU: gpus}, "max": {GPU: gpus}})
+    stream = full([Small("root/c", says=others.says), others], promised, scheduler=SCHEDULERS[scheduler])
+    limit = bound(1200, ahead=2)
+    assert waits(stream, 8, pods, most_s=limit) <= limit
+
+
+def test_in_one_member_it_starts_where_guaranteed_jobs_could_not_be_on_all_nodes_that_it_needs() -> None:
+    for gpus, starts in ((2, True), (12, False)):
+        promised = tree(a={}, b={}, c={"min": {GPU: gpus}, "max": {GPU: gpus}})
+        stream = Stream({"x": 4}, promised, Config(), [Small("root/c"), Small("root/b")])
+        for _ in range(4):
+            stream.cycle()
+        assert (waits(stream, 8, 2, most_s=bound(1200, ahead=1)) <= bound(1200, ahead=1)) == starts
+
+
 def test_where_the_inventory_does_not_say_who_shares_a_node() -> None:
     stream = full([Small("root/b")], seats=False)
     assert waits(stream, 8, 4, most_s=bound(1200)) <= bound(1200)

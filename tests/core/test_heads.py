@@ -336,13 +336,14 @@ def test_what_starts_beside_a_head_is_measured_by_the_moment_that_the_one_ahead_
     assert [h.delayed for h in plan.heads] == [NOW + 540]
 
 
-def test_a_head_that_has_no_seat_beside_one_that_starts_keeps_nothing_from_others_in_that_plan() -> None:
+def test_a_head_that_has_no_seat_beside_one_that_passes_it_keeps_its_member_from_others() -> None:
+    """What else came in would be there for as long as anything."""
     ahead = gang("h", 2, leaf="root/c")
     head = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW - 60, turn=NOW - 600))
     promised = tree(a={}, b={}, c={"min": {GPU: 4}})
     _, plan = decided(ahead, head, small("s"), member("x").nodes(1), promised)
-    assert {p.unit for p in plan.placements} == {"h", "s"}
-    assert [(h.unit, h.nomination) for h in plan.heads] == [("g", Nomination("", NOW - 600, NOW - 600))]
+    assert {p.unit for p in plan.placements} == {"h"}
+    assert [(h.unit, h.nomination.member, h.nomination.became) for h in plan.heads] == [("g", "x", NOW - 600)]
 
 
 def test_a_head_starts_when_it_was_told_once_the_one_ahead_of_it_has_started_elsewhere() -> None:
