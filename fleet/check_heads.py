@@ -52,16 +52,23 @@ def heads(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: float)
     if not placed:
         return
     claimed = [key for key, member in placed.items() if _claimed(snapshot.units[key], member, now)]
-    for head in sound:
+    for number, head in enumerate(sound):
         if head.nomination.member:  # else it holds nothing yet
-            yield from _seat(snapshot, head, placed, claimed, ranks, now)
+            yield from _seat(snapshot, head, sound[:number], placed, claimed, ranks, now)
 
 
 def _seat(
-    snapshot: Snapshot, head: Head, placed: Mapping[str, str], claimed: Sequence[str], ranks: Ranks, now: float
+    snapshot: Snapshot,
+    head: Head,
+    ahead: Sequence[Head],
+    placed: Mapping[str, str],
+    claimed: Sequence[str],
+    ranks: Ranks,
+    now: float,
 ) -> Iterable[Violation]:
     """What starts beside a head and breaks its seat, or takes its quota. It is measured at the moment that was told,
-    and from the first on that made this impossible by right, at the one that the head is delayed to."""
+    and from the first on that made this impossible by right, at the one that the head is delayed to. Those `ahead` of
+    it, which will start before it, may have made it so already."""
     unit, told = snapshot.units[head.unit], head.nomination.at
     before = {key for key in placed if key in claimed or _ahead(snapshot, snapshot.units[key], head, now)}
     beside = {
@@ -75,6 +82,8 @@ def _seat(
         then = _Then(snapshot, head, at, placed, ranks, now)
         if then.spares(line):
             return
+        if at != (head.delayed or at) and not then.fits((), ahead):
+            continue
         if not then.spares(line[:done]):
             continue
         low, high = done, len(line)  # with `low` of them it is as it was told, with `high` it is not
@@ -198,10 +207,11 @@ class _Then:
         """Whether the head has room and quota beside these."""
         return self.fits(starting) and not self.over(starting)
 
-    def fits(self, starting: Iterable[str]) -> bool:
-        """Whether the head fits its member beside these."""
+    def fits(self, starting: Iterable[str], ahead: Iterable[Head] = ()) -> bool:
+        """Whether the head fits its member beside these, and beside heads that will be there."""
         here = (self._snapshot.units[key] for key in starting if self._placed[key] == self._where)
-        others = [gang_of(unit) for unit in here if self._outlasts(unit)]
+        others = [gang_of(self._snapshot.units[other.unit]) for other in ahead if self._will_be_there(other)]
+        others += [gang_of(unit) for unit in here if self._outlasts(unit)]
         mine = gang_of(self._unit)
         return any(
             not first_unpackable(self._after, self._coming, order, self._names)
@@ -229,6 +239,11 @@ class _Then:
             asked[name] + sum(request[name] for leaf, request in used if leaf.startswith(node)) > limit
             for node, name, limit in limits
         )
+
+    def _will_be_there(self, head: Head) -> bool:
+        walltime, said = self._snapshot.units[head.unit].walltime_s, head.nomination
+        ends = said.certain and walltime is not None and said.at + walltime <= self._at
+        return said.member == self._where and not ends
 
     def _outlasts(self, unit: Unit) -> bool:
         """Whether who starts now may be there then. One that becomes a head now, for a moment that is not certain, may

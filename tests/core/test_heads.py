@@ -336,6 +336,22 @@ def test_what_starts_beside_a_head_is_measured_by_the_moment_that_the_one_ahead_
     assert [h.delayed for h in plan.heads] == [NOW + 540]
 
 
+def test_a_head_that_one_ahead_of_it_delays_is_measured_by_the_moment_that_it_is_delayed_to() -> None:
+    """Beside the small job it would not fit when it was told, but neither does it beside the head ahead of it."""
+    ahead = gang("h", 2, 6, "root/c").having(walltime_s=600.0, head=Nomination("x", NOW - 120, NOW + 600, True))
+    head = gang("g", 3, 4).having(head=Nomination("x", NOW - 60, NOW + 600, True))
+    full = [
+        runs("r", 4, "n", 4, left_s=600), runs("t", 8, "m", 0, left_s=600, pool=1),
+        runs("u", 4, "k", 0, left_s=700, pool=1), runs("v", 4, "k", 0, pool=1),
+    ]  # fmt: skip
+    x = member("x").nodes(1, free_gpu=4).nodes(2, free_gpu=0)
+    _, plan = decided(ahead, head, small("s", 3), *full, x, TREE)
+    assert {p.unit for p in plan.placements} == {"s"}
+    assert [(h.unit, h.nomination.at, h.delayed) for h in plan.heads] == [
+        ("h", NOW + 600, None), ("g", NOW + 600, NOW + 1200),
+    ]  # fmt: skip
+
+
 def test_a_head_that_has_no_seat_beside_one_that_passes_it_keeps_its_member_from_others() -> None:
     """What else came in would be there for as long as anything."""
     ahead = gang("h", 2, leaf="root/c")
