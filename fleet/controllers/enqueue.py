@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from fleet.controllers import bindings as b
+from fleet.controllers import claims
 from fleet.controllers.components import total
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
@@ -231,6 +232,13 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
     }
 
 
+def _asks_else(said: Body, wanted: Body) -> bool:
+    """Whether the unit waits in another queue now, or asks for something else, than when room was claimed for it: it
+    may have had a right to that room as it was, and has none now."""
+    moved = said.get("queue") and wanted.get("queue") and said["queue"] != wanted["queue"]
+    return bool(moved) or ("podSet" in said and said["podSet"] != wanted["podSet"])
+
+
 def settle_unit(unit: Body, spec: Body, now: float, class_value: Callable[[str], int | None]) -> bool:
     """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's, and so
     are a priority and a PriorityClass other than those that were written here last. A class that a person chose stands
@@ -252,6 +260,8 @@ def settle_unit(unit: Body, spec: Body, now: float, class_value: Callable[[str],
         del wanted["priority"]
     else:
         annotations[ANNOTATION_PRIORITY] = str(wanted["priority"])
+    if _asks_else(now_says, wanted):
+        claims.release(unit)
     now_says.update(wanted)
     until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
     phase = BACKING_OFF if until is not None and until > now else ENQUEUED

@@ -250,3 +250,16 @@ async def test_a_gang_of_which_nothing_is_left_in_its_member_frees_no_room_there
         there.objects.clear()
         there.pods.clear()
         assert free_without_it() == 16
+
+
+async def test_a_job_that_moves_to_another_queue_leaves_the_room_that_it_claimed_to_others() -> None:
+    slow = [member(name, delete_s=5.0) for name in ("cfa", "cfb")]
+    async with hub(*slow, config=QUICK) as world:
+        await borrowed(world, "a1", "a2")
+        await world.apply(job("owner", "b"))
+        await eventually(lambda: claim(world, "owner"), within_s=60)
+        await world.apply(job("owner", "a"))
+        await eventually(lambda: not claim(world, "owner"), within_s=3)
+        await world.running("a1")
+        await world.running("a2")
+        assert not world.placed("owner")
