@@ -31,7 +31,8 @@ def of_snapshot(snapshot: Snapshot, name: str, *, now: float, seed: int) -> dict
     if not found:
         raise Failure(f'the snapshot has no job "{name}"')
     if len(found) > 1 and name not in snapshot.units:
-        raise Failure(f'"{name}" names several jobs: {", ".join(sorted(unit.name for unit in found)[:5])}')
+        names = [unit.name if sum(unit.name == u.name for u in found) == 1 else f"the id {unit.id}" for unit in found]
+        raise Failure(f'"{name}" names several jobs: {", ".join(sorted(names)[:5])}')
     unit = snapshot.units.get(name, found[0])
     if unit.phase is not Phase.WAITING:
         raise Failure(f"{unit.name} does not wait: it is {unit.phase} in {unit.member}")

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.decide import BadSnapshot
+from fleet.model.member import Pool
 from fleet.model.unit import Phase
-from fleet.notation.bytype import Json, amounts_of, decode, decode_value, listed
+from fleet.notation.bytype import Json, amounts_of, decode, decode_value, fields_of, listed
 from fleet.quota.parse import DEPTH_MAX, NODES_MAX, BadTree, attribute_flaws, oversell_rate, parse_tree
 from fleet.quota.tree import QuotaNode, QuotaTree
 
@@ -39,7 +40,16 @@ def members(data: object, place: str = "members") -> Iterator[tuple[object, str]
                 pool(entry, f"{where}.nodes[{i}]") for i, entry in enumerate(listed(item["nodes"], f"{where}.nodes"))
             ]
             item = {**{key: value for key, value in item.items() if key != "nodes"}, "pools": pools}
+        if isinstance(item, Mapping) and "potential" in item:
+            there = enumerate(listed(item["potential"], f"{where}.potential"))
+            item = {**item, "potential": [_potential(entry, f"{where}.potential[{i}]") for i, entry in there]}
         yield item, where
+
+
+def _potential(data: object, where: str) -> object:
+    """A pool in long form, of that or of an entry as `nodes` has them."""
+    long = not isinstance(data, Mapping) or "free" in data or set(data) <= set(fields_of(Pool))
+    return data if long else pool(data, where)
 
 
 def pool(data: object, where: str) -> Json:
@@ -52,6 +62,8 @@ def pool(data: object, where: str) -> Json:
     used = amounts_of(data.get("used", {}), f"{where}.used")
     free = {name: has.get(name, 0) - used.get(name, 0) for name in {*has, *used}}
     kept = {key: data[key] for key in ("labels", "taints", "domain") if key in data}
+    for key, value in kept.items():
+        decode_value(fields_of(Pool)[key][0], value, f"{where}.{key}")  # here, where it is called as it was written
     return {**kept, "free": [[free, count]], "allocatable": has}
 
 

@@ -109,7 +109,8 @@ def decode_value(kind: Any, value: object, where: str) -> Any:
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             if isinstance(value, Mapping) and typing.get_origin(arguments[0]) is tuple:
-                value = [[key, item] for key, item in value.items()]
+                of = typing.get_args(arguments[0])[1]
+                return tuple((key, decode_value(of, item, f"{where}[{key}]")) for key, item in value.items())
             items = listed(value, where)
             return tuple(decode_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
         items = listed(value, where)

@@ -143,6 +143,8 @@ def _member(made: _Maker) -> Json:
         "type": "array", "items": {"$ref": "#/$defs/Nodes"}, "description": "Short for pools: nodes by their count.",
     }  # fmt: skip
     member["not"] = {"required": ["nodes", "pools"]}
+    potential = member["properties"]["potential"]
+    potential["items"] = {"anyOf": [potential["items"], {"$ref": "#/$defs/Nodes"}]}
     return {"$ref": "#/$defs/Member"}
 
 

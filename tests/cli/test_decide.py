@@ -73,6 +73,13 @@ def test_a_moment_that_no_clock_shows_is_refused(tmp_path: Path, now: str, more:
     assert done.exit_code == 2 and "--now" in done.output
 
 
+def test_of_jobs_with_one_name_the_ids_are_told(tmp_path: Path) -> None:
+    same = [{"id": name, "name": "team/job", "gang": "9x8"} for name in ("one", "two")]
+    done = run(written(tmp_path / "case.json", {**CASE, "units": same}), "--explain", "job")
+    assert str(done.exception) == '"job" names several jobs: the id one, the id two'
+    assert "Position:" in run(str(tmp_path / "case.json"), "--explain", "two").output
+
+
 @pytest.mark.parametrize("words", [("decide", "FILE"), ("decide", "FILE", "-o", "json"), ("decide", "--schema")])
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_full_disk_is_one_line(tmp_path: Path, words: tuple[str, ...], unbuffered: str) -> None:

@@ -55,6 +55,14 @@ def test_what_others_use_of_a_node_is_not_free() -> None:
     assert (pool.free[0][0]["pods"], pool.labels) == (19, (("model", "A100"),))
 
 
+def test_nodes_that_could_be_added_are_written_as_nodes_are() -> None:
+    of = {"count": 2, GPU: 8, "labels": {"rack": "r"}}
+    found = written(members=[{"name": "x", "potential": [of]}]).members["x"]
+    assert found.potential == written(members=[{"name": "x", "nodes": [of]}]).members["x"].pools
+    document = {"version": 1, "members": [{"name": "x", "potential": [of]}]}
+    VALIDATORS["Snapshot"].validate(document)
+
+
 def test_a_gang_is_pods_by_gpus() -> None:
     short = written(units=[{"id": "a", "gang": "4x8"}]).units["a"]
     assert [(c.replicas, dict(c.requests)) for c in short.components] == [(4, {GPU: 8})]
@@ -125,6 +133,10 @@ UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
         ({"members": [{"name": "x", "nodes": [{"count": "two"}]}]}, "members[0].nodes[0].count"),
         ({"members": [{"name": "x", "nodes": [{"kind": "big"}]}]}, "members[0].nodes[0][kind]"),
         ({"members": [{"name": "x", "nodes": [{"used": {"cpu": []}}]}]}, "members[0].nodes[0].used[cpu]"),
+        ({"members": [{"name": "x", "nodes": [{"labels": {"gpu": 1}}]}]}, "members[0].nodes[0].labels[gpu]"),
+        ({"members": [{"name": "x", "nodes": [{"taints": [{}]}]}]}, "members[0].nodes[0].taints[0].key"),
+        ({"members": [{"name": "x", "potential": [{"count": "two"}]}]}, "members[0].potential[0].count"),
+        ({"units": [{**UNIT, "preferences": {"x": "much"}}]}, "units[0].preferences[x]"),
         ({"tree": {"root/a": 3}}, "tree[root/a]"),
         ({"tree": {"root/a": {"limit": 3}}}, "tree[root/a].limit"),
         ({"tree": {"spec": {"root": {"name": "a", "children": [{}]}}}}, "tree.spec.root.children[0].name"),
