@@ -202,6 +202,12 @@ def _show(document: dict[str, Any]) -> None:
     for pair, every in document["differences"].items():
         print(f"mean wait, {pair}: {_interval('wait_s.mean', every['wait_s.mean'])}")
     for name, runs in document["runs"].items():
+        times = [run["timing"]["decision_s"] for run in runs if run["timing"]["decision_s"]["n"]]
+        if times:
+            number = sum(one["n"] for one in times)
+            mean = sum(one["n"] * one["mean"] for one in times) / number
+            most = max(one["max"] for one in times)
+            print(f"{name}: {number} decisions, {1000 * mean:.3g} ms on average, {1000 * most:.3g} ms at most")
         stopped = ", ".join(sorted({run["stopped"] for run in runs} - {"DONE"}))
         never, jobs = (sum(run[what] for run in runs) for what in ("never_started", "jobs"))
         if never:

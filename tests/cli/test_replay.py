@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,8 @@ def test_the_table_names_every_figure_and_the_files_are_there(files: tuple[str, 
     lines = done.stdout.splitlines()
     assert lines[0] == "24 jobs, 6 nodes with 48 GPUs in 2 members, load 1, seeds 0 to 0"
     assert lines[1].split() == ["FIGURE", "RACE"]
+    [timing] = [line for line in lines if line.startswith("race: ")]
+    assert re.fullmatch(r"race: \d+ decisions, [0-9.]+ ms on average, [0-9.]+ ms at most", timing)
     assert {path.name for path in out.iterdir()} == {
         "wait-cdf.png", "allocated.png", "queue.png", "unmet.png", "replay.json",
     }  # fmt: skip
