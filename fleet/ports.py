@@ -76,11 +76,16 @@ class Stored:
 
     @property
     def body(self) -> Body:
-        if self._body is None:
+        found = self._body
+        if found is None:  # others may drop it meanwhile
             import orjson
 
-            self._body = orjson.loads(self.raw)
-        return self._body
+            found = self._body = orjson.loads(self.raw)
+        return found
+
+    def drop_parsed(self) -> None:
+        """Keep `raw` alone: the parsed form takes several times the room, and few read a state that is past."""
+        self._body = None
 
     def __repr__(self) -> str:
         return f"Stored({self.key}, revision={self.revision})"

@@ -113,10 +113,13 @@ class View:
             if table.current is not None:
                 table.current.last = event.revision
                 table.current = None
+            past = table.items.get((stored.key.namespace, stored.key.name))
             if event.type is EventType.DELETED:
                 table.remove(stored)
             else:
                 table.put(stored)
+            if past is not None:
+                past.drop_parsed()  # the log keeps it for a while
         self.log.append(events)
 
     def get(self, key: Key) -> Stored | None:
