@@ -14,7 +14,7 @@ from fleet.placement.eligibility import Choice
 from fleet.placement.room import Fit, MemberRoom
 
 _Fits = Callable[[str], Fit | None]
-_Entry = tuple[tuple[int, int], int, tuple[int, int, int], int, int]  # order, potential, broken, place, version
+_Entry = tuple[tuple[int, int], int, tuple[int, int, int, int], int, int]  # order, potential, broken, place, version
 
 
 class Ranking:

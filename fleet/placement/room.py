@@ -34,11 +34,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A packing of a gang into one member: the pools after it, how many slots of 8, 4 and 2 devices it broke, how many
-    of its pods wait for nodes that an autoscaler must add first, and the domain that it lies in, if it must in one."""
+    """A packing of a gang into one member: the pools after it, how many slots of 8, 4 and 2 devices it broke and how
+    many pods without devices take room beside free ones, how many of its pods wait for nodes that an autoscaler must
+    add first, and the domain that it lies in, if it must in one."""
 
     pools: tuple[PoolRoom, ...]
-    broken: tuple[int, int, int]
+    broken: tuple[int, int, int, int]
     potential: int = 0
     domain: str = ""
 
@@ -267,11 +268,12 @@ class _Draft:
         self._ground = ground
         self._before = pools
         self._devices = devices
-        self._broken = [0, 0, 0]
+        self._broken = [0, 0, 0, 0]
         self._potential = 0
 
     def fit(self) -> Fit:
-        return Fit(tuple(self.pools), (self._broken[0], self._broken[1], self._broken[2]), self._potential)
+        eights, fours, twos, beside = self._broken
+        return Fit(tuple(self.pools), (eights, fours, twos, beside), self._potential)
 
     def use(self, index: int, vector: Vector, after: Vector, nodes: int, pods: int) -> None:
         """`nodes` nodes of a pool take `pods` pods in all."""
@@ -283,12 +285,16 @@ class _Draft:
             self._potential += pods
             return
         broken = self._broken
+        idle = False
         for resource in range(self._devices):
             had, has = vector[resource], after[resource]
             if had != has:
                 broken[0] += nodes * (had // 8 - has // 8)
                 broken[1] += nodes * (had // 4 - has // 4)
                 broken[2] += nodes * (had // 2 - has // 2)
+                pods = 0  # they use devices themselves
+            idle = idle or has > 0
+        broken[3] += pods if idle else 0
 
     def fullest_first(self, claim: int | None = None, floor: Vector = ()) -> Iterable[tuple[Vector, int]]:
         """The distinct free vectors, `floor` or larger, each with the index of its pool; potential nodes last."""

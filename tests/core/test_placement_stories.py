@@ -226,6 +226,17 @@ STORIES: list[Story] = [
         {"a": "y", "b": "x"},
     ),
     (
+        "pods without devices leave the room beside free devices to who needs both",
+        (unit("prep").gang(2, cpu=96), unit("huge").gpus(9), member("a").nodes(2), member("b").nodes(2, gpu=0)),
+        {"prep": "b", "huge": Code.TOO_LARGE},
+    ),
+    (
+        "and take it where there is no other, or where all devices are in use",
+        (unit("prep").gang(2, cpu=48), unit("next").gang(1, cpu=96).since(1), unit("huge").gpus(9).since(1),
+         member("a").nodes(2, free_gpu=0), member("b").nodes(1)),
+        {"prep": "a", "next": "a", "huge": Code.TOO_LARGE},
+    ),
+    (
         "a gang takes what is there and counts on the rest being added",
         (unit("a").gpus(8, pods=3), unit("b").gpus(8).since(1), member("x").nodes(1).could_add(2)),
         {"a": "x", "b": Code.LOST_TO_OTHERS},
