@@ -215,9 +215,12 @@ class Heads:
         turn = queued.turn if queued.turn < queued.since else None
         nomination = Nomination(queued.member, queued.since, at, certain, turn)
         delayed = found.at if found.at > nomination.at else None
+        told = None
+        if delayed is not None:
+            told = self._outlook.best_seat(queued, nomination.member, found.kind, nomination.at, new, ahead)
         shapes = self._space.shapes
         return Hold(
-            queued.candidate, queued.tier, nomination, delayed, queued.ends, found.seat, found.usage, shapes
+            queued.candidate, queued.tier, nomination, delayed, queued.ends, found.seat, found.usage, shapes, told
         )  # fmt: skip
 
     def _as_told(self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating | None:

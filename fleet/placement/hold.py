@@ -74,8 +74,11 @@ class Hold:
 
     def __init__(
         self, head: Candidate, tier: Tier, nomination: Nomination, delayed: float | None, ends: Ends,
-        seat: Seat | None, usage: Usage | None, shapes: Sequence[Shape],
+        seat: Seat | None, usage: Usage | None, shapes: Sequence[Shape], told: Seat | None = None,
     ) -> None:  # fmt: skip
+        """`told`: for one that is delayed, what the best packing would leave at the moment that was told, if that is
+        possible still: nobody else makes it impossible."""
+        self._told = told
         self.head = head
         self.nomination = nomination
         self.delayed = delayed
@@ -91,6 +94,7 @@ class Hold:
         made = Hold.__new__(Hold)
         made.__dict__.update(self.__dict__)
         made._seat = self._seat.copy() if self._seat is not None else None
+        made._told = self._told.copy() if self._told is not None else None
         made._usage = self._usage.copy() if self._usage is not None else None
         made._spared = {}
         return made
@@ -129,6 +133,8 @@ class Hold:
             mine = self._shapes[self.head.shape]
             others = tuple(replace(part, replicas=part.replicas * gangs) for part in self._shapes[shape])
             known = seat is not None and seat.crowd(others, mine) and seat.takes(mine)
+            if known and self._told is not None:
+                known = self._told.copy().give(others)
             if gangs == 1:
                 self._spared[shape] = known
         return known
@@ -154,6 +160,8 @@ class Hold:
             return
         if member == self.member and self._seat is not None:
             self._seat.crowd(self._shapes[candidate.shape], self._shapes[self.head.shape])
+            if self._told is not None and not self._told.give(self._shapes[candidate.shape]):
+                self._told = None
             self._spared = {shape: False for shape, spared in self._spared.items() if not spared}
         account = candidate.account
         if account is not None and self._usage is not None:

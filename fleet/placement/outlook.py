@@ -167,6 +167,18 @@ class Outlook:
                 return None
         return seat if seat.takes(mine) else None
 
+    def best_seat(
+        self, queued: Queued, member: str, kind: int, at: float, new: Sequence[Work], ahead: Sequence[Hold]
+    ) -> Seat | None:
+        """What is left beside the head at that time if all the others were packed as well as can be, and not where they
+        do the most harm; None where it does not fit even so."""
+        seat = self.seat(queued, member, kind, at, (), ())
+        mine = self._space.shapes[queued.candidate.shape]
+        beside = [self._space.shapes[hold.head.shape] for hold in ahead if hold.member == member and end_of(hold) > at]
+        here = (work for work in new if work.member == member and work.hidden)
+        beside += [work.hidden for work in here if not self._gone(queued, work, kind, at)]
+        return seat if seat is not None and all(seat.give(shape) for shape in (mine, *beside)) else None
+
     def usage_at(
         self, queued: Queued, kind: int, at: float, new: Sequence[Work], ahead: Sequence[Hold]
     ) -> Usage | None:

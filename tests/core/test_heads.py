@@ -352,6 +352,22 @@ def test_a_head_that_one_ahead_of_it_delays_is_measured_by_the_moment_that_it_is
     ]  # fmt: skip
 
 
+def test_nobody_makes_the_moment_that_was_told_impossible_where_those_who_pass_might_not() -> None:
+    """Wherever these two lie it starts later; packed well they leave it its moment, and another one does not."""
+    head = gang("g", 4, 2).having(head=Nomination("x", NOW - 60, NOW + 840, True))
+    full = [
+        runs("r", 2, "n", 5, left_s=720), runs("r2", 1, "n", 5),
+        runs("t", 1, "m", 3, left_s=840, pool=1), runs("t2", 2, "m", 3, left_s=960, pool=1),
+        runs("t3", 2, "m", 3, pool=1),
+    ]  # fmt: skip
+    x = member("x").nodes(1, free_gpu=5).nodes(1, free_gpu=3)
+    passing = [gang("e", 1, leaf="root/c"), small("f", leaf="root/c")]
+    promised = tree(a={}, b={}, c={"min": {GPU: 4}})
+    _, plan = decided(head, *passing, small("s", 2), *full, x, promised)
+    assert {p.unit for p in plan.placements} == {"e", "f"}
+    assert [(h.nomination.at, h.delayed) for h in plan.heads] == [(NOW + 840, NOW + 960)]
+
+
 def test_a_head_that_has_no_seat_beside_one_that_passes_it_keeps_its_member_from_others() -> None:
     """What else came in would be there for as long as anything."""
     ahead = gang("h", 2, leaf="root/c")
