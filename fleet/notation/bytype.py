@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from fleet.decide import BadSnapshot
-from fleet.model.amounts import Amounts, BadQuantity
+from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
 from fleet.model.quantity_text import quantity
 
 Json = dict[str, Any]
@@ -145,6 +145,8 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
         if isinstance(amount, str):
             try:
                 found[name] = quantity(amount, name)
+                if "/" in name and parse_quantity(amount, "cpu") % 1000:  # thousandths of it
+                    raise BadQuantity("is counted in whole ones, as every device is")
             except BadQuantity as error:
                 raise BadSnapshot([(f"{where}[{name}]", str(error))]) from None
         elif isinstance(amount, int) and not isinstance(amount, bool):

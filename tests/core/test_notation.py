@@ -132,6 +132,7 @@ UNIT: dict[str, Any] = {"id": "a", "gang": "1x1"}
         ({"members": [{"name": "x", "nodes": {}}]}, "members[0].nodes"),
         ({"members": [{"name": "x", "nodes": [{"count": "two"}]}]}, "members[0].nodes[0].count"),
         ({"members": [{"name": "x", "nodes": [{"kind": "big"}]}]}, "members[0].nodes[0][kind]"),
+        ({"members": [{"name": "x", "nodes": [{GPU: "7500m"}]}]}, f"members[0].nodes[0][{GPU}]"),
         ({"members": [{"name": "x", "nodes": [{"used": {"cpu": []}}]}]}, "members[0].nodes[0].used[cpu]"),
         ({"members": [{"name": "x", "nodes": [{"labels": {"gpu": 1}}]}]}, "members[0].nodes[0].labels[gpu]"),
         ({"members": [{"name": "x", "nodes": [{"taints": [{}]}]}]}, "members[0].nodes[0].taints[0].key"),
