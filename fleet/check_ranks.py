@@ -45,16 +45,20 @@ class Ranks:
         if mine <= Tier.SHARE or found is None or unit.leaf is None:
             return mine
         entitled, waiting = found
-        line = [(other, 1) for other in self._snapshot.backlog.holding.values() if turn_of(other) < turn_of(unit)]
+        its_turn = turn_of(unit)
+        line = [
+            (other, 1)
+            for other in self._snapshot.backlog.holding.values()
+            if other.leaf == unit.leaf and turn_of(other) < its_turn
+        ]
         for alike in waiting:
             first = alike.units[0]
-            if first.claim is None and not never(self._snapshot.tree, first):
-                line.append((first, bisect_left(alike.units, turn_of(unit), key=turn_of)))
+            if alike.leaf == unit.leaf and first.claim is None and not never(self._snapshot.tree, first):
+                line.append((first, bisect_left(alike.units, its_turn, key=turn_of)))
         used: dict[str, int] = {}
         for other, times in line:
-            if other.leaf == unit.leaf:
-                for name, amount in counted(other).items():
-                    used[name] = used.get(name, 0) + amount * times
+            for name, amount in counted(other).items():
+                used[name] = used.get(name, 0) + amount * times
         return entitled.tier(unit.leaf, request_of(unit), used)
 
     @property

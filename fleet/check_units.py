@@ -79,7 +79,10 @@ def counted(unit: Unit) -> dict[str, int]:
 
 def tiers_of(snapshot: Snapshot, now: float, about: Container[str] | None = None) -> Mapping[str, Tier]:
     """Of every unit in quota that holds room, by id, and of those `about` that may start (None: of all that may)."""
-    return tiers_among(*entitled_in(snapshot, now), about) if snapshot.tree is not None else {}
+    if snapshot.tree is None:
+        return {}
+    entitled, waiting = entitled_in(snapshot, now)
+    return entitled.running | tiers_among(entitled, waiting, about)
 
 
 def entitled_in(snapshot: Snapshot, now: float) -> tuple[Entitlement, Sequence[Alike]]:
@@ -87,13 +90,15 @@ def entitled_in(snapshot: Snapshot, now: float) -> tuple[Entitlement, Sequence[A
     if snapshot.tree is None:
         raise ValueError("a snapshot without a tree promises nothing")
     waiting, later = _demand(snapshot, now)
-    holding = list(snapshot.backlog.holding.values())
-    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later), waiting
+    backlog = snapshot.backlog
+    charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in backlog.held.values()]
+    holding = list(backlog.holding.values())
+    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later, charged), waiting
 
 
-def tiers_among(entitled: Entitlement, waiting: Sequence[Alike], about: Container[str] | None) -> Mapping[str, Tier]:
-    """As `tiers_of`, of what was worked out."""
-    found = entitled.running
+def tiers_among(entitled: Entitlement, waiting: Sequence[Alike], about: Container[str] | None) -> dict[str, Tier]:
+    """As `tiers_of`, of those who wait alone."""
+    found: dict[str, Tier] = {}
     for alike, (guaranteed, share) in zip(waiting, entitled.ranks, strict=True):
         if alike.leaf is not None:
             for index, key in enumerate(alike.ids):
