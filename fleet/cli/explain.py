@@ -1,10 +1,16 @@
-"""`fleet explain`: everything that the hub knows of one job, its reason first."""
+"""`fleet explain`: everything that the hub knows of one job, its reason first.
+
+What is worked out (place, start, what would help) is made from the decider's newest snapshot, which the controllers
+write at their leisure: a job submitted a moment ago may not be in it. Who asks about it waits for that, for a while.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,6 +19,11 @@ from fleet.cli.failure import Failure
 from fleet.cli.jobs import age
 from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+
+UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot before the rest is shown without it
+UNSEEN_EVERY_S = 0.5
 WAITS = ("Queued", "Held", "BackOff", "Waiting")
 DETAILS = ("priority", "policy", "attempt", "components", "conditions")
 
@@ -42,13 +53,36 @@ def explain(
         kinds = ", ".join(sorted(f"{listed['kind']}/{name}" for listed in found))
         raise Failure(f'"{name}" names several jobs: {kinds}')
     path = f"{jobs.JOBS}/{namespace}/{found[0]['kind']}/{name}"
-    detail = hub.request("GET", path).body
-    record = jobs.record(detail, time.time()) | {field: detail[field] for field in DETAILS}
-    record["explanation"] = hub.find(f"{path}/explanation") if record["state"] in WAITS else None
+    record = described(hub, path)
     if output is Output.table:
         print("\n".join(_lines(record)))
     else:
         show_one(record, output)
+
+
+def described(
+    hub: Hub,
+    path: str,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> dict[str, Any]:
+    """The job at `path`, with its explanation while it waits; without, when the decider's newest snapshot does not show
+    it within UNSEEN_MOST_S."""
+    from fleet.cli import jobs
+
+    until: float | None = None
+    while True:
+        detail = hub.request("GET", path).body
+        record = jobs.record(detail, time.time()) | {field: detail[field] for field in DETAILS}
+        record["explanation"] = hub.find(f"{path}/explanation") if record["state"] in WAITS else None
+        if record["explanation"] is not None or record["state"] not in WAITS:
+            return record
+        if until is None:
+            until = clock() + UNSEEN_MOST_S
+            print("the decider's newest snapshot does not show this job as waiting yet; asking again", file=sys.stderr)
+        elif clock() >= until:
+            return record
+        sleep(UNSEEN_EVERY_S)
 
 
 def evictions(conditions: list[dict[str, Any]], now: float) -> list[str]:
@@ -71,6 +105,8 @@ def _lines(record: dict[str, Any]) -> list[str]:
     lines += [f"Evicted:    {text}" for text in evictions(record["conditions"], time.time())]
     if record["explanation"] is not None:
         lines += explanation.lines(record["explanation"])
+    elif record["state"] in WAITS:
+        lines.append("Starts:     not worked out: the decider's newest snapshot does not show it as waiting yet")
     for title in ("queue", "priority", "policy", "attempt", "age"):
         if record[title] is not None:
             lines.append(f"{title.capitalize() + ':':<11} {record[title]}")

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from fleet.cli.explain import evictions
+from fleet.amc.client import Answer
+from fleet.cli import explain
+from fleet.cli.explain import described, evictions
 from fleet.cli.explanation import lines
 from fleet.cli.failure import Failure
+from fleet.cli.hub import Hub
 from fleet.cli.main import app
 from fleet.codec import decode_snapshot, encode_record
 from fleet.decide import BadSnapshot, decide
@@ -127,6 +130,44 @@ def test_a_job_that_was_evicted_says_since_when_and_for_whom_until_it_starts_aga
     now = datetime.fromisoformat("2026-11-21T20:01:30Z").timestamp()
     assert evictions([evicted], now) == ["90s ago: makes room for b/two"]
     assert evictions([{**evicted, "status": "False"}], now) == []
+
+
+class _Behind:
+    """Answers for a hub whose newest snapshot shows the job from the `seen_at`-th time on that somebody asks."""
+
+    def __init__(self, seen_at: int, state: str = "Queued") -> None:
+        self.asked, self.seen_at, self.state = 0, seen_at, state
+
+    def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
+        if not path.endswith("/explanation"):
+            detail = dict.fromkeys(("created", "position", "tier", "reason", "queue", "member", *explain.DETAILS))
+            return Answer(200, detail | {"namespace": "team", "name": "one", "kind": "Job", "state": self.state})
+        self.asked += 1
+        seen = self.asked >= self.seen_at
+        return (
+            Answer(200, {"position": 1}) if seen else Answer(404, {"message": "the decider has not seen it wait yet"})
+        )
+
+
+def asked(hub: _Behind) -> tuple[dict[str, Any], float]:
+    """What is told of the job, and after how many seconds."""
+    slept: list[float] = []
+    return described(Hub(hub, Path()), "/job", lambda: sum(slept), slept.append), sum(slept)  # type: ignore[arg-type]
+
+
+def test_a_job_that_the_newest_snapshot_does_not_show_yet_is_asked_for_again() -> None:
+    told, waited = asked(_Behind(seen_at=4))
+    assert (told["explanation"], waited) == ({"position": 1}, 3 * explain.UNSEEN_EVERY_S)
+
+
+def test_a_job_that_no_snapshot_ever_shows_is_told_without_its_explanation() -> None:
+    told, waited = asked(_Behind(seen_at=10**6))
+    assert (told["state"], told["explanation"], waited) == ("Queued", None, explain.UNSEEN_MOST_S)
+
+
+def test_a_job_that_does_not_wait_is_told_at_once() -> None:
+    hub = _Behind(seen_at=1, state="Running")
+    assert (asked(hub)[1], hub.asked) == (0.0, 0)
 
 
 def test_a_bad_file_names_the_field(tmp_path: Path) -> None:
