@@ -30,7 +30,7 @@ def process_of(data: Path, part: str) -> psutil.Process | None:
 
 def hit(data: Path, part: str, number: int = signal.SIGKILL) -> int:
     """Signal the part; returns the pid that was hit. A part that is being started again is waited for."""
-    process = wait_for(f"{part} runs", lambda: process_of(data, part), 30)
+    process = wait_for(f"{part} runs", lambda: process_of(data, part))
     os.kill(process.pid, number)
     return process.pid
 
@@ -47,7 +47,7 @@ def all_of(data: Path) -> list[psutil.Process]:
     return list(found.values())
 
 
-def wait_gone(processes: list[psutil.Process], within_s: float = 20.0) -> None:
+def wait_gone(processes: list[psutil.Process], within_s: float = 60.0) -> None:
     end = time.monotonic() + within_s
     while alive := [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
         assert time.monotonic() < end, f"still there: {alive}"

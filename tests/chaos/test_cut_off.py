@@ -22,7 +22,7 @@ from tests.testbed.processes import wait_for
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
-PLACED_WITHIN_S = 5.0  # on a busy machine; a member that hangs would cost its own limit, which is longer
+PLACED_WITHIN_S = 12.0  # on a busy machine; waiting for a member that hangs would cost REQUEST_S, 15 s
 
 
 @dataclass
@@ -62,7 +62,7 @@ class FarWorld:
         """Seconds from the create of a job for the near members until it is placed."""
         began = time.monotonic()
         self.client.post(JOBS.format("near"), pytorchjob(name, workers=1, run_for="1s"))
-        self.world.until(f"{name} is placed", lambda: self.world.placed(name, "near") != "", 30)
+        self.world.until(f"{name} is placed", lambda: self.world.placed(name, "near") != "")
         return time.monotonic() - began
 
 
@@ -78,7 +78,7 @@ def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarWorld]:
     try:
         hub.start()
         world = World("simulated", hub, Kubectl(hub.kubeconfig), ("cfa", "cfb", "far"))
-        wait_for("the far member", kubeconfig.exists, 30)
+        wait_for("the far member", kubeconfig.exists)
         join(hub, "far", kubeconfig)
         client = Client(world.hub.kubeconfig)
         near = gang_policy(queue=True, placement={"clusterAffinity": {"clusterNames": ["cfa", "cfb"]}})
@@ -96,13 +96,14 @@ def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarWorld]:
 def test_a_member_that_is_cut_off_keeps_its_work_and_costs_the_others_nothing(far_world: FarWorld) -> None:
     world, client, far = far_world.world, far_world.client, far_world.far
     client.post(JOBS.format("far"), pytorchjob("runs"))
-    client.post(JOBS.format("far"), pytorchjob("ends", workers=1, run_for="4s"))
-    wait_all(world, client, ["far/runs", "far/ends"], "Running")
+    wait_all(world, client, ["far/runs"], "Running")
+    client.post(JOBS.format("far"), pytorchjob("ends", workers=1, run_for="8s"))
+    wait_all(world, client, ["far/ends"], "Running")
     before = {name_of(body): body["metadata"]["uid"] for body in client.in_member("far", COPIES)}
     far.cut_off()
     client.post(JOBS.format("far"), pytorchjob("early"))  # placed before anybody knows, or waiting
     took = [far_world.place_near(f"near-{number}") for number in range(3)]
-    world.until("the Cluster says so", lambda: far_world.ready().get("status") == "False", 30)
+    world.until("the Cluster says so", lambda: far_world.ready().get("status") == "False")
     assert far_world.ready()["reason"] == "ClusterNotReachable"
     client.post(JOBS.format("far"), pytorchjob("late"))
     took += [far_world.place_near(f"near-{number}") for number in range(3, 6)]
@@ -112,7 +113,7 @@ def test_a_member_that_is_cut_off_keeps_its_work_and_costs_the_others_nothing(fa
         conditions = far_world.binding("runs")["status"]["conditions"]
         return any(c["type"] == "MemberReachable" and c["reason"] == "MemberUnreachable" for c in conditions)
 
-    world.until("the binding says so", told, 30)
+    world.until("the binding says so", told)
     assert world.placed("runs", "far") == "far"
     unit = next(body for body in client.items(UNITS) if name_of(body) == "far/runs-pytorchjob-rb-qu")
     assert unit["status"]["reason"]["code"] == "MemberUnreachable" and "far" in unit["status"]["message"]
@@ -122,7 +123,7 @@ def test_a_member_that_is_cut_off_keeps_its_work_and_costs_the_others_nothing(fa
     world.until("the waiting job names the member", lambda: "far" in world.message("late", "far"))
 
     far.reconnect()
-    world.until("it is ready again", lambda: far_world.ready().get("status") == "True", 30)
+    world.until("it is ready again", lambda: far_world.ready().get("status") == "True")
     wait_all(world, client, ["far/runs", "far/early", "far/late"], "Running")
     wait_all(world, client, ["far/ends"], "Succeeded")
     world.until("the binding is clean", lambda: not told())
@@ -147,15 +148,15 @@ def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_el
     assert "deletionTimestamp" in client.get(f"{CLUSTERS}/far")["metadata"]
     assert world.placed("runs", "far") == "", "a second copy beside one that may be alive"
     client.patch(f"{CLUSTERS}/far", {"metadata": {"annotations": {"fleet.io/force-removal": "true"}}})
-    world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"), 30)
-    world.until("the cluster is gone", lambda: all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS)), 30)
+    world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"))
+    world.until("the cluster is gone", lambda: all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS)))
     wait_all(world, client, ["far/runs"], "Running")
     assert set(states(client)) == {"far/runs", "near/meanwhile"}
 
     far.reconnect()  # it comes back to a hub that does not know it, and is joined again: the old copy goes
     join(world.hub, "far", far.kubeconfig)
-    world.until("it is ready", lambda: far_world.ready().get("status") == "True", 30)
-    world.until("the old copy is gone", lambda: client.in_member("far", COPIES) == [], 60)
+    world.until("it is ready", lambda: far_world.ready().get("status") == "True")
+    world.until("the old copy is gone", lambda: client.in_member("far", COPIES) == [])
     assert world.placed("runs", "far") in ("cfa", "cfb")
     far_world.send_far_jobs_to("far")
     delete_all(world, client)
@@ -171,10 +172,10 @@ def test_a_member_that_is_unjoined_gives_its_work_to_the_others(far_world: FarWo
     done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert done.returncode == 0, done.stderr
     assert all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS))
-    world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"), 30)
+    world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"))
     wait_all(world, client, ["far/runs"], "Running")
     join(world.hub, "far", far_world.far.kubeconfig)
-    world.until("it is ready", lambda: far_world.ready().get("status") == "True", 30)
+    world.until("it is ready", lambda: far_world.ready().get("status") == "True")
     assert client.in_member("far", COPIES) == [], "nothing was left behind in it"
     far_world.send_far_jobs_to("far")
     delete_all(world, client)

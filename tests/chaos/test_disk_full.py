@@ -122,8 +122,8 @@ def test_a_full_disk_refuses_writes_with_a_reason_and_loses_nothing(disk: Disk, 
             return refused.code == 409
         return True
 
-    world.until("writes are taken again", writes, 60)
-    wait_all(world, client, ["a/after"], "Succeeded", 60)
+    world.until("writes are taken again", writes)
+    wait_all(world, client, ["a/after"], "Succeeded")
     wait_all(world, client, ["a/before"], "Running")
     assert {body["metadata"]["name"] for body in client.items(MAPS)} >= set(acknowledged), "acknowledged, and lost (I4)"
     delete_all(world, client)

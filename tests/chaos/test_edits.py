@@ -51,14 +51,14 @@ class Desk:
     def job(self, name: str) -> str:
         return f"{JOBS.format(self.namespace)}/{name}"
 
-    def wait(self, name: str, state: str, within_s: float = 40) -> None:
+    def wait(self, name: str, state: str, within_s: float = 120) -> None:
         wait_all(self.world, self.client, [f"{self.namespace}/{name}"], state, within_s)
 
     def placed(self, name: str) -> str:
         return self.world.placed(name, self.namespace)
 
     def waits(self, name: str, words: str) -> None:
-        self.world.until(f"{name} waits: {words}", lambda: words in self.world.message(name, self.namespace), 20)
+        self.world.until(f"{name} waits: {words}", lambda: words in self.world.message(name, self.namespace))
         assert self.placed(name) == ""
 
     def copies(self) -> list[tuple[str, str]]:
@@ -93,7 +93,7 @@ def test_a_placement_that_excludes_the_current_member_moves_the_job(desk: Desk) 
     desk.policy(placement={"clusterAffinity": {"clusterNames": others}})
     desk.world.until("it is elsewhere", lambda: desk.placed("moves") in others)
     desk.wait("moves", "Running")
-    desk.world.until("one copy", lambda: desk.copies() == [(desk.placed("moves"), "moves")], 20)
+    desk.world.until("one copy", lambda: desk.copies() == [(desk.placed("moves"), "moves")])
 
 
 def test_switching_suspension_off_lets_the_waiting_go_and_on_again_queues_the_next(desk: Desk) -> None:
@@ -186,7 +186,7 @@ def test_a_running_job_that_is_edited_is_edited_in_its_member(desk: Desk) -> Non
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 2
     desk.client.put(desk.job("edited"), job)
     path = f"/api/v1/namespaces/{desk.namespace}/pods"
-    desk.world.until("three pods", lambda: len(desk.client.in_member(desk.placed("edited"), path)) == 3, 30)
+    desk.world.until("three pods", lambda: len(desk.client.in_member(desk.placed("edited"), path)) == 3)
     desk.wait("edited", "Running")
 
 
@@ -204,7 +204,7 @@ def test_a_config_map_that_changes_while_its_job_runs_changes_in_the_member(desk
 
     assert value() == "0.1"
     desk.client.patch(f"{maps}/settings", {"data": {"lr": "0.2"}})
-    desk.world.until("the copy changes", lambda: value() == "0.2", 20)
+    desk.world.until("the copy changes", lambda: value() == "0.2")
 
 
 def test_higher_priority_starts_first(desk: Desk) -> None:
@@ -218,7 +218,7 @@ def test_higher_priority_starts_first(desk: Desk) -> None:
         desk.wait("first", "Running")
         for name in ("low", "high"):
             desk.submit(name, pod={"priorityClassName": f"{desk.namespace}-{name}"})
-            desk.world.until(f"{name} waits", lambda name=name: desk.world.message(name, desk.namespace) != "", 20)
+            desk.world.until(f"{name} waits", lambda name=name: desk.world.message(name, desk.namespace) != "")
         desk.client.delete(desk.job("first"))
         desk.wait("high", "Running")
         assert desk.placed("low") == ""

@@ -53,7 +53,7 @@ def test_a_leader_that_was_stopped_is_replaced_and_changes_nothing_when_it_wakes
     os.kill(leader.pid, signal.SIGSTOP)
     try:
         client.post(JOBS.format("a"), pytorchjob("while", workers=1))
-        wait_all(world, client, ["a/while"], "Running", 60)  # the standby has taken over
+        wait_all(world, client, ["a/while"], "Running")  # the standby has taken over
         assert "shows no life" in log.read_text()
         client.delete(f"{JOBS.format('a')}/before")
         client.post(JOBS.format("a"), pytorchjob("after", workers=1, run_for="1s"))

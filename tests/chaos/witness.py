@@ -61,7 +61,7 @@ class Witness:
         self._thread.join(3 * SILENCE_S)
         self._client.close()
 
-    def wait_for(self, revision: int, within_s: float = 30.0) -> None:
+    def wait_for(self, revision: int, within_s: float = 90.0) -> None:
         """Until it has got to the revision (by an event or a bookmark) that some list showed."""
         end = time.monotonic() + within_s
         while self.revision < revision:

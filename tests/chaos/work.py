@@ -49,7 +49,7 @@ class Submitter:
         self._thread = threading.Thread(target=self._run, name="submitter", daemon=True)
         self._thread.start()
 
-    def wait(self, within_s: float = 60) -> None:
+    def wait(self, within_s: float = 120) -> None:
         self._thread.join(within_s)
         assert not self._thread.is_alive(), "not everything could be submitted"
         assert not self.problem, self.problem
@@ -138,7 +138,7 @@ def states(client: Client) -> dict[str, str]:
         return {}
 
 
-def wait_all(world: World, client: Client, names: Iterable[str], state: str, within_s: float = 60) -> None:
+def wait_all(world: World, client: Client, names: Iterable[str], state: str, within_s: float = 120) -> None:
     wanted = set(names)
 
     def missing() -> dict[str, str]:
@@ -170,10 +170,10 @@ def delete_all(world: World, client: Client) -> None:
     """Delete every job; nothing may be left of any of them, on the hub or in a member (I6)."""
     for job in client.items(ALL_JOBS):
         client.delete(f"{JOBS.format(job['metadata']['namespace'])}/{job['metadata']['name']}")
-    world.until("no binding, no unit", lambda: not client.items(BINDINGS) and not client.items(UNITS), 30)
+    world.until("no binding, no unit", lambda: not client.items(BINDINGS) and not client.items(UNITS))
     for member in world.members:
         assert client.in_member(member, COPIES) == []
-        world.until(f"no pod in {member}", lambda m=member: not client.in_member(m, PODS), 20)
+        world.until(f"no pod in {member}", lambda m=member: not client.in_member(m, PODS))
 
 
 def short_jobs(

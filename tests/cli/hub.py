@@ -16,14 +16,14 @@ import psutil
 from fleet.cli.hub import Hub, connect
 
 BIN = Path(sys.executable).parent
-READY_WITHIN_S = 90.0
+READY_WITHIN_S = 180.0
 
 
 def fleet(*arguments: str, program: str = "fleet", **environment: str) -> subprocess.CompletedProcess[str]:
     """Run one command to its end."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("FLEET_") and k != "KUBECONFIG"}
     return subprocess.run(
-        [str(BIN / program), *arguments], capture_output=True, text=True, timeout=60, check=False,
+        [str(BIN / program), *arguments], capture_output=True, text=True, timeout=180, check=False,
         stdin=subprocess.DEVNULL, env={**clean, **environment},
     )  # fmt: skip
 
@@ -36,7 +36,7 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
-def until(what: str, probe: Callable[[], bool], within_s: float = 30.0) -> None:
+def until(what: str, probe: Callable[[], bool], within_s: float = 90.0) -> None:
     deadline = time.monotonic() + within_s
     while not probe():
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {what}"

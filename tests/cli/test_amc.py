@@ -221,7 +221,7 @@ def test_yaml_quotes_what_would_be_read_as_something_else() -> None:
 
 def test_the_plugin_starts_fast_enough_to_feel_like_kubectl() -> None:
     code = "import sys, fleet.amc.main, fleet.amc.get, fleet.amc.client; print(len(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
     assert int(done.stdout) < 300  # modules loaded stand for the time it takes, and do not depend on the machine
 
 

@@ -87,7 +87,7 @@ def test_a_full_disk_is_one_line(tmp_path: Path, words: tuple[str, ...], unbuffe
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "fleet.cli.main", *(case if word == "FILE" else word for word in words)],
-            stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+            stdout=full, stderr=subprocess.PIPE, text=True, timeout=180, check=False,
             env={"PYTHONUNBUFFERED": unbuffered},
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "fleet: cannot write: No space left on device\n")

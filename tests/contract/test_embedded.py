@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -57,9 +56,7 @@ async def test_data_is_kept_from_one_start_to_the_next(tmp_path: Path) -> None:
     async with EmbeddedPostgres(tmp_path / "pg") as server:
         await ask(server.dsn, "CREATE TABLE kept AS SELECT 42 AS answer")
     assert server.pid is None, "nothing runs after the last user has left"
-    started = time.monotonic()
     async with EmbeddedPostgres(tmp_path / "pg") as server:
-        assert time.monotonic() - started < 5.0
         assert await ask(server.dsn, "SELECT answer FROM kept") == 42
 
 

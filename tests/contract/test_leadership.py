@@ -62,11 +62,11 @@ async def test_fenced_commits_do_not_hold_up_others_of_the_same_batch(world: Wor
 async def test_a_leader_is_sure_only_while_it_shows_life(postgres: PostgresWorld) -> None:
     """What it does outside the database is not fenced: stopped and woken, it must know that it may be replaced."""
     await postgres.open()
-    leader = postgres.candidate(takeover_s=0.5)
+    leader = postgres.candidate(takeover_s=2.0)
     assert not leader.sure()
     await leader.acquire("controllers", "one")
     assert leader.sure()
-    time.sleep(0.6)  # stopped: its loop does not turn meanwhile  # noqa: ASYNC251
+    time.sleep(2.1)  # stopped: its loop does not turn meanwhile  # noqa: ASYNC251
     assert not leader.sure()
     await asyncio.wait_for(_until(leader.sure), PATIENCE_S)
     await leader.release()

@@ -44,7 +44,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 def join(hub: Hub, name: str, kubeconfig: Path) -> None:
     command = [str(BIN / "fleet"), "join", name, "--kubeconfig", str(kubeconfig), "--data-dir", str(hub.folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}\n{hub.log()}"
 
 
@@ -76,8 +76,8 @@ def team(world: World) -> Iterator[Callable[..., str]]:
 
     yield make
     for name in made:
-        world.kubectl.run("delete", "pytorchjob", "--all", "-n", name, timeout_s=90)
+        world.kubectl.run("delete", "pytorchjob", "--all", "-n", name, timeout_s=240)
         world.until(f"no job of {name} in a member", lambda name=name: not world.jobs_in_members(name))
         world.until(f"no pod of {name} in a member", lambda name=name: not world.pods_in_members(name))
-        world.kubectl.run("delete", "namespace", name, timeout_s=90)
+        world.kubectl.run("delete", "namespace", name, timeout_s=240)
     world.kubectl.run("delete", "elasticquotatree", "--all", "-n", "kube-system")

@@ -24,7 +24,7 @@ from tests.testbed.build import parts
 from tests.testbed.processes import wait_for
 
 BIN = Path(sys.executable).parent
-READY_WITHIN_S = 90.0
+READY_WITHIN_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -119,14 +119,14 @@ class Kubectl:
             "HOME": str(kubeconfig.parent), "LC_ALL": "C.UTF-8",
         }  # fmt: skip
 
-    def try_run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> Output:
+    def try_run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 180) -> Output:
         done = subprocess.run(
             [str(self._kubectl), *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s,
             env=self._environment, check=False,
         )  # fmt: skip
         return Output(done.returncode, done.stdout, done.stderr)
 
-    def run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 60) -> str:
+    def run(self, *arguments: str, stdin: str | None = None, timeout_s: float = 180) -> str:
         """The output of a command that must succeed."""
         done = self.try_run(*arguments, stdin=stdin, timeout_s=timeout_s)
         assert done.code == 0, f"kubectl {' '.join(arguments)}: {done.code}\n{done.out}\n{done.err}"
@@ -161,7 +161,7 @@ class World:
     members: Sequence[str]
     bed: Bed | None = None
 
-    def until(self, what: str, probe: Callable[[], object], within_s: float = 60) -> None:
+    def until(self, what: str, probe: Callable[[], object], within_s: float = 120) -> None:
         try:
             wait_for(what, probe, within_s, every_s=0.2)
         except TimeoutError as error:

@@ -109,7 +109,7 @@ def test_a_kubeconfig_that_cannot_reach_its_member_is_one_line_and_stores_nothin
     kubeconfig.write_text(yaml.safe_dump(config))
     command = [str(BIN / "fleet"), "join", "cfx", "--kubeconfig", str(kubeconfig)]
     done = subprocess.run(
-        [*command, "--data-dir", str(simulated.hub.folder)], capture_output=True, text=True, timeout=60, check=False
+        [*command, "--data-dir", str(simulated.hub.folder)], capture_output=True, text=True, timeout=180, check=False
     )
     assert done.returncode == 1
     assert len(done.stderr.strip().splitlines()) == 1 and "cfx" in done.stderr, done.stderr

@@ -18,7 +18,7 @@ AGE = r"(?:\d+[smhd]){1,2}"
 def clean(world: World) -> Iterator[World]:
     yield world
     kubectl = world.kubectl
-    kubectl.run("delete", "pytorchjob", "--all", timeout_s=90)
+    kubectl.run("delete", "pytorchjob", "--all", timeout_s=240)
     world.until("nothing is left in a member", lambda: not world.pods_in_members("default"))
     kubectl.run("delete", "propagationpolicy", "--all")
     kubectl.run("delete", "elasticquotatree", "--all", "-n", "kube-system")
@@ -41,7 +41,7 @@ def test_the_walk_through_runs_letter_for_letter(clean: World) -> None:
 
     kubectl.run("apply", "-f", str(EXAMPLES / "policy-gang-queue.yaml"))
     kubectl.run("apply", "-f", str(EXAMPLES / "pytorchjob.yaml"))
-    kubectl.run("wait", "pytorchjob/pytorch-test", "--for=condition=Running", "--timeout=60s", timeout_s=70)
+    kubectl.run("wait", "pytorchjob/pytorch-test", "--for=condition=Running", "--timeout=120s", timeout_s=180)
 
     header, row = kubectl.run("get", "pytorchjob").splitlines()
     assert re.fullmatch(r"NAME +STATE +AGE", header)

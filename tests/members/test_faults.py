@@ -11,7 +11,7 @@ from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Changed, Did
 from fleet.ports import Key
 from tests.members.builders import config_map, ours, pytorch_job
-from tests.members.conftest import HUB, SimulatedTarget, Target, eventually, simulated_target
+from tests.members.conftest import HUB, LIMITS, SimulatedTarget, Target, eventually, simulated_target
 
 
 async def test_a_member_that_is_cut_off_is_lost_and_comes_back_with_what_happened_meanwhile(
@@ -30,9 +30,9 @@ async def test_a_member_that_is_cut_off_is_lost_and_comes_back_with_what_happene
     model = joined.model("cfa")
     assert model is not None and not model.ready and model.not_ready_reason.startswith("does not answer: ")
     assert len(joined.pods_of(binding)) == 2 and len(joined.copies(binding)) == 1  # what was seen stays known
-    began = asyncio.get_running_loop().time()
-    outcome = await joined.apply("cfa", config_map(ours(target.namespace, "late")))
-    assert outcome.did is Did.UNREACHABLE and asyncio.get_running_loop().time() - began < 0.5
+    async with asyncio.timeout(LIMITS.request_s):  # it is not even asked
+        outcome = await joined.apply("cfa", config_map(ours(target.namespace, "late")))
+    assert outcome.did is Did.UNREACHABLE
     assert (await joined.delete("cfa", body)).did is Did.UNREACHABLE
 
     await target.reconnect()
@@ -95,14 +95,13 @@ async def test_a_member_that_never_answers_costs_the_others_nothing(
     async with tarpit() as kubeconfig:
         await members.add("slow", kubeconfig, HUB)
         await members.add("cfa", simulated.kubeconfig, HUB)
-        await eventually(lambda: members.ready("cfa"), within_s=5.0)
+        await eventually(lambda: members.ready("cfa"))
         stuck = [asyncio.create_task(members.apply("slow", config_map(ours("default", f"c-{n}")))) for n in range(100)]
-        began = asyncio.get_running_loop().time()
-        outcomes = await asyncio.gather(
-            *(members.apply("cfa", config_map(ours("default", f"c-{n}"))) for n in range(20))
-        )
+        async with asyncio.timeout(LIMITS.request_s):  # they do not wait for one of those
+            outcomes = await asyncio.gather(
+                *(members.apply("cfa", config_map(ours("default", f"c-{n}"))) for n in range(20))
+            )
         assert {o.did for o in outcomes} == {Did.DONE}
-        assert asyncio.get_running_loop().time() - began < 3.0
         assert {o.did for o in await asyncio.gather(*stuck)} == {Did.UNREACHABLE}
         assert not members.ready("slow") and members.model("slow") is None
         await eventually(lambda: "no answer within" in (members.state("slow") or _none()).message)
@@ -119,10 +118,9 @@ async def test_a_member_that_hangs_in_the_middle_holds_only_its_own_requests(mem
         await eventually(lambda: members.ready("cfa") and members.ready("cfb"))
         proxy.hang()
         stuck = [asyncio.create_task(members.apply("cfa", config_map(ours("default", f"c-{n}")))) for n in range(40)]
-        began = asyncio.get_running_loop().time()
-        for number in range(10):
-            assert (await members.apply("cfb", config_map(ours("default", f"c-{number}")))).did is Did.DONE
-        assert asyncio.get_running_loop().time() - began < 2.0
+        async with asyncio.timeout(LIMITS.request_s):
+            for number in range(10):
+                assert (await members.apply("cfb", config_map(ours("default", f"c-{number}")))).did is Did.DONE
         await eventually(lambda: not members.ready("cfa"))
         assert members.ready("cfb")
         proxy.go_on()

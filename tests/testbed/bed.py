@@ -74,7 +74,7 @@ class Bed:
             f"--listen-peer-urls={peers}", f"--initial-advertise-peer-urls={peers}", f"--initial-cluster=etcd={peers}",
             "--unsafe-no-fsync", "--log-level=warn",
         ])  # fmt: skip
-        wait_for("etcd", lambda: httpx.get(f"{address}/health").json()["health"] == "true", 30)
+        wait_for("etcd", lambda: httpx.get(f"{address}/health").json()["health"] == "true")
         return address
 
     def _say(self, text: str) -> None:

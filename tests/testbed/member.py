@@ -141,12 +141,12 @@ class RealMember:
 
     def wait_ready(self, nodes: int) -> None:
         account = "/api/v1/namespaces/default/serviceaccounts/default"
-        wait_for(f"{self.name} default account", lambda: self._client.get(account).status_code == 200, 60)
-        wait_for(f"{self.name} nodes", lambda: sum(map(_usable, self.get("/api/v1/nodes")["items"])) >= nodes, 60)
+        wait_for(f"{self.name} default account", lambda: self._client.get(account).status_code == 200)
+        wait_for(f"{self.name} nodes", lambda: sum(map(_usable, self.get("/api/v1/nodes")["items"])) >= nodes)
         operator = f"http://127.0.0.1:{self._operator_port}/readyz"
-        wait_for(f"{self.name} training operator", lambda: httpx.get(operator).status_code == 200, 60)
+        wait_for(f"{self.name} training operator", lambda: httpx.get(operator).status_code == 200)
         scheduler = f"https://127.0.0.1:{self._scheduler_port}/readyz"
-        wait_for(f"{self.name} scheduler", lambda: httpx.get(scheduler, verify=False).status_code == 200, 60)
+        wait_for(f"{self.name} scheduler", lambda: httpx.get(scheduler, verify=False).status_code == 200)
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
