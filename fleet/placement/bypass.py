@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from fleet.backlog import gang_key
 from fleet.model.matching import member_bars
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidate import Candidate, order
@@ -40,6 +41,22 @@ class Kept:
     head: Hold
 
 
+_Uses = tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A unit of a leaf that is promised something: its shape, what it uses of each resource, and its turn."""
+
+    unit: Unit
+    shape: Shape
+    uses: _Uses
+    turn: tuple[int, float, str, str]
+
+
+_Known = tuple[str, tuple[str, ...]]  # a member, and who starts there in this plan
+
+
 class Bypass:
     """For the heads of one decision. `promises`: None without a tree."""
 
@@ -49,7 +66,11 @@ class Bypass:
         mins = promises.min if promises is not None else {}
         self._leaves = {leaf: limits for leaf, limits in mins.items() if any(limits.values())}
         self._running: dict[str, list[Unit]] | None = None
+        self._lines: dict[str, list[_Work]] = {}  # of members, what runs there
+        self._found: dict[_Known, list[_Work]] = {}  # asked for again and again: a decision settles in rounds
+        self._beside: dict[_Known, MemberRoom] = {}
         self._bars: dict[tuple[object, ...], list[str]] = {}
+        self._asked: dict[tuple[object, ...], tuple[Shape, _Uses]] = {}  # many are alike
 
     @property
     def needed(self) -> bool:
@@ -63,74 +84,97 @@ class Bypass:
         found: list[Kept] = []
         if not self.needed or not passable(holds):
             return found
-        new = [(candidate.unit, member) for candidate, member in placed if candidate.unit.leaf in self._leaves]
+        new: dict[str, list[Unit]] = {}
+        for candidate, member in placed:
+            if candidate.unit.leaf in self._leaves:
+                new.setdefault(member, []).append(candidate.unit)
         left = {name: room.copy() for name, room in rooms.items()}
         collecting: set[str] = set()  # where this head and those ahead of it do
         for hold in holds:
             collecting.add(hold.member)
             if hold.tier is Tier.GUARANTEED:
                 continue
-            work = [(unit, self._shape(unit)) for unit in self._guaranteed(hold.member, new, hold)]
-            lead = max((FOREVER if unit.walltime_s is None else unit.walltime_s for unit, _ in work), default=0.0)
+            own = hold.head.unit.leaf
+            work = [at for at in self._guaranteed(hold.member, new.get(hold.member, ())) if at.unit.leaf != own]
+            times = (at.unit.walltime_s for at in work)
+            lead = max((FOREVER if walltime is None else walltime for walltime in times), default=0.0)
             if not work or len(work) > _MOST_KEPT or hold.nomination.at - hold.now > lead:
                 continue
-            if hold.spares_all([shape for _, shape in work]):
+            if hold.spares_all([at.shape for at in work]):
                 continue
-            work.sort(key=lambda item: order(item[0]))
-            work.sort(key=lambda item: [self._space.size(part.need) for part in item[1]], reverse=True)
+            sizes = {at.shape: [self._space.size(part.need) for part in at.shape] for at in work}
+            work.sort(key=lambda at: sizes[at.shape], reverse=True)
             homes = self._homes(work, collecting, new)
             if homes is None:
                 continue
-            for unit, shape in work:
-                home = next((name for name in self._open_to(unit, collecting) if self._fits(left[name], shape)), None)
-                where = home or homes[unit.id]
-                left[where].hold(shape, self._space.devices)
-                found.append(Kept(where, shape, hold))
+            for at in work:
+                open_to = self._open_to(at.unit, collecting)
+                home = next((name for name in open_to if self._fits(left[name], at.shape)), None)
+                where = home or homes[at.unit.id]
+                left[where].hold(at.shape, self._space.devices)
+                found.append(Kept(where, at.shape, hold))
         return found
 
     def _homes(
-        self, work: Sequence[tuple[Unit, Shape]], collecting: Set[str], new: Sequence[tuple[Unit, str]]
+        self, work: Sequence[_Work], collecting: Set[str], new: Mapping[str, Sequence[Unit]]
     ) -> dict[str, str] | None:
         """Where each could be if other members had nothing but guaranteed work; None where not all find room."""
         empty: dict[str, MemberRoom] = {}
         found: dict[str, str] = {}
-        for unit, shape in work:
-            for name in self._open_to(unit, collecting):
+        for at in work:
+            for name in self._open_to(at.unit, collecting):
                 if name not in empty:
-                    room = MemberRoom.emptied(self._snapshot.members[name], self._space)
-                    empty[name] = room or MemberRoom(name, ())
-                    for other in self._guaranteed(name, new, None):
-                        empty[name].hold(self._shape(other), self._space.devices)
-                if self._fits(empty[name], shape):
-                    empty[name].hold(shape, self._space.devices)
-                    found[unit.id] = name
+                    empty[name] = self._emptied(name, new.get(name, ())).copy()
+                if self._fits(empty[name], at.shape):
+                    empty[name].hold(at.shape, self._space.devices)
+                    found[at.unit.id] = name
                     break
             else:
                 return None
         return found
 
-    def _guaranteed(self, member: str, new: Iterable[tuple[Unit, str]], hold: Hold | None) -> list[Unit]:
-        """What is in a member of leaves that are promised something (but for the head's own), as much of each as it is
-        promised, in the order of the queue. Not by tier: which of a leaf's work is guaranteed changes as others end."""
+    def _emptied(self, member: str, new: Sequence[Unit]) -> MemberRoom:
+        """The member with nothing but guaranteed work."""
+        key = (member, tuple([unit.id for unit in new]))
+        room = self._beside.get(key)
+        if room is None:
+            room = MemberRoom.emptied(self._snapshot.members[member], self._space) or MemberRoom(member, ())
+            for other in self._guaranteed(member, new):
+                room.hold(other.shape, self._space.devices)
+            self._beside[key] = room
+        return room
+
+    def _guaranteed(self, member: str, new: Sequence[Unit]) -> Sequence[_Work]:
+        """What is in a member of leaves that are promised something, `new` included, as much of each as it is promised,
+        in the order of the queue. Not by tier: which of a leaf's work is guaranteed changes as others end."""
+        key = (member, tuple([unit.id for unit in new]))
+        known = self._found.get(key)
+        if known is not None:
+            return known
+        line = self._line(member)
+        if new:
+            line = sorted([*line, *map(self._work, new)], key=lambda at: at.turn)
+        used: dict[str, dict[str, int]] = {leaf: {} for leaf in self._leaves}
+        found: list[_Work] = []
+        for at in line:
+            mine, limits = used[at.unit.leaf or ""], self._leaves[at.unit.leaf or ""]
+            if all(mine.get(name, 0) + amount <= limits.get(name, FOREVER) for name, amount in at.uses):
+                for name, amount in at.uses:
+                    mine[name] = mine.get(name, 0) + amount
+                found.append(at)
+        self._found[key] = found
+        return found
+
+    def _line(self, member: str) -> list[_Work]:
+        """What runs there of leaves that are promised something, in the order of the queue."""
         if self._running is None:
             self._running = {}
             for unit in self._snapshot.backlog.holding.values():
                 if unit.phase is Phase.PLACED and unit.leaf in self._leaves:
                     self._running.setdefault(unit.member or "", []).append(unit)
-        units = [*self._running.get(member, ()), *(unit for unit, at in new if at == member)]
-        units.sort(key=order)
-        used: dict[str, dict[str, int]] = {}
-        found: list[Unit] = []
-        for unit in units:
-            if hold is not None and unit.leaf == hold.head.unit.leaf:
-                continue
-            leaf = unit.leaf or ""
-            after = dict(used.get(leaf, {}))
-            add(after, request_of(unit))
-            if all(after.get(name, 0) <= limit for name, limit in self._leaves[leaf].items()):
-                used[leaf] = after
-                found.append(unit)
-        return found
+        if member not in self._lines:
+            self._lines[member] = sorted(map(self._work, self._running.get(member, ())), key=lambda at: at.turn)
+        return self._lines[member]
 
     def _open_to(self, unit: Unit, collecting: Set[str]) -> list[str]:
         """The members where it may go, but for those where room is collected."""
@@ -143,5 +187,11 @@ class Bypass:
     def _fits(self, room: MemberRoom, shape: Shape) -> bool:
         return room.fit(shape, self._space.devices) is not None
 
-    def _shape(self, unit: Unit) -> Shape:
-        return self._space.shapes[self._space.number(unit.components, unit.topology)]
+    def _work(self, unit: Unit) -> _Work:
+        known = (gang_key(unit.components), unit.topology, unit.preemptible)
+        if known not in self._asked:
+            number = self._space.number(unit.components, unit.topology)
+            uses: dict[str, int] = {}
+            add(uses, request_of(unit))
+            self._asked[known] = (self._space.shapes[number], tuple(uses.items()))
+        return _Work(unit, *self._asked[known], order(unit))

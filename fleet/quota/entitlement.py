@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
@@ -27,11 +27,12 @@ class Entitlement:
     ranks: Sequence[Rank]
     _tree: QuotaTree
     _holding: Sequence[Unit]
+    _running: dict[str, Tier] = field(default_factory=dict, init=False, repr=False, compare=False)  # once it was asked
 
     @property
     def tiers(self) -> dict[str, Tier]:
         """Of every unit in quota, by its id: costs what there is, so it is asked for only where many are."""
-        found = self.running
+        found = dict(self.running)
         for item, (guaranteed, share) in zip(self.waiting, self.ranks, strict=True):
             if item.leaf is not None:
                 for index, unit in enumerate(item.units):
@@ -44,9 +45,11 @@ class Entitlement:
 
     @property
     def running(self) -> dict[str, Tier]:
-        """Of what runs or leaves, by unit id."""
-        charged = ((u, r) for u, r in _requested(self._holding) if u.leaf is not None and u.leaf in self._tree.nodes)
-        return Ranks(self.promises, self.shares).running(charged)
+        """Of what runs or leaves, by unit id; to be read only."""
+        if not self._running:
+            inside = ((u, r) for u, r in _requested(self._holding) if u.leaf is not None and u.leaf in self._tree.nodes)
+            self._running.update(Ranks(self.promises, self.shares).running(inside))
+        return self._running
 
 
 def tier_at(index: int, guaranteed: int, share: int) -> Tier:
