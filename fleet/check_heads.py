@@ -70,16 +70,16 @@ def _seat(
     and from the first on that made this impossible by right, at the one that the head is delayed to. Those `ahead` of
     it, which will start before it, may have made it so already."""
     unit, told = snapshot.units[head.unit], head.nomination.at
-    before = {key for key in placed if key in claimed or _ahead(snapshot, snapshot.units[key], head, now)}
+    before = {key for key in placed if key in claimed or ahead_of(snapshot, snapshot.units[key], head, now)}
     beside = {
-        key for key in placed if key not in before and _stays(snapshot, snapshot.units[key], head, ranks, now, told)
+        key for key in placed if key not in before and stays(snapshot, snapshot.units[key], head, ranks, now, told)
     }
     if not beside:
         return
     line = [*claimed, *(key for key in placed if key in before | beside and key not in claimed)]
     done = len(claimed)
     for at in (told,) if head.delayed is None or head.delayed <= told else (told, head.delayed):
-        then = _Then(snapshot, head, at, placed, ranks, now)
+        then = Then(snapshot, head, at, placed, ranks, now)
         if then.spares(line):
             return
         if at != (head.delayed or at) and not then.fits((), ahead):
@@ -166,20 +166,20 @@ def _claimed(unit: Unit, member: str, now: float) -> bool:
     return unit.claim is not None and unit.claim.member == member and unit.claim.until > now
 
 
-def _ahead(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
+def ahead_of(snapshot: Snapshot, unit: Unit, head: Head, now: float) -> bool:
     """Whether who starts was, or may have been, a head before this one: then this one waits for it."""
     late = head.nomination.became >= now and now - unit.enqueued_at >= snapshot.config.head_after_s
     return late if unit.head is None else unit.head.became <= head.nomination.became
 
 
-def _stays(snapshot: Snapshot, unit: Unit, head: Head, ranks: Ranks, now: float, at: float) -> bool:
+def stays(snapshot: Snapshot, unit: Unit, head: Head, ranks: Ranks, now: float, at: float) -> bool:
     """Whether work that starts now may be there at some time when the head might start."""
     if unit.id == head.unit or (unit.walltime_s is not None and now + unit.walltime_s <= at):
         return False
     return not ranks.takes_back(snapshot.units[head.unit], unit, now, at)
 
 
-class _Then:
+class Then:
     """The nodes of a head's member, and quota, at the moment when it is to start."""
 
     def __init__(
@@ -194,7 +194,7 @@ class _Then:
         self._now = now
         self._where = head.nomination.member
         holding = [unit for unit in snapshot.backlog.holding.values() if unit.member == self._where]
-        gone = [unit for unit in holding if self._ended(unit)]
+        gone = [unit for unit in holding if self.ended(unit)]
         self._after = vacated(snapshot.members[self._where], gone)
         if any(unit.visible and not unit.seats for unit in gone):
             self._after = _roomy(self._after)
@@ -211,7 +211,7 @@ class _Then:
         """Whether the head fits its member beside these, and beside heads that will be there."""
         here = (self._snapshot.units[key] for key in starting if self._placed[key] == self._where)
         others = [gang_of(self._snapshot.units[other.unit]) for other in ahead if self._will_be_there(other)]
-        others += [gang_of(unit) for unit in here if self._outlasts(unit)]
+        others += [gang_of(unit) for unit in here if self.outlasts(unit)]
         mine = gang_of(self._unit)
         return any(
             not first_unpackable(self._after, self._coming, order, self._names)
@@ -232,8 +232,8 @@ class _Then:
         ]
         if not limits:
             return False
-        stay = [other for other in self._snapshot.backlog.holding.values() if not self._ended(other)]
-        stay += [other for key in starting if self._outlasts(other := self._snapshot.units[key])]
+        stay = [other for other in self._snapshot.backlog.holding.values() if not self.ended(other)]
+        stay += [other for key in starting if self.outlasts(other := self._snapshot.units[key])]
         used = [(f"{other.leaf}/", request_of(other)) for other in stay if other.leaf is not None]
         return any(
             asked[name] + sum(request[name] for leaf, request in used if leaf.startswith(node)) > limit
@@ -245,16 +245,16 @@ class _Then:
         ends = said.certain and walltime is not None and said.at + walltime <= self._at
         return said.member == self._where and not ends
 
-    def _outlasts(self, unit: Unit) -> bool:
+    def outlasts(self, unit: Unit) -> bool:
         """Whether who starts now may be there then. One that becomes a head now, for a moment that is not certain, may
         wait for who starts in claimed room, too."""
         said = self._head.nomination
         waits_for = not said.certain and said.since >= self._now and unit.walltime_s is None
-        if waits_for and _claimed(unit, self._placed[unit.id], self._now):
+        if waits_for and unit.id in self._placed and _claimed(unit, self._placed[unit.id], self._now):
             return False
-        return _stays(self._snapshot, unit, self._head, self._ranks, self._now, self._at)
+        return stays(self._snapshot, unit, self._head, self._ranks, self._now, self._at)
 
-    def _ended(self, unit: Unit) -> bool:
+    def ended(self, unit: Unit) -> bool:
         """Whether what holds room now is counted as gone by then, as the head would have it."""
         said, now, at = self._head.nomination, self._now, self._at
         if unit.phase is Phase.EVICTING:

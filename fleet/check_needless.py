@@ -1,6 +1,7 @@
 """The checker's rule that nobody leaves who need not: were one to stay, something that is claimed would have no room.
 
-A victim is needless when all that is claimed has quota and room though it stays, as the checker shows by packing it:
+A victim is needless when all that is claimed has quota and room though it stays, and heads the quota that they wait
+for beside it (check_awaited.py), as the checker shows by adding up and by packing it:
 node by node, what comes now onto what is free now, then what is claimed onto what is free once the others have left,
 each largest pods first onto the fullest nodes. What is not packed this way may have been needed: it is let pass.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 
+from fleet.check_awaited import Awaited
 from fleet.check_quota import Sums
 from fleet.model.amounts import Amounts
 from fleet.model.matching import domain_of, pool_takes
@@ -20,16 +22,24 @@ _Pods = tuple[tuple[int, ...], int, NodeClaim]  # size of one, how many, which n
 
 
 def needless(
-    victims: Sequence[Unit], claimed: Sequence[Unit], members: Mapping[str, Nodes], sums: Sums | None
+    victims: Sequence[Unit],
+    claimed: Sequence[Unit],
+    members: Mapping[str, Nodes],
+    sums: Sums | None,
+    awaited: Awaited,
 ) -> list[Unit]:
     """The victims that could all stay. `claimed`: what claims room by this plan; `members`: those where room is
-    claimed; `sums`: what is used once the victims are gone and all that starts or claims is charged."""
+    claimed; `sums`: what is used once the victims are gone and all that starts or claims is charged; `awaited`: the
+    quota that heads wait for."""
     found: list[Unit] = []
     stay: set[str] = set()
     for unit in victims:
         nodes = members.get(unit.member or "")
         stay.add(unit.id)
         if nodes is not None and not nodes.take_all(stay):
+            stay.discard(unit.id)
+            continue
+        if not awaited.enough(stay, victims):
             stay.discard(unit.id)
             continue
         if sums is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fleet.check_awaited import Awaited
 from fleet.check_needless import Nodes, needless
 from fleet.check_quota import Sums
 from fleet.check_units import coming_to, gang_of, in_the_way, may_start, resources_of, tiers_of, turn
@@ -55,8 +56,11 @@ def reclaims(snapshot: Snapshot, plan: Plan, placed: Mapping[str, str], now: flo
     yield from _room(scenes, names)
     if sums is not None:
         yield from _quota(snapshot, sound, sums)
+    going = [snapshot.units[key] for key in victims]
+    awaited = Awaited(snapshot, plan, placed, live, sound, going, now)
+    yield from awaited.broken()
     if victims:
-        yield from _stays(snapshot, scenes, victims, sound, names, sums)
+        yield from _stays(snapshot, scenes, victims, sound, names, sums, awaited)
 
 
 def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
@@ -202,6 +206,7 @@ def _stays(
     new: Iterable[str],
     names: set[str],
     sums: Sums | None,
+    awaited: Awaited,
 ) -> Iterable[Violation]:
     """Nobody leaves who could stay. Of whom the inventory does not show all pods it is not asked."""
     going = [snapshot.units[key] for key in victims]
@@ -218,7 +223,7 @@ def _stays(
         if name in where
     }
     shown = [unit for unit in going if unit.id not in snapshot.backlog.unseen]
-    for unit in needless(shown, [snapshot.units[key] for key in new], nodes, sums):
+    for unit in needless(shown, [snapshot.units[key] for key in new], nodes, sums, awaited):
         text = f"{unit.name} need not leave for {victims[unit.id].preemptor}"
         yield Violation(Rule.EVICTS_NEEDLESSLY, unit.id, text)
 

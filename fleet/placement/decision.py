@@ -14,6 +14,7 @@ from functools import partial
 from heapq import merge
 from itertools import chain
 
+from fleet.placement.awaited import Awaited
 from fleet.placement.bypass import Bypass, Kept
 from fleet.placement.candidate import Candidate, Group, order, standing
 from fleet.placement.giveway import moved, passing, with_moves
@@ -24,7 +25,8 @@ from fleet.placement.heads import Heads
 from fleet.placement.hold import Hold, passable
 from fleet.placement.layout import lay_out
 from fleet.placement.linked import Band, Pairs, age_bucket, band_of, weight
-from fleet.placement.reclaim import LOWER, MOST_TRIES, NOTHING_FOUND, Found, Reclaim, policy_of
+from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
+from fleet.placement.rights import LOWER, policy_of
 from fleet.placement.room import MemberRoom, Shape, committed
 from fleet.placement.turns import before, gaps
 from fleet.placement.victims import Asking
@@ -224,7 +226,7 @@ class Decision:
             return outcome, found
         coming = [*self.coming, *self._new(firm)]
         tiers = self.entitled.running
-        search = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now, asking)
+        search = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now, Awaited(ground), asking)
         found = search.run(chain([first], preemptors))
         if not found.claims:
             return outcome, found
@@ -239,7 +241,7 @@ class Decision:
 
     def _preemptors(self, started: Container[str], firm: Container[str], ground: Ground) -> Iterator[Candidate]:
         """Who may take back, first come first, as far as anybody asks; of those alike a bounded number. Whoever a head
-        binds leaves its member, and its quota, alone; whoever is stopped in its queue by one that may not take back
+        binds leaves its member alone; whoever is stopped in its queue by one that may not take back
         waits. `firm`: those of `started` that start whatever is claimed."""
         tree = self.snapshot.tree
         own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()

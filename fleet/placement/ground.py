@@ -95,12 +95,9 @@ class Ground:
 
     def beside_heads(self, candidate: Candidate) -> Candidate | None:
         """The candidate as one that may go where no head that binds it collects, nor, unless it is guaranteed, room is
-        kept; None where quota or policy leaves it nothing."""
+        kept; None where that leaves it nothing. Its quota is another matter (awaited.py)."""
         bound = self.bound(candidate)
-        binding = [hold for number, hold in enumerate(self.holds) if bound & 1 << number]
-        if not all(hold.spares_quota(candidate) for hold in binding):
-            return None
-        taken = {hold.member for hold in binding}
+        taken = {hold.member for number, hold in enumerate(self.holds) if bound & 1 << number}
         if candidate.tier > Tier.GUARANTEED:
             taken.update(self.withheld)
         eligibility = candidate.eligibility

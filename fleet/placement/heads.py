@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from heapq import heapify, heappop
 from itertools import islice
 
@@ -219,8 +220,10 @@ class Heads:
         if delayed is not None:
             told = self._outlook.best_seat(queued, nomination.member, found.kind, nomination.at, new, ahead)
         shapes = self._space.shapes
+        meets = partial(self._outlook.remains, queued, found.kind, found.at)
         return Hold(
-            queued.candidate, queued.tier, nomination, delayed, queued.ends, found.seat, found.usage, shapes, told
+            queued.candidate, queued.tier, nomination, delayed, queued.ends, found.seat, found.usage, shapes, told,
+            meets,
         )  # fmt: skip
 
     def _as_told(self, queued: Queued, new: Sequence[Work], ahead: Sequence[Hold]) -> _Seating | None:

@@ -7,13 +7,13 @@ fits beside it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import replace
 
 from fleet.model.leaving import leaves
 from fleet.model.unit import Nomination, Phase, Unit
 from fleet.placement.candidate import Candidate
-from fleet.placement.reclaim import may_evict
+from fleet.placement.rights import may_evict
 from fleet.placement.seat import Seat
 from fleet.placement.space import Shape
 from fleet.quota.tiers import Tier
@@ -75,10 +75,13 @@ class Hold:
     def __init__(
         self, head: Candidate, tier: Tier, nomination: Nomination, delayed: float | None, ends: Ends,
         seat: Seat | None, usage: Usage | None, shapes: Sequence[Shape], told: Seat | None = None,
+        meets: Callable[[Unit, Tier], bool] = lambda unit, tier: True,
     ) -> None:  # fmt: skip
         """`told`: for one that is delayed, what the best packing would leave at the moment that was told, if that is
-        possible still: nobody else makes it impossible."""
+        possible still: nobody else makes it impossible. `meets`: whether what runs is still there, and counted in
+        `usage`, when the head starts."""
         self._told = told
+        self.meets = meets
         self.head = head
         self.nomination = nomination
         self.delayed = delayed
@@ -149,6 +152,11 @@ class Hold:
         """Whether quota has room for the head beside the candidate."""
         account = candidate.account
         return account is None or self._usage is None or self._usage.refusal(account, candidate.request) is None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What will be used when the head starts, the head included; None where quota does not limit it."""
+        return self._usage
 
     def quota_room(self, node: str, resource: str) -> int | None:
         """What quota leaves beside the head at a node; None where nothing limits it."""

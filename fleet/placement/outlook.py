@@ -253,6 +253,10 @@ class Outlook:
             return end <= at
         return self._is_there(work.unit) if kind == ALL else kind != PRESENT or self._is_present(queued, work.unit)
 
+    def remains(self, queued: Queued, kind: int, at: float, unit: Unit, tier: Tier) -> bool:
+        """Whether what runs is counted in `usage_at`."""
+        return not self._gone(queued, Work(unit, tier, (), NOTHING, None, unit.member or ""), kind, at)
+
     def _is_there(self, unit: Unit) -> bool:
         """Whether it runs, or starts in room claimed for it: what else this plan adds leaves the seat alone."""
         return unit.phase is not Phase.WAITING or (unit.claim is not None and unit.claim.until > self._now)

@@ -18,7 +18,9 @@ from functools import partial
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves
 from fleet.model.unit import Component, Phase, Unit
+from fleet.placement.awaited import Awaited
 from fleet.placement.candidate import Candidate
+from fleet.placement.rights import may_evict
 from fleet.placement.room import Shape, Space
 from fleet.placement.runners import Able, Runners, Work
 from fleet.placement.scene import Scene
@@ -28,12 +30,10 @@ from fleet.placement.trial import Tries
 from fleet.placement.victims import NOBODY, Asking
 from fleet.plan import Eviction, RoomClaim, VictimSearch
 from fleet.quota.tiers import Tier
-from fleet.quota.tree import MAX_JOBS, QuotaTree
+from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import Usage, account_of, request_of
 from fleet.snapshot import Snapshot
 
-POLICY = "preempt-policy"  # attribute of a leaf: LOWER, AnyPriority, Never; else equal or lower priority
-LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 MOST_TRIES = 1_000
 MOST_TRIES_TOGETHER = 500
 MOST_TRIES_MOVED = 200
@@ -41,26 +41,6 @@ MOST_MOVES = 4  # gangs for which those before them are asked to go elsewhere
 MOST_LOOKED_AT = 10_000  # gangs that might take back
 MOST_HOPELESS = 200  # kinds of them for which no room can be made
 _MOST_DEVICES = 1024
-
-
-def may_evict(tree: QuotaTree, unit: Unit, tier: Tier, victim: Unit, victims: Tier) -> bool:
-    """Whether the rank of one lets it evict the other; age is not asked here."""
-    if unit.leaf is None or victim.leaf is None or not victim.preemptible:
-        return False
-    policy = policy_of(tree, unit.leaf)
-    if policy == LOWER and victim.priority >= unit.priority:
-        return False
-    if unit.leaf == victim.leaf:
-        return policy == LOWER
-    if policy == "Never" or tier >= victims:
-        return False
-    return policy in (LOWER, "AnyPriority") or victim.priority <= unit.priority
-
-
-def policy_of(tree: QuotaTree, leaf: str) -> str:
-    """Whom jobs of the leaf may evict, as its attribute says; of a leaf that is gone, nobody."""
-    node = tree.nodes.get(leaf)
-    return node.attributes.get(POLICY, "") if node is not None else "Never"
 
 
 def _stop(candidate: Candidate, stopped: set[str | None]) -> None:
@@ -106,9 +86,11 @@ class Reclaim:
         usage: Usage,
         tiers: Mapping[str, Tier],
         now: float,
+        awaited: Awaited,
         asking: Asking | None = None,
     ) -> None:
-        """`asking`: the solver that proves or betters what is found without it."""
+        """`awaited`: the quota that heads wait for; `asking`: the solver that proves or betters what is found without
+        it."""
         assert snapshot.tree is not None
         self._snapshot = snapshot
         self._tree = snapshot.tree
@@ -118,7 +100,7 @@ class Reclaim:
         self._tries_together = Tries(MOST_TRIES_TOGETHER)
         self._tries_moved = Tries(MOST_TRIES_MOVED)
         self._moves = MOST_MOVES
-        self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
+        self._scene = Scene(snapshot.members, space, coming, kept, usage.copy(), awaited)
         self._running = Runners((), space)
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
         for key, unit in sorted(snapshot.backlog.holding.items()):
@@ -127,7 +109,7 @@ class Reclaim:
                 requests[alike] = request_of(unit)
             if unit.phase is Phase.EVICTING:
                 if leaves(unit, now, snapshot.config.claim_s):
-                    self._scene.leave(unit, account_of(self._tree, unit), requests[alike])
+                    self._scene.leaving_already(unit, account_of(self._tree, unit), requests[alike])
             elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
                 tier = tiers.get(key, Tier.BORROWED)
                 account = account_of(self._tree, unit)
@@ -151,13 +133,13 @@ class Reclaim:
         batch: list[Step] = []
         before = self._scene
         searches: list[VictimSearch] = []
-        hopeless: set[tuple[str | None, int, int, int, int, bool]] = set()
+        hopeless: set[tuple[object, ...]] = set()
         stopped: set[str | None] = set()  # queues in which nobody may claim room before one that found none
         cut = ""
         for number, candidate in enumerate(preemptors):
             alike = (
                 candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
-                candidate.eligibility.number, candidate.unit.preemptible,
+                candidate.eligibility.number, candidate.unit.preemptible, self._scene.awaited.binding(candidate),
             )  # fmt: skip
             cut = self._spent(number)
             if not cut and candidate.unit.leaf in stopped:
@@ -177,7 +159,7 @@ class Reclaim:
                     before = self._scene.fork()
                 batch.append(Step(candidate, best))
                 for work in best.victims:
-                    self._scene.leave(work.unit, work.account, work.request)
+                    self._scene.leave(work)
                     self._running.remove(work)
                 self._scene.keep(candidate, best.member)
             elif moved := self._moved(before, batch, candidate, searches):

@@ -12,8 +12,9 @@ from copy import copy
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Unit
+from fleet.placement.awaited import Awaited
 from fleet.placement.candidate import Candidate
-from fleet.placement.runners import Able
+from fleet.placement.runners import Able, Work
 from fleet.placement.space import Shape, Space, Vector
 from fleet.placement.vacancy import Vacancy
 from fleet.quota.usage import Usage
@@ -21,7 +22,8 @@ from fleet.quota.usage import Usage
 
 class Scene:
     """See the module. `coming`: (unit, member, shape) of pods that are committed but not seen; `usage`: what is used
-    once the plan so far is committed, what is kept included; it becomes the scene's own."""
+    once the plan so far is committed, what is kept included; `awaited`: the quota that heads wait for. Both become the
+    scene's own."""
 
     def __init__(
         self,
@@ -30,10 +32,12 @@ class Scene:
         coming: Iterable[tuple[str, str, Shape]],
         kept: Iterable[tuple[Candidate, str]],
         usage: Usage,
+        awaited: Awaited,
     ) -> None:
         self.members = members
         self.space = space
         self.usage = usage
+        self.awaited = awaited
         self.coming: dict[str, list[tuple[str, str, Shape]]] = {}
         self.kept: dict[str, list[Shape]] = {}
         self.leaving: dict[str, list[Unit]] = {}
@@ -49,12 +53,18 @@ class Scene:
         """Another one that changes by itself from now on."""
         other = copy(self)
         other.usage = self.usage.copy()
+        other.awaited = self.awaited.fork()
         other.kept = {member: list(shapes) for member, shapes in self.kept.items()}
         other.leaving = {member: list(units) for member, units in self.leaving.items()}
         other._vacancies = dict(self._vacancies)
         return other
 
-    def leave(self, unit: Unit, account: str | None, request: Amounts) -> None:
+    def leave(self, work: Work) -> None:
+        """One of those that this plan evicts."""
+        self.awaited.leave(work)
+        self.leaving_already(work.unit, work.account, work.request)
+
+    def leaving_already(self, unit: Unit, account: str | None, request: Amounts) -> None:
         if unit.member is not None:
             self.leaving.setdefault(unit.member, []).append(unit)
             self._vacancies.pop(unit.member, None)
@@ -66,6 +76,7 @@ class Scene:
         self._vacancies.pop(member, None)
         if candidate.account is not None:
             self.usage.charge(candidate.account, candidate.request)
+            self.awaited.keep(candidate)
 
     def vacancy(self, member: str) -> Vacancy:
         found = self._vacancies.get(member)

@@ -161,7 +161,7 @@ class Together:
         order, own = owners
         scene = self._before.fork()
         for work in works:
-            scene.leave(work.unit, work.account, work.request)
+            scene.leave(work)
         steps: list[Step] = []
         for gang in order:
             candidate, member = self._candidates[gang], members[gang]
@@ -201,7 +201,7 @@ class Together:
         these have left. `stays`: all others have room if only this one leaves, too."""
         scene = self._before.fork()
         for work in gone:
-            scene.leave(work.unit, work.account, work.request)
+            scene.leave(work)
         for number in order if order is not None else range(len(members)):
             candidate, member = self._candidates[number], members[number]
             trial = Trial(scene, candidate, (), self._tries)

@@ -66,7 +66,9 @@ class Trial:
         self._candidate = candidate
         self._tries = tries
         self._shape = scene.space.shapes[candidate.shape]
-        self._exact = scene.usage.withholds  # what is not lent makes quota more than a sum of what is freed
+        self._binding = scene.awaited.binding(candidate)
+        # What is not lent, and what heads wait for, makes quota more than a sum of what is freed.
+        self._exact = scene.usage.withholds or bool(self._binding)
         self._lacking: Lacking = scene.usage.lacking(candidate.account or "", candidate.request)
         self._freed = freeing(scene.usage, self._lacking, works)
 
@@ -91,7 +93,7 @@ class Trial:
         for work in gone:
             if work.account is not None:
                 usage.charge(work.account, work.request)
-        return refusal is None
+        return refusal is None and self._scene.awaited.spares(candidate, self._binding, gone)
 
     def needed(self, member: str, victims: Sequence[Work]) -> list[Work] | None:
         """Those without any one of whom there is no room: dearest first, blocks of them and then single ones stay

@@ -1,0 +1,121 @@
+"""Who takes back beside a head that may not: what suffices for both leaves, and the head keeps its moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fleet.check import check
+from fleet.decide import decide
+from fleet.model.unit import Claim, Unit
+from fleet.placement.heads import nominated
+from fleet.placement.rights import POLICY
+from fleet.plan import Eviction, Plan
+from fleet.quota.tree import QuotaTree
+from fleet.snapshot import Changes, Config, Snapshot
+from fleet.violation import Rule
+from tests.core.builders import GPU, NOW, member, snapshot, tree
+from tests.core.test_heads import Part, gang, heads, runs, small
+
+LONG = NOW - 5000
+NEVER = {POLICY: "Never"}
+
+
+def quota(most: int = 16, **mins: int) -> QuotaTree:
+    """Leaves with these mins, `a` of which evicts nobody, and `c`, which is promised nothing; at most so many GPUs."""
+    leaves = {name: {"min": {GPU: amount}} for name, amount in mins.items() if name != "a"}
+    made = tree(a={"min": {GPU: mins["a"]}, "attributes": NEVER}, c={}, **leaves)
+    return QuotaTree("root", {**made.nodes, "root": replace(made.nodes["root"], max={GPU: most})})
+
+
+def world(*parts: Part) -> Snapshot:
+    return snapshot(*parts, Config(reclaim=True))
+
+
+def decided(made: Snapshot) -> Plan:
+    plan = decide(made, now=NOW, seed=1, solver=None)
+    assert check(made, plan, now=NOW) == ()
+    assert "checker" not in plan.certificate.why
+    return plan
+
+
+def claimed(made: Snapshot, plan: Plan) -> tuple[Unit, ...]:
+    """Those that claim room, and the heads, once the plan is carried out."""
+    units = {unit.id: unit for unit in nominated(made.units, plan)}
+    for claim in plan.claims:
+        unit = units.get(claim.unit, made.units[claim.unit])
+        units[claim.unit] = replace(unit, claim=Claim(claim.member, claim.until))
+    return tuple(units.values())
+
+
+def evicted(plan: Plan) -> set[tuple[str, str]]:
+    return {(e.unit, e.preemptor) for e in plan.evictions}
+
+
+ENDS = runs("ends", 8, "n", 0, leaf="root/c", left_s=600, since=LONG)
+STAYS = runs("stays", 8, "m", 0, leaf="root/c", since=LONG - 1000, where="y")
+ROOM: list[Part] = [member("x").nodes(1, free_gpu=0).nodes(2), member("y").nodes(1, free_gpu=0).nodes(2)]
+
+
+def test_who_may_take_back_evicts_what_suffices_for_itself_and_a_head_that_may_not() -> None:
+    """What ends soon would be cheaper, but the head waits for that: it would not be there for both."""
+    plan = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(a=8, b=8)))
+    assert evicted(plan) == {("stays", "u")}
+    assert {at for _, at, _ in heads(plan).values()} == {600.0}
+
+
+def fours(*rest: Part) -> Snapshot:
+    """The head needs twelve GPUs of sixteen, when four of eight have ended; the others have the min for four."""
+    ends = runs("ends", 4, "n", 4, leaf="root/c", left_s=600, since=LONG)
+    stays = runs("stays", 4, "m", 4, leaf="root/c", since=LONG, where="y")
+    room = member("x").nodes(1, free_gpu=4).nodes(3), member("y").nodes(1, free_gpu=4).nodes(2)
+    return world(gang("g", 6, 2), ends, stays, *room, *rest)
+
+
+def test_who_has_quota_but_for_a_head_takes_back_what_makes_it_enough_for_both() -> None:
+    made = fours(small("u", 4, "root/b"), quota(a=12, b=4))
+    plan = decided(made)
+    assert evicted(plan) == {("stays", "u")}
+    assert heads(plan) == {"g": ("x", 600.0, True)}
+    after = made.apply(Changes(removed_units=("stays",), put_units=claimed(made, plan)))
+    plan = decided(after)
+    assert {p.unit for p in plan.placements} == {"u"}
+    assert heads(plan) == {"g": ("x", 600.0, True)}
+
+
+def test_what_suffices_for_one_beside_a_head_is_not_taken_for_two() -> None:
+    """Each of them is within its min, and the second finds nobody who could leave."""
+    plan = decided(fours(small("u", 4, "root/b").since(70), small("v", 4, "root/d"), quota(a=8, b=4, d=4)))
+    assert evicted(plan) == set() and {p.unit for p in plan.placements} == {"u", "v"}
+    plan = decided(fours(small("u", 4, "root/b").since(70), small("v", 4, "root/d"), quota(a=12, b=4, d=4)))
+    assert evicted(plan) == {("stays", "u")}
+    assert [claim.unit for claim in plan.claims] == ["u"] and plan.placements == ()
+
+
+def test_nobody_leaves_for_a_claim_that_a_head_would_pay_for() -> None:
+    """What could leave is what the head waits for: it would not be there for both."""
+    firm = STAYS.having(preemptible=False)
+    plan = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, firm, *ROOM, quota(a=8, b=8)))
+    assert plan.evictions == () and heads(plan) == {"g": ("x", 600.0, True)}
+
+
+CORRUPTIONS = {
+    "takes what the head waits for": (Rule.HEAD_QUOTA, ["ends"], 16),
+    "takes more than both need": (Rule.EVICTS_NEEDLESSLY, ["ends", "stays"], 16),
+    "takes what it has without": (Rule.EVICTS_NEEDLESSLY, ["stays"], 24),
+}
+
+
+@pytest.mark.parametrize("story", CORRUPTIONS)
+def test_the_checker_counts_what_suffices_for_both(story: str) -> None:
+    rule, victims, most = CORRUPTIONS[story]
+    made = world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(most, a=8, b=8))
+    sound = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(a=8, b=8)))
+    where = {"ends": "x", "stays": "y"}
+    plan = replace(
+        sound,
+        evictions=tuple(Eviction(name, where[name], "u") for name in victims),
+        claims=tuple(replace(claim, member="y") for claim in sound.claims),
+    )
+    assert {violation.rule for violation in check(made, plan, now=NOW)} == {rule}
