@@ -6,7 +6,7 @@ answer; let the solver try to do better; ship the better of the two after `check
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fleet.check import Violation, check
@@ -25,6 +25,7 @@ from fleet.violation import Rule
 
 _OF_HEADS = (Rule.HEAD_UNSOUND, Rule.HEAD_UNENTITLED, Rule.HEAD_DROPPED)
 VICTIMS_PART = 0.5  # of the time of a solve, for finding victims
+PARTS = ("greedy", "solver", "reclaim", "reasons", "check")  # of a decision, in their order; the last to its end
 
 
 class BadSnapshot(ValueError):
@@ -35,22 +36,34 @@ class BadSnapshot(ValueError):
         self.problems = tuple(problems)
 
 
-def decide(snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None) -> Plan:
-    """The plan for a snapshot at time `now` (epoch seconds). `solver` None: the greedy answer only.
+def _unmarked(part: str) -> None:
+    return None
+
+
+def decide(
+    snapshot: Snapshot, *, now: float, seed: int, solver: Solver | None, mark: Callable[[str], None] = _unmarked
+) -> Plan:
+    """The plan for a snapshot at time `now` (epoch seconds). `solver` None: the greedy answer only. `mark` is told each
+    of PARTS as it begins, for whoever has a clock.
 
     The same snapshot, now, seed and solver's answer give the same plan (I8). Raises BadSnapshot when the snapshot
     contradicts itself; everything else that is wrong with a unit or a member is a reason.
     """
+    mark("greedy")
     problems = snapshot.problems()
     if problems:
         raise BadSnapshot(problems)
     decision = Decision(snapshot, now)
     greedy = decision.settle(decision.ground(), [])
+    mark("solver")
     improved, certificate = _improved(decision, greedy, seed, solver, now)
+    mark("reclaim")
     asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     outcome, found = decision.reclaimed(improved, now, asking)
     certificate = replace(certificate, victims=found.searches, reclaim=found.cut)
+    mark("reasons")
     plan = _plan(decision, outcome, certificate, found)
+    mark("check")
     violations = check(snapshot, plan, now=now)
     if violations and found.claims:
         plan, violations = _spared(decision, outcome, plan, found, violations, now)

@@ -84,6 +84,7 @@ SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 POLICY_FAILED = "ApplyPolicyFailed"
+DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
 
 FIELD_MANAGER = "fleet"  # of every write that Fleet makes, on the hub and in members
 

@@ -294,6 +294,22 @@ class DecisionDetail(Decision):
     reasons: list[Unplaced]
 
 
+class Fault(Model):
+    """An exception of the decider: a bug. What it was deciding on is at …/snapshot."""
+
+    id: int
+    at: str = Field(description="When it was raised.")
+    error: str
+    resort: str = Field(
+        description='What was done: "without_solver", "left_out", "without_reclaim", or "undecided": nothing helped.'
+    )
+    trace: str = Field(description="Where it was raised.")
+
+
+class FaultList(Model):
+    items: list[Fault] = Field(description="Newest first: those that are kept.")
+
+
 class StatusCause(Model):
     reason: str
     message: str

@@ -20,6 +20,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.controllers.hub import ControllerConfig
+    from fleet.controllers.metrics import Metrics
     from fleet.engine.registry import Registry
     from fleet.store.objects import Objects
     from fleet.store.postgres import PostgresStore
@@ -187,10 +188,35 @@ async def serve_api(
 
 
 async def run_controllers(
-    data: DataDir, url: str | None, stop: asyncio.Event, on_ready: Callable[[], None], config: ControllerConfig
+    data: DataDir,
+    url: str | None,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    config: ControllerConfig,
+    listener: socket.socket | None = None,
 ) -> None:
     """The controllers' process: waits until it leads, then runs every loop until `stop`. Ends with Failure when the
-    leadership is lost: a process that may no longer write has nothing left to do."""
+    leadership is lost: a process that may no longer write has nothing left to do. `listener`: for its metrics, which it
+    serves from the beginning."""
+    from fleet.controllers.metrics import Metrics
+
+    metrics = Metrics()
+    with contextlib.ExitStack() as stack:
+        if listener is not None:
+            from fleet.cli.exposition import Exposition
+
+            stack.callback(Exposition(metrics.registry, listener).stop)
+        await _lead(data, url, stop, on_ready, config, metrics)
+
+
+async def _lead(
+    data: DataDir,
+    url: str | None,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    config: ControllerConfig,
+    metrics: Metrics,
+) -> None:
     import os
     import socket as sockets
 
@@ -216,16 +242,18 @@ async def run_controllers(
         solver.warm()
         parts = Hub(
             hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, data.hub_id, epoch=leading.result(),
-            config=config,
+            config=config, metrics=metrics,
         )  # fmt: skip
         lost = asyncio.create_task(leadership.lost())
         lost.add_done_callback(lambda _: stop.set())
         try:
+            metrics.leader.set(1)
             on_ready()
             await run_all([ClustersLoop(parts, members), *build_loops(parts, solver)], stop)
             if lost.done():
                 raise Failure("the leadership is lost")
         finally:
+            metrics.leader.set(0)
             lost.cancel()
             await members.stop()
             solver.close()

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from fleet.cli.options import ClaimOption, DatabaseOption, DataDirOption, HeadOption, ProtectionOption, ReclaimOption
+from typing import Annotated
+
+import typer
+
+from fleet.cli.options import (
+    ClaimOption,
+    DatabaseOption,
+    DataDirOption,
+    HeadOption,
+    MetricsOption,
+    ProtectionOption,
+    ReclaimOption,
+)
 
 
 def controllers(
@@ -12,13 +24,17 @@ def controllers(
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
+    metrics_listen: MetricsOption = "",
+    metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one controllers process (one leads, others stand by)."""
     import asyncio
+    import socket
 
     from fleet.cli import compose
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
+    from fleet.cli.up import bind, parse_listen
     from fleet.controllers.hub import ControllerConfig
 
     data = locate(data_dir)
@@ -27,8 +43,14 @@ def controllers(
         reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds
     )
 
+    metrics: socket.socket | None = None
+    if metrics_fd is not None:
+        metrics = socket.socket(fileno=metrics_fd)
+    elif metrics_listen:
+        metrics = bind(*parse_listen(metrics_listen, "--metrics-listen"))
+
     async def main(stop: asyncio.Event) -> None:
-        await compose.run_controllers(data, database_url or None, stop, say_ready, config)
+        await compose.run_controllers(data, database_url or None, stop, say_ready, config, metrics)
 
     compose.configure_logging()
     compose.run(main)

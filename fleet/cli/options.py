@@ -45,5 +45,11 @@ HeadOption = Annotated[
 ClaimOption = Annotated[
     float, typer.Option("--claim-seconds", min=1, help="How long freed room is kept for the job that it was freed for.")
 ]
+MetricsOption = Annotated[
+    str,
+    typer.Option(
+        "--metrics-listen", help="HOST:PORT to serve the controllers' metrics on, as plain HTTP (default: nowhere)."
+    ),
+]
 NodesOption = Annotated[int, typer.Option(min=1, max=5000, help="Nodes of each simulated member.")]
 GpusOption = Annotated[int, typer.Option(min=0, max=64, help="GPUs of each of these nodes.")]

@@ -27,6 +27,7 @@ from fleet.cli.options import (
     DataDirOption,
     GpusOption,
     HeadOption,
+    MetricsOption,
     NodesOption,
     ProtectionOption,
     ReclaimOption,
@@ -47,7 +48,8 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """What `fleet up` was asked for. `database_url` None: the embedded one; `tuning`: options of the controllers."""
+    """What `fleet up` was asked for. `database_url` None: the embedded one; `tuning`: options of the controllers;
+    `metrics`: host and port of theirs."""
 
     data: DataDir
     host: str
@@ -57,6 +59,7 @@ class Plan:
     gpus: int
     database_url: str | None
     tuning: tuple[str, ...] = ()
+    metrics: tuple[str, int] | None = None
 
 
 def up(
@@ -70,6 +73,7 @@ def up(
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
+    metrics_listen: MetricsOption = "",
 ) -> None:
     """Run a whole hub on this machine until Ctrl-C.
 
@@ -80,7 +84,8 @@ def up(
     seconds = ("--protection-seconds", str(protection_seconds), "--claim-seconds", str(claim_seconds))
     heads = ("--head-after-seconds", str(head_after_seconds))
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
-    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning)
+    metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
+    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics)
     create_root(plan.data)
     lock = Lock(plan.data)
     try:
@@ -89,12 +94,12 @@ def up(
         lock.release()
 
 
-def parse_listen(text: str) -> tuple[str, int]:
-    """HOST:PORT, [V6]:PORT or :PORT. Raises Failure."""
+def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:
+    """HOST:PORT, [V6]:PORT or :PORT. Raises Failure, with the name of the option."""
     host, separator, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not separator or not port.isdigit() or int(port) > 65535:
-        raise Failure(f"--listen {text}: not HOST:PORT")
+        raise Failure(f"{option} {text}: not HOST:PORT")
     return host or "0.0.0.0", int(port)
 
 
@@ -120,7 +125,12 @@ async def _run(plan: Plan) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         loop.add_signal_handler(number, stop.set)
     listener = bind(plan.host, plan.port)
-    hub = _Hub(plan, listener)
+    try:
+        metrics = bind(*plan.metrics) if plan.metrics is not None else None
+    except Failure:
+        listener.close()
+        raise
+    hub = _Hub(plan, listener, metrics)
     try:
         starting = asyncio.create_task(hub.start(began))
         stopping = asyncio.create_task(stop.wait())
@@ -138,17 +148,20 @@ async def _run(plan: Plan) -> None:
     finally:
         progress("stopping")
         listener.close()
+        if metrics is not None:
+            metrics.close()
         await hub.stop()
 
 
 class _Hub:
     """The parts of one running hub, in the order in which they start; they stop the other way round."""
 
-    def __init__(self, plan: Plan, listener: socket.socket) -> None:
+    def __init__(self, plan: Plan, listener: socket.socket, metrics: socket.socket | None) -> None:
         from fleet.cli.supervise import Supervisor
 
         self._plan = plan
         self._listener = listener
+        self._metrics = metrics
         self._postgres: EmbeddedPostgres | None = None
         self._rejoining: asyncio.Task[None] | None = None
         port = listener.getsockname()[1]
@@ -165,10 +178,11 @@ class _Hub:
         where = ["--data-dir", str(data.root)]
         environment = {"FLEET_DATABASE_URL": self._plan.database_url or ""}
         descriptor = self._listener.fileno()
+        metrics = (self._metrics.fileno(),) if self._metrics is not None else ()
+        controllers = ["controllers", *where, *self._plan.tuning]
+        controllers += [word for number in metrics for word in ("--metrics-fd", str(number))]
         children = [
-            Child(
-                "controllers", ["controllers", *where, *self._plan.tuning], data.logs / "controllers.log", environment
-            ),
+            Child("controllers", controllers, data.logs / "controllers.log", environment, inherit=metrics),
             Child(
                 "api",
                 ["api", *where, "--fd", str(descriptor)],
@@ -201,6 +215,9 @@ class _Hub:
             simulated.news.clear()
             await asyncio.to_thread(_join_members, data, simulated.detail.split(","))
             self._rejoining = asyncio.create_task(_rejoin(data, simulated), name="rejoin")
+        if self._metrics is not None:
+            host, port = self._metrics.getsockname()[:2]
+            progress(f"metrics of the controllers: http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
         took = time.monotonic() - began
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 

@@ -16,29 +16,24 @@ import structlog
 
 from fleet.controllers import bindings as b
 from fleet.controllers import claims, heads, reserving
-from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
+from fleet.controllers.starting import dequeued, placed, result_text, waits
 from fleet.engine.status import StatusError, conflict
-from fleet.engine.times import rfc3339
 from fleet.model.reason import Reason
 from fleet.placement.domains import domains
 from fleet.placement.heads import nominated
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.ports import Body, Committed, Key, Stored, Write
 from fleet.wellknown import (
-    ANNOTATION_DOMAIN,
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
-    ATTEMPT,
     POLICY,
     QUEUE,
-    QUEUING,
     RESERVE_SUCCEED,
     SCHEDULE_SUCCEED,
-    SCHEDULED,
     WORK,
 )
 
@@ -75,7 +70,9 @@ class PlanCommitter:
         placements = _first_of(picture, placements)
         queues = reserving.Queues.of(self._hub)
         acts = [self._start(picture, queues, placement, racks.get(placement.unit, "")) for placement in placements]
-        return len(await self._commit(picture, acts))
+        started = await self._commit(picture, acts)
+        self._hub.metrics.placements.inc(len(started))
+        return len(started)
 
     async def take_back(self, picture: Picture, plan: Plan) -> frozenset[str]:
         """Commit the plan's claims, each with the evictions that serve it; returns the units whose claims were
@@ -84,7 +81,10 @@ class PlanCommitter:
         for eviction in plan.evictions:
             leaving.setdefault(eviction.preemptor, []).append(eviction)
         acts = [self._claim(picture, room, leaving.get(room.unit, []), plan.reasons) for room in plan.claims]
-        return await self._commit(picture, acts)
+        claimed = await self._commit(picture, acts)
+        self._hub.metrics.claims.inc(len(claimed))
+        self._hub.metrics.evictions.labels(PREEMPTED).inc(sum(len(leaving.get(unit, ())) for unit in claimed))
+        return claimed
 
     async def release_expired(self, picture: Picture, claimed: Iterable[str], now: float) -> None:
         """Take claims whose time is over off their units, as many as one commit holds; not those of `claimed`, which
@@ -139,6 +139,7 @@ class PlanCommitter:
             writes: list[Write] = []
             owners: list[frozenset[str]] = []
             self._preconditions(picture, pending, writes, owners)
+            first = len(writes)
             for act in pending:
                 made = act.writes()
                 writes += made
@@ -148,15 +149,21 @@ class PlanCommitter:
             except StatusError as error:
                 if len(pending) > 1:
                     return await self._one_by_one(picture, pending)
+                self._refused("rejected")
                 log.warning("a part of a plan was refused", unit=pending[0].unit, error=error.message)
                 return frozenset()
             if isinstance(outcome, Committed):
                 return frozenset(act.unit for act in pending)
             lost = owners[outcome.index]
             if lost == _EVERYTHING:
+                self._refused("tree")
                 return None
+            self._refused("unit" if outcome.index >= first else "policy")
             pending = _without(pending, lost)
         return frozenset()
+
+    def _refused(self, cause: str) -> None:
+        self._hub.metrics.refusals.labels(cause).inc()
 
     async def _one_by_one(self, picture: Picture, pending: Sequence[_Act]) -> frozenset[str] | None:
         """One of the chunk is refused whatever it stands beside: find it by committing each alone."""
@@ -219,7 +226,7 @@ class PlanCommitter:
         assert unit is not None, "only what waits in a queue claims room"
 
         def still_waits(body: Body) -> None:
-            if not _waits(body):
+            if not waits(body):
                 raise conflict(WORK, "resourcebindings", binding.key.name)
 
         def claim(body: Body) -> Body:
@@ -252,7 +259,7 @@ class PlanCommitter:
         nomination = reserving.Nomination(member, now, now + patience_s, _generation(binding) or 0, where, domain)
 
         def tell(body: Body) -> Body:
-            if not _waits(body):
+            if not waits(body):
                 raise conflict(WORK, "resourcebindings", binding.key.name)
             return reserving.tell_reserved(body, nomination, checks, now)
 
@@ -330,10 +337,6 @@ def _generation(stored: Stored) -> int | None:
     return found
 
 
-def _waits(binding: Body) -> bool:
-    return not (b.deleting(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.suspended(binding))
-
-
 def policy_key(claim: str) -> Key | None:
     """The policy that a binding's ANNOTATION_POLICY names."""
     kind, _, name = claim.partition(" ")
@@ -341,61 +344,3 @@ def policy_key(claim: str) -> Key | None:
         namespace, _, name = name.partition("/")
         return Key(POLICY, "propagationpolicies", namespace, name)
     return Key(POLICY, "clusterpropagationpolicies", "", name) if name else None
-
-
-def result_text(binding: Body, member: str) -> str:
-    """As the walk-through prints it: {cfa:0,[{master 1} {worker 2}]}."""
-    components = " ".join(f"{{{c['name']} {c['replicas']}}}" for c in binding["spec"].get("components") or ())
-    return f"{{{member}:0,[{components}]}}"
-
-
-def placed(binding: Body, member: str, now: float, domain: str = "") -> Body:
-    """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
-    if not _waits(binding):
-        raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
-    spec = binding["spec"]
-    spec["clusters"] = [{"name": member, "replicas": 0}]
-    was_queued = b.queued(binding)
-    if "suspension" in spec:
-        spec["suspension"]["scheduling"] = False
-    annotations = binding["metadata"].setdefault("annotations", {})
-    annotations[ATTEMPT] = str(b.attempt(binding) + 1)
-    annotations.pop(ANNOTATION_DOMAIN, None)
-    if domain:
-        annotations[ANNOTATION_DOMAIN] = domain
-    set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
-    if was_queued:
-        set_condition(binding, QUEUING, False, "Dequeued", "", now)
-    binding["status"]["lastScheduledTime"] = rfc3339(now)
-    binding["status"].pop(heads.HEAD, None)
-    return binding
-
-
-def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -> Body:
-    """The unit, out of its queue."""
-    claims.release(unit)
-    status = unit.setdefault("status", {})
-    for name in ("reason", "requeueState", heads.HEAD, reserving.NOMINATION):
-        status.pop(name, None)
-    status.update(
-        phase="Dequeued",
-        message="",
-        attempts=attempt,
-        lastUpdateTime=rfc3339(now),
-        lastAllocateTime=rfc3339(now),
-        admissions=[
-            {
-                "name": component["name"],
-                "replicas": component["replicas"],
-                "cluster": member,
-                "resources": (component.get("replicaRequirements") or {}).get("resourceRequest") or {},
-            }
-            for component in binding["spec"].get("components") or ()
-        ],
-    )
-    evicted = condition(unit, "Evicted")
-    if evicted is not None and evicted["status"] == "True":  # it is over, and why it was stays to be read
-        set_condition(unit, "Evicted", False, "QuotaReserved", f"Previously: {evicted['message']}", now)
-    for type_, reason in (("QuotaReserved", "QuotaReserved"), ("Admitted", "Admitted")):
-        set_condition(unit, type_, True, reason, "", now)
-    return unit

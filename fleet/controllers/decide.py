@@ -4,7 +4,7 @@ It wakes on every change that could matter, gathers for a moment so that a burst
 beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding takes at
 most half of the time and the rest of the hub keeps up. What it commits is safe by itself: each chunk carries what it
 was decided on as preconditions, so a unit that changed meanwhile drops out and a changed tree or policy means deciding
-again.
+again. What `decide` raises is a bug: decider.py finds a way around it, and faults.py tells of it.
 
 A process that begins knows no member yet. To decide then would send jobs to whichever member is read first and tell
 everybody else that there are none, so it waits for the members that are said to be ready, for a bounded time.
@@ -13,32 +13,35 @@ everybody else that there are none, so it waits for the members that are said to
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import structlog
 
 from fleet.controllers.commit import PlanCommitter
+from fleet.controllers.decider import SEED, Decider, Resort
 from fleet.controllers.events import EventRecorder
+from fleet.controllers.faults import Faults
 from fleet.controllers.hub import Hub
 from fleet.controllers.latest import LatestSnapshot
+from fleet.controllers.metrics import Counted, Phases
 from fleet.controllers.queueitems import QueueItems
 from fleet.controllers.reasons import ReasonWriter
 from fleet.controllers.record import DecisionRecorder
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.waking import next_change
-from fleet.decide import decide
 from fleet.members.members import Changed
+from fleet.model.reason import Code, Reason, instant
 from fleet.placement.intime import InTime
 from fleet.placement.problem import Solver
 from fleet.plan import Plan
-from fleet.ports import Event, Key
+from fleet.ports import Event, Fenced, Key, StoreUnavailable
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)
 
-SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
 GATHER_MAX_S = 0.3
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
@@ -53,7 +56,8 @@ class DecideLoop:
 
     def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None) -> None:
         self._hub = hub
-        self._solver = solver
+        self._solver = Counted(solver, hub.metrics) if solver is not None else None
+        self._decider = Decider(hub.clock.monotonic)
         tuned = hub.config
         config = Config(
             reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s,
@@ -64,14 +68,16 @@ class DecideLoop:
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
         self._latest = LatestSnapshot(hub, self._recorder.packer)
+        self._faults = Faults(hub, events, self._recorder.packer)
         self._items = QueueItems(hub)
         self._last: Snapshot | None = None
+        self._seen: Snapshot | None = None  # what this cycle decides on
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
         self._reads_until: float | None = None  # monotonic; None before the first look
         self._began = False  # whether the members were read once, or waited for long enough
         self._took_s = 0.0  # by the last cycle that decided something
         self._lost = 0  # cycles in a row of which nothing could be committed
-        self.cycles = 0  # decisions made; tests and metrics read it
+        self.cycles = 0  # decisions made; tests read it
         sources = [
             Source(WORK, "resourcebindings", self._wake),
             Source(QUEUE, "queueunits", self._wake),
@@ -97,32 +103,77 @@ class DecideLoop:
         began = self._hub.clock.monotonic()
         if not self._may_begin(began):
             return LOOK_S
-        now = self._hub.clock.now()
-        picture = self._builder.build(now)
-        self._latest.offer(picture.snapshot, now)
-        waiting = picture.waiting
-        if not waiting:
-            self._items.offer(picture, {})
+        metrics, now = self._hub.metrics, self._hub.clock.now()
+        self._seen = None
+        try:
+            outcome, again = await self._cycle(began, now)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            metrics.cycles.labels("failed").inc()
+            await self._faults.tell(error, Resort.UNDECIDED, self._seen, now)
+            raise
+        metrics.looked(outcome, now)
+        return again
+
+    async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
+        """How it went, as metrics name it, and when to look again."""
+        whole = self._builder.build(now)
+        heard = self._decider.heard(whole.snapshot, now)
+        self._hub.metrics.aside.set(len(self._decider.aside))
+        picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
+        self._latest.offer(heard, now)
+        if not whole.waiting:
+            self._hub.metrics.see(whole.snapshot, {})
+            self._items.offer(whole, {})
             self._last = None
-            return None
+            return "idle", None
+        outcome = "unchanged"
         over = self._stands_until is not None and self._stands_until <= now
-        if over or picture.snapshot != self._last:
-            clock = self._hub.clock.monotonic
-            solver = InTime(self._solver, clock, began=began) if self._solver is not None else None
-            plan = await asyncio.to_thread(decide, picture.snapshot, now=now, seed=SEED, solver=solver)
-            self.cycles += 1
-            complete = await self._carry_out(picture, plan, now)
-            self._items.offer(picture, plan.reasons)
+        if over or heard != self._last:
+            decided = await self._decide(picture, began, now)
+            if decided is None:
+                self.controller.queue.add(_CYCLE)
+                return "failed", None
+            outcome, (plan, phases) = "decided", decided
+            reasons = {**plan.reasons, **self._left_out()}
+            phases.begin("commit")
+            complete = await self._carry_out(picture, whole, plan, reasons, now)
+            self._hub.metrics.decided(plan, phases.end())
+            self._hub.metrics.see(whole.snapshot, reasons)
+            self._items.offer(whole, reasons)
             self._took_s = self._hub.clock.monotonic() - began
             # What was committed comes back as changes. A time that runs out is none.
-            self._last = picture.snapshot if complete else None
-            self._stands_until = next_change(picture.snapshot, plan.reasons, now)
+            self._last = heard if complete else None
+            self._stands_until = next_change(heard, plan.reasons, now)
         else:
-            self._reasons.renew(picture)
+            self._hub.metrics.see(whole.snapshot)
+            self._reasons.renew(whole)
         pauses = [self._stands_until - now + 0.01] if self._stands_until is not None else []
         pauses += [picture.again_at - now + 0.01] if picture.again_at is not None else []
+        pauses += [one.until - now + 0.01 for one in self._decider.aside.values()]
         pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
-        return min(pauses, default=None)
+        return outcome, min(pauses, default=None)
+
+    async def _decide(self, picture: Picture, began: float, now: float) -> tuple[Plan, Phases] | None:
+        """None when somebody was left out: decide again."""
+        clock = self._hub.clock.monotonic
+        phases = Phases(clock, "snapshot", began)
+        solver = InTime(self._solver, clock, began=began) if self._solver is not None else None
+        self._seen = picture.snapshot
+        decide = self._decider.decide
+        decided = await asyncio.to_thread(decide, picture.snapshot, now=now, solver=solver, mark=phases.begin)
+        self.cycles += 1
+        if decided.fault is not None and decided.resort is not None:
+            await self._faults.tell(decided.fault, decided.resort, picture.snapshot, now, decided.left_out)
+        return (decided.plan, phases) if decided.plan is not None else None
+
+    def _left_out(self) -> dict[str, Reason]:
+        """Why those wait that the decider is not asked about."""
+        return {
+            key: Reason(Code.DECIDER_FAILED, {"error": one.error, "until": instant(one.until)})
+            for key, one in self._decider.aside.items()
+        }
 
     def _may_begin(self, clock: float) -> bool:
         """See the module. `clock`: monotonic seconds."""
@@ -131,13 +182,16 @@ class DecideLoop:
         self._began = self._began or clock >= self._reads_until or self._builder.all_read()
         return self._began
 
-    async def _carry_out(self, picture: Picture, plan: Plan, now: float) -> bool:
+    async def _carry_out(
+        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float
+    ) -> bool:
+        """Whether all of the plan was committed. `whole`, `reasons`: with those who were left out."""
         placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         wanted = {claim.unit for claim in plan.claims}
         await self._committer.release_expired(picture, wanted, now)
         claimed = await self._committer.take_back(picture, plan) if wanted else frozenset()
-        self._reasons.offer(picture, {key: why for key, why in plan.reasons.items() if key not in wanted - claimed})
+        self._reasons.offer(whole, {key: why for key, why in reasons.items() if key not in wanted - claimed})
         if placed or claimed:
             evicted = sum(eviction.preemptor in claimed for eviction in plan.evictions)
             log.info(

@@ -41,7 +41,10 @@ class Evictor:
         writes = self.writes(
             stored, unit, reason=reason, message=message, failure=failure, left_behind=left_behind, hold=hold
         )
-        return isinstance(await self._hub.commit(writes), Committed)
+        if not isinstance(await self._hub.commit(writes), Committed):
+            return False
+        self._hub.metrics.evictions.labels(reason).inc()
+        return True
 
     def writes(
         self,

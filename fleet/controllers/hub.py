@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from fleet.controllers.metrics import Metrics
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
@@ -67,6 +68,7 @@ class Hub:
     hub_id: str
     epoch: int | None = None
     config: ControllerConfig = field(default_factory=ControllerConfig)
+    metrics: Metrics = field(default_factory=Metrics)
 
     @property
     def options(self) -> Options:

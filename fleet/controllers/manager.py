@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from fleet.controllers.admission_checks import AdmissionChecksLoop
 from fleet.controllers.bind import BindLoop
 from fleet.controllers.clusters import ClustersLoop
@@ -17,10 +19,14 @@ from fleet.controllers.index import BindingIndex
 from fleet.controllers.namespaces import Namespaces
 from fleet.controllers.observe import ObserveLoop
 from fleet.controllers.quota import QuotaLoop
-from fleet.controllers.runtime import Loop
+from fleet.controllers.runtime import Controller, Loop
 from fleet.controllers.sweep import SweepLoop
 from fleet.members.clusters import ClusterMembers
 from fleet.placement.problem import Solver
+
+
+class _Reconciling(Loop, Protocol):
+    controller: Controller
 
 
 def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
@@ -30,8 +36,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
     evictor = Evictor(hub, events)
     dispatch = DispatchLoop(hub, events, evictor, index)
     joining: list[Loop] = [ClustersLoop(hub, hub.members)] if isinstance(hub.members, ClusterMembers) else []
-    return [
-        *joining,
+    reconciling: list[_Reconciling] = [
         QuotaLoop(hub),
         BindLoop(hub, events),
         EnqueueLoop(hub),
@@ -40,6 +45,11 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         dispatch,
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),
+    ]
+    hub.metrics.watch(loop.controller for loop in reconciling)
+    return [
+        *joining,
+        *reconciling,
         SweepLoop(hub, dispatch.controller.queue),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options),

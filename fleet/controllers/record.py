@@ -54,6 +54,7 @@ class DecisionRecorder:
             await self._hub.store.history(KIND, row)
         except StoreUnavailable as error:
             self.lost += 1
+            self._hub.metrics.lost_records.inc()
             log.warning("a decision record is lost", error=str(error), lost=self.lost)
 
 

@@ -107,6 +107,11 @@ class WorkQueue:
         self.add_after(key, pause)
         return pause
 
+    @property
+    def depth(self) -> int:
+        """Keys that wait for a worker."""
+        return len(self._waiting)
+
     def idle(self) -> bool:
         return not (self._waiting or self._running or self._again)
 
@@ -132,6 +137,7 @@ class Controller:
         """`reconcile` returns None, or the seconds after which it wants the key again."""
         self.name = name
         self.queue = WorkQueue()
+        self.failures = 0  # of keys, since it was made; metrics read it
         self._store = store
         self._sources = tuple(sources)
         self._reconcile = reconcile
@@ -198,6 +204,7 @@ class Controller:
             except Exception as error:
                 unexpected = not isinstance(error, StoreUnavailable)
                 # A store that is back should find everybody at work soon, however long it was away.
+                self.failures += 1
                 pause = self.queue.failed(key, BACKOFF_MAX_S if unexpected else STORE_BACKOFF_MAX_S)
                 log.warning(
                     "reconcile failed",

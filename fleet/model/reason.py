@@ -37,6 +37,7 @@ class Code(StrEnum):
     ADMISSION_CHECKS = "AdmissionChecks"
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
+    DECIDER_FAILED = "DeciderFailed"
 
 
 class Severity(StrEnum):
@@ -141,6 +142,12 @@ TABLE: Mapping[Code, Entry] = {
         Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)
     ),
     Code.MEMBER_REFUSED: Entry(Severity.WARNING, "member {member} refused it: {message}", ("member", "message")),
+    Code.DECIDER_FAILED: Entry(
+        Severity.ERROR,
+        "it is left out, since Fleet itself fails when it decides about it: {error}. This is a bug; it is tried again"
+        " at {until}, or when it changes",
+        ("error", "until"),
+    ),
 }  # fmt: skip
 
 # texts for a case of a code that deserves its own sentence

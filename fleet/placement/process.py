@@ -27,6 +27,7 @@ from fleet.placement.problem import Answer, Problem, VictimProblem
 _HEADER = struct.Struct("!I")
 _LARGEST_MESSAGE = 1 << 28
 _START_LIMIT_S = 60.0
+STARTING, LATE, FAILED = "the solver is still starting", "the solver was stopped at its deadline", "the solver failed"
 _CHILD = (sys.executable, "-c", "from fleet.placement.process import serve; serve()")
 
 
@@ -90,15 +91,15 @@ class ProcessSolver:
                             return best
             except _Late:
                 if not self._ready and time.monotonic() - self._started < _START_LIMIT_S:
-                    return Answer(why="the solver is still starting")
+                    return Answer(why=STARTING)
                 self._kill()
                 with contextlib.suppress(OSError):
                     self._ensure()  # while the answer is packed and checked: the next problem should find one
-                return _with(best, f"the solver was stopped at its deadline of {limit_s:g} s")
+                return _with(best, f"{LATE} of {limit_s:g} s")
             except (_Gone, OSError, pickle.PickleError, EOFError, AttributeError, ValueError, TypeError) as error:
                 status = self._kill()
                 detail = f"exit status {status}" if isinstance(error, (_Gone, OSError)) else type(error).__name__
-                return _with(best, f"the solver failed ({detail})")
+                return _with(best, f"{FAILED} ({detail})")
 
     def _ensure(self) -> None:
         if self._child is not None and self._child.poll() is None:

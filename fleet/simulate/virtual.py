@@ -9,6 +9,7 @@ find that its patience is over before the answer is there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import selectors
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -57,17 +58,22 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """fleet.ports.Clock over the running loop's time."""
+    """fleet.ports.Clock over the running loop's time, for its threads too: while they work it stands still."""
 
     def __init__(self, epoch: float) -> None:
         """`epoch`: the epoch second at the loop's time zero."""
         self._epoch = epoch
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def now(self) -> float:
-        return self._epoch + asyncio.get_running_loop().time()
+        return self._epoch + self.monotonic()
 
     def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
+        with contextlib.suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
+        if self._loop is None:
+            raise RuntimeError("no loop has asked this clock yet")
+        return self._loop.time()
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

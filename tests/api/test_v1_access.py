@@ -69,7 +69,7 @@ async def test_a_route_is_closed_without_its_role_and_open_with_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["/jobs", JOB, "/queues", "/clusters", "/decisions", "/snapshot", "/openapi.json", "/docs", ""]
+    "path", ["/jobs", JOB, "/queues", "/clusters", "/decisions", "/faults", "/snapshot", "/openapi.json", "/docs", ""]
 )
 async def test_nobody_gets_an_answer_without_credentials(path: str) -> None:
     async with rest(start=False) as hub:

@@ -1,0 +1,183 @@
+"""Deciding although deciding fails: an exception out of `decide` is a bug, and must not stop the whole fleet.
+
+What is tried, in this order, each with a name that metrics and Events say: the decision without the solver; without
+the waiting units (few) that it fails on, found by leaving out halves; without taking back. What helped is kept to for
+ASIDE_S, so that a bug costs its search once. A unit that is left out comes back when it changes, or then. Running
+units are never left out: what they use would be given away. Everything is bounded, by trials and by time; where it
+does not suffice more units are left out than need be. What fails whatever is left out stays an exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from fleet.decide import decide
+from fleet.model.unit import Phase, Unit
+from fleet.placement.problem import Solver
+from fleet.plan import Plan
+from fleet.snapshot import Changes, Snapshot
+
+SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
+ASIDE_S = 600.0
+FEW = 20  # units left out, rather than that nobody takes back
+TRIALS_MOST = 100  # decisions of one search
+SEARCH_S = 60.0
+ERROR_MAX = 300  # characters
+
+
+class Resort(StrEnum):
+    """What was done about a decision that failed."""
+
+    WITHOUT_SOLVER = "without_solver"
+    LEFT_OUT = "left_out"
+    WITHOUT_RECLAIM = "without_reclaim"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A waiting unit that is left out until the epoch second `until`, for as long as it is this very unit."""
+
+    unit: Unit
+    error: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """`plan` None: units were left out; decide again. `fault`: what was raised, and `resort` what was done about it."""
+
+    plan: Plan | None
+    fault: Exception | None = None
+    resort: Resort | None = None
+    left_out: tuple[Unit, ...] = ()
+
+
+class Decider:
+    """Decides, and remembers what helped. One decision at a time."""
+
+    def __init__(self, clock: Callable[[], float], decide: Callable[..., Plan] = decide) -> None:
+        """`clock`: seconds that only grow. `decide`: only tests give another."""
+        self._clock = clock
+        self._decide = decide
+        self._way: Resort | None = None  # how decisions are made until `_way_until`
+        self._way_until = 0.0
+        self._suspects: frozenset[str] = frozenset()  # that were left out before
+        self.aside: dict[str, Aside] = {}
+
+    def heard(self, snapshot: Snapshot, now: float) -> Snapshot:
+        """The snapshot without those who are aside still."""
+        gone = {key for key, one in self.aside.items() if one.until <= now or snapshot.units.get(key) != one.unit}
+        if gone:
+            self._suspects = frozenset(gone & snapshot.units.keys())
+            self.aside = {key: one for key, one in self.aside.items() if key not in gone}
+        return _without(snapshot, self.aside) if self.aside else snapshot
+
+    def decide(self, snapshot: Snapshot, *, now: float, solver: Solver | None, mark: Callable[[str], None]) -> Decided:
+        """`snapshot`: what `heard` says. Raises what no resort helps against."""
+        way = self._way if now < self._way_until else None
+        try:
+            return Decided(
+                self._decide(_as(snapshot, way), now=now, seed=SEED, solver=None if way else solver, mark=mark)
+            )
+        except Exception as error:
+            return self._resorted(snapshot, now, way, error)
+
+    def _resorted(self, snapshot: Snapshot, now: float, way: Resort | None, error: Exception) -> Decided:
+        if way is None:
+            plan = self._tried(snapshot, now, Resort.WITHOUT_SOLVER)
+            if plan is not None:
+                return self._kept_to(Resort.WITHOUT_SOLVER, plan, now, error)
+        if way is not Resort.WITHOUT_RECLAIM:
+            found = _Search(self, snapshot, now, Resort.WITHOUT_SOLVER, FEW).run(self._suspects)
+            if found is not None:
+                return self._left_out(snapshot, found, now, error)
+            plan = self._tried(snapshot, now, Resort.WITHOUT_RECLAIM)
+            if plan is not None:
+                return self._kept_to(Resort.WITHOUT_RECLAIM, plan, now, error)
+        found = _Search(self, snapshot, now, Resort.WITHOUT_RECLAIM, len(snapshot.units)).run(self._suspects)
+        if found is None:
+            raise error
+        return self._left_out(snapshot, found, now, error)
+
+    def _kept_to(self, way: Resort, plan: Plan, now: float, error: Exception) -> Decided:
+        self._way, self._way_until = way, now + ASIDE_S
+        return Decided(plan, error, way)
+
+    def _left_out(self, snapshot: Snapshot, found: Collection[str], now: float, error: Exception) -> Decided:
+        units = tuple(snapshot.units[key] for key in sorted(found))
+        self.aside |= {unit.id: Aside(unit, text_of(error), now + ASIDE_S) for unit in units}
+        return Decided(None, error, Resort.LEFT_OUT, units)
+
+    def _tried(self, snapshot: Snapshot, now: float, way: Resort) -> Plan | None:
+        """The plan, or None when it is not to be had in this way."""
+        try:
+            return self._decide(_as(snapshot, way), now=now, seed=SEED, solver=None)
+        except Exception:
+            return None
+
+    def fine(self, snapshot: Snapshot, now: float, way: Resort) -> bool:
+        """Whether the snapshot can be decided in this way."""
+        return self._tried(snapshot, now, way) is not None
+
+    def clock(self) -> float:
+        """Seconds that only grow."""
+        return self._clock()
+
+
+class _Search:
+    """For waiting units without which a snapshot can be decided: of those left out, halves that need not be come back,
+    down to single ones. None of what it finds could come back alone, unless trials or time ran out."""
+
+    def __init__(self, decider: Decider, snapshot: Snapshot, now: float, way: Resort, most: int) -> None:
+        self._decider, self._snapshot, self._now, self._way, self._most = decider, snapshot, now, way, most
+        self._left = TRIALS_MOST
+        self._ends = decider.clock() + SEARCH_S
+        self._found: list[str] = []
+
+    def run(self, suspects: Iterable[str]) -> frozenset[str] | None:
+        """None when leaving out at most `most` does not help."""
+        waiting = sorted(unit.id for unit in self._snapshot.units.values() if unit.phase is Phase.WAITING)
+        again = sorted(set(suspects) & set(waiting))
+        for out in (again, waiting):
+            if out and self._fine(out):
+                self._narrow(out, [])
+                return frozenset(self._found) if len(self._found) <= self._most else None
+        return None
+
+    def _narrow(self, out: Sequence[str], others: Sequence[str]) -> None:
+        """Without `out`, those found and `others` it can be decided: find who of `out` must stay out."""
+        over = self._left <= 0 or self._decider.clock() > self._ends
+        if len(out) == 1 or over or len(self._found) > self._most:
+            self._found += out
+            return
+        half = len(out) // 2
+        first, second = out[:half], out[half:]
+        if self._fine([*first, *others]):
+            self._narrow(first, others)
+        elif self._fine([*second, *others]):
+            self._narrow(second, others)
+        else:
+            self._narrow(first, [*second, *others])
+            self._narrow(second, others)
+
+    def _fine(self, out: Sequence[str]) -> bool:
+        self._left -= 1
+        return self._decider.fine(_without(self._snapshot, {*out, *self._found}), self._now, self._way)
+
+
+def text_of(error: Exception) -> str:
+    """One line that names it."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:ERROR_MAX]
+
+
+def _as(snapshot: Snapshot, way: Resort | None) -> Snapshot:
+    if way is not Resort.WITHOUT_RECLAIM:
+        return snapshot
+    return snapshot.apply(Changes(config=replace(snapshot.config, reclaim=False), new_config=True))
+
+
+def _without(snapshot: Snapshot, units: Iterable[str]) -> Snapshot:
+    return snapshot.apply(Changes(removed_units=tuple(units)))

@@ -1,0 +1,157 @@
+"""What the controllers' process tells Prometheus, while jobs live their lives."""
+
+from __future__ import annotations
+
+import re
+import socket
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fleet.cli.exposition import Exposition
+from fleet.controllers.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
+from fleet.decide import PARTS
+from fleet.model.unit import Phase, Unit
+from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
+from fleet.placement.process import FAILED, LATE, STARTING
+from fleet.quota.parse import parse_tree
+from fleet.snapshot import Snapshot
+from tests.controllers.fastloop import eventually
+from tests.controllers.test_commit import waiting
+from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
+
+
+def sample(world: World, name: str, **labels: str) -> float:
+    return world.hub.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+def units(metrics: Metrics) -> dict[tuple[str, str], float]:
+    families = {family.name: family for family in metrics.registry.collect()}
+    return {(s.labels["leaf"], s.labels["phase"]): s.value for s in families["fleet_units"].samples}
+
+
+async def test_decisions_placements_and_those_who_wait_are_told() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"), pytorchjob("two"))
+        await eventually(lambda: sample(world, "fleet_jobs_waiting", code="MaxJobsReached") == 1)
+        first = next(name for name in ("one", "two") if world.placed(name))
+        await world.running(first)
+        leaf = "root/child-2"
+        await eventually(lambda: sample(world, "fleet_units", leaf=leaf, phase="placed") == 1)
+        assert sample(world, "fleet_units", leaf=leaf, phase="waiting") == 1
+        assert sample(world, "fleet_placements_total") == 1
+        assert sample(world, "fleet_decisions_total", shipped="greedy") >= 1
+        assert sample(world, "fleet_decision_cycles_total", outcome="decided") >= 1
+        assert sample(world, "fleet_decision_last_timestamp_seconds") > 0
+        counts = {sample(world, "fleet_decision_phase_seconds_count", phase=p) for p in ("snapshot", *PARTS, "commit")}
+        assert counts == {sample(world, "fleet_decision_seconds_count")} and counts != {0.0}
+        assert [sample(world, "fleet_member_ready", member=name) for name in ("cfa", "cfb")] == [1, 1]
+        world.members.set_down("cfb", True)
+        await eventually(lambda: sample(world, "fleet_member_ready", member="cfb") == 0)
+
+
+async def test_evictions_are_counted_by_their_reason() -> None:
+    async with hub(member("cfa", no_pods=True)) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        await eventually(lambda: sample(world, "fleet_evictions_total", reason="GangNotWhole") >= 1, within_s=90)
+
+
+async def test_what_is_stale_when_it_is_committed_is_counted_by_what_changed() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one", "two", "three")
+        await world.edit("QueueUnit", "two-pytorchjob-rb-qu", lambda unit: unit["spec"].update(active=False))
+        await committer.commit(picture, placements)
+        assert sample(world, "fleet_commit_refusals_total", cause="unit") == 1
+        assert sample(world, "fleet_placements_total") == 2
+        await world.apply(tree(max_jobs=3))
+        await committer.commit(picture, placements)
+        assert sample(world, "fleet_commit_refusals_total", cause="tree") == 1
+
+
+async def test_a_changed_policy_is_told_apart_from_a_changed_unit() -> None:
+    async with hub(member("cfa")) as world:
+        picture, placements, committer = await waiting(world, "one")
+        await world.apply(policy(queue=True, priority=5))
+        await committer.commit(picture, placements)
+        assert sample(world, "fleet_commit_refusals_total", cause="policy") == 1
+
+
+def test_labels_are_bounded_whatever_users_call_their_leaves() -> None:
+    metrics = Metrics()
+    names = [f"leaf{number:03}" for number in range(LEAVES_MOST + 50)]
+    quota = parse_tree({"root": {"name": "root", "max": {}, "children": [{"name": name} for name in names]}})
+    made = [
+        Unit(f"{name}/{n}", name, (), f"root/{name}") for name in names for n in range(2 if name < "leaf010" else 1)
+    ]
+    made += [Unit(f"x{n}", "x", (), f"made-up-{n}") for n in range(300)]
+    made += [Unit("o", "o", (), None, phase=Phase.PLACED, member="m")]
+    metrics.see(Snapshot(quota, {unit.id: unit for unit in made}))
+    found = units(metrics)
+    assert len(found) == LEAVES_MOST + 1
+    assert (found[UNKNOWN, "waiting"], found["root/leaf000", "waiting"]) == (300, 2)
+    assert sum(found.values()) == len(made)
+    assert (OUTSIDE, "placed") in found or (OTHERS, "placed") in found
+
+
+ANSWERS = [
+    (Answer((1,), (1,), (Solved("a", 1, 1, "OPTIMAL"),)), "optimal"),
+    (Answer((1,), (1,), (Solved("a", 1, 1, "OPTIMAL"), Solved("b", 1, 2, "FEASIBLE"))), "feasible"),
+    (Answer(), "none"),
+    (Answer(why="no time is left in this decision"), "none"),
+    (Answer((1,), (1,), (), f"{LATE} of 1.5 s"), "late"),
+    (Answer(why=STARTING), "starting"),
+    (Answer(why=f"{FAILED} (exit status -9)"), "failed"),
+]
+
+
+@pytest.mark.parametrize(("answer", "outcome"), ANSWERS)
+def test_answers_of_the_solver_are_counted_by_outcome(answer: Answer, outcome: str) -> None:
+    class Says:
+        def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
+            return answer
+
+    metrics = Metrics()
+    problem = Problem((), (), (), (), ())
+    assert Counted(Says(), metrics).solve(problem, seed=1, limit_s=1.0) is answer
+    assert outcome_of(answer) == outcome
+    assert metrics.registry.get_sample_value("fleet_solver_answers_total", {"outcome": outcome}) == 1
+
+
+async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> None:
+    rows = re.findall(r"^\| `(fleet_\w+)` \| ((?:`\w+`(?:, )?)*) ?\| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    listed = {name: (set(re.findall(r"`(\w+)`", labels)), type_) for name, labels, type_ in rows}
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"), pytorchjob("two"))
+        await eventually(lambda: sample(world, "fleet_jobs_waiting", code="MaxJobsReached"))
+        text = generate_latest(world.hub.metrics.registry).decode()
+    told = [f for f in text_string_to_metric_families(text) if not f.name.endswith("_created")]
+    told = [f for f in told if not f.name.startswith("process_")]
+    names = {f.name + ("_total" if f.type == "counter" else ""): f for f in told}
+    assert {name: family.type for name, family in names.items()} == {name: type_ for name, (_, type_) in listed.items()}
+    for name, family in names.items():
+        labels = {label for one in family.samples for label in one.labels} - {"le"}
+        assert labels == listed[name][0] or not family.samples, name
+
+
+def test_metrics_are_served_at_their_path_and_nothing_else_is() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    metrics = Metrics()
+    metrics.leader.set(1)
+    served = Exposition(metrics.registry, listener)
+    try:
+        with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:
+            assert "fleet_leader 1.0" in answer.read().decode()
+            assert answer.headers["content-type"].startswith("text/plain")
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{address}/", timeout=30)
+    finally:
+        served.stop()
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", served.port), timeout=30)
