@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import merge
-from itertools import chain
+from itertools import chain, islice
 
 from fleet.placement.awaited import Awaited
 from fleet.placement.bypass import Bypass, Kept
@@ -25,6 +25,7 @@ from fleet.placement.heads import Heads
 from fleet.placement.hold import Hold, passable
 from fleet.placement.layout import lay_out
 from fleet.placement.linked import Band, Pairs, age_bucket, band_of, weight
+from fleet.placement.rearrange import MOST_LOOKED_AT, rearranged
 from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
 from fleet.placement.rights import LOWER, policy_of
 from fleet.placement.room import MemberRoom, Shape, committed
@@ -220,14 +221,22 @@ class Decision:
         firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
         ground = self.after(firm)
         ground.keep(self._bypassing(ground.holds, ground.rooms, firm))
-        usage = ground.usage
         preemptors = self._preemptors({c.unit.id for c, _ in outcome.placed}, {c.unit.id for c, _ in firm}, ground)
-        if usage is None or self.entitled is None or (first := next(preemptors, None)) is None:
+        firsts = list(islice(preemptors, MOST_LOOKED_AT))
+        if ground.usage is None or self.entitled is None or not firsts:
             return outcome, found
+        more = firm if ground.withheld else rearranged(self.ground, ground, firm, firsts, self._whole)
+        if len(more) > len(firm):
+            firm, ground = more, self.after(more)
+            started = {candidate.unit.id for candidate, _ in firm}
+            firsts = [candidate for candidate in firsts if candidate.unit.id not in started]
+            outcome = self.settle(self.after(firm), firm)
+        usage = ground.usage
+        assert usage is not None
         coming = [*self.coming, *self._new(firm)]
         tiers = self.entitled.running
         search = Reclaim(self.snapshot, self.space, coming, self.kept, usage, tiers, now, Awaited(ground), asking)
-        found = search.run(chain([first], preemptors))
+        found = search.run(chain(firsts, preemptors))
         if not found.claims:
             return outcome, found
         for candidate, _ in found.kept:
@@ -238,6 +247,11 @@ class Decision:
         self._holds = None
         self._stop(found.kept)
         return self.settle(self.after(firm), firm), found
+
+    def _whole(self, placed: Pairs) -> bool:
+        """Whether all of these have a place in the layout that the next cycle sees."""
+        layout = lay_out(self.free, [*self.coming, *self._new(placed)], self.space)
+        return all(self.lost.issuperset(units) for units in layout.lost.values())
 
     def _preemptors(self, started: Container[str], firm: Container[str], ground: Ground) -> Iterator[Candidate]:
         """Who may take back, first come first, as far as anybody asks; of those alike a bounded number. Whoever a head
