@@ -139,8 +139,7 @@ class Bypass:
         room = self._beside.get(key)
         if room is None:
             room = MemberRoom.emptied(self._snapshot.members[member], self._space) or MemberRoom(member, ())
-            for other in self._guaranteed(member, new):
-                room.hold(other.shape, self._space.devices)
+            room.hold_all((other.shape for other in self._guaranteed(member, new)), self._space.devices)
             self._beside[key] = room
         return room
 

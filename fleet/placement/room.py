@@ -216,6 +216,21 @@ class MemberRoom:
                 self.assume(part, devices)
         return fit
 
+    def hold_all(self, shapes: Iterable[Shape], devices: int) -> None:
+        """As `hold` for one after another, but what they change is copied once."""
+        draft: _Draft | None = None
+        for shape in shapes:
+            if len(shape) == 1 and not shape[0].topology:
+                draft = draft or _Draft(self.pools, self.grounds(shape)[0][1], devices)
+                if not draft.fill(shape[0], shape[0].replicas, whole=True):
+                    continue
+            if draft is not None:
+                self.take(draft.fit())
+                draft = None
+            self.hold(shape, devices)
+        if draft is not None:
+            self.take(draft.fit())
+
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
