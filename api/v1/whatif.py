@@ -70,7 +70,8 @@ def router(hub: Hub, snapshots: LatestSnapshots) -> APIRouter:
             causes = [Cause(where, problem, "FieldValueInvalid") for where, problem in error.problems[:20]]
             raise StatusError(422, "Invalid", str(error)[:2000], causes=causes) from error
         except BadEdit as error:
-            raise wrong("edits", str(error)) from error
+            where = f"edits[{error.index}].{type(edits[error.index]).__name__}"
+            raise wrong(f"{where}.{error.field}" if error.field else where, str(error)) from error
 
     return routes
 

@@ -14,14 +14,24 @@ from fleet.foresee.nodes import Nodes
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import QuotaNode, QuotaTree
-from fleet.snapshot import Changes, Snapshot
+from fleet.snapshot import MOST_NODES, Changes, Snapshot
 
 DRAINED = "it is drained"
 LOST = "it does not answer"
 
 
+PRIORITY_MOST = 2**31 - 1  # as a QueueUnit can have
+AMOUNT_MOST = 2**63 - 1
+
+
 class BadEdit(ValueError):
-    """The edit does not fit the snapshot; the text says why."""
+    """The edit does not fit the snapshot, or nothing; the text says why. `field`: the field of the edit that is wrong,
+    "" for the whole; `index`: the number of the edit, when there were several."""
+
+    def __init__(self, text: str, field: str = "") -> None:
+        super().__init__(text)
+        self.field = field
+        self.index = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +127,12 @@ Edit = (
 
 def edited(snapshot: Snapshot, edits: Iterable[Edit]) -> Snapshot:
     """The snapshot after the edits, one after the other. Raises BadEdit."""
-    for edit in edits:
-        snapshot = snapshot.apply(_changes(snapshot, edit))
+    for index, edit in enumerate(edits):
+        try:
+            snapshot = snapshot.apply(_changes(snapshot, edit))
+        except BadEdit as error:
+            error.index = index
+            raise
     return snapshot
 
 
@@ -126,7 +140,9 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
     match edit:
         case AddMember():
             if edit.member.name in snapshot.members:
-                raise BadEdit(f"member {edit.member.name} is there already")
+                raise BadEdit(f"member {edit.member.name} is there already", "member.name")
+            if not edit.member.name:
+                raise BadEdit("a member needs a name", "member.name")
             return Changes(put_members=(edit.member,))
         case DrainMember():
             there = _member(snapshot, edit.member)
@@ -134,6 +150,8 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
             return Changes(put_units=leaving, put_members=(replace(there, ready=False, not_ready_reason=DRAINED),))
         case LoseMember():
             there = _member(snapshot, edit.member)
+            for key in sorted(edit.failover or ()):
+                _unit(snapshot, key, "failover")
             moving = tuple(
                 _waiting_again(unit)
                 for unit in _placed_in(snapshot, edit.member)
@@ -145,21 +163,28 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
             scaled = _scaled(there, edit)
             left = _unseated(snapshot, scaled) - _unseated(snapshot, there) if edit.by < 0 else set()
             if left:
-                raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}")
+                raise BadEdit(f"member {edit.member} needs these nodes for {', '.join(sorted(left)[:3])}", "by")
             return Changes(put_members=(scaled,))
         case SetLimit():
             return Changes(tree=_limited(snapshot.tree, edit), new_tree=True)
         case ReplaceTree():
+            _sound(edit.tree)
             return Changes(tree=edit.tree, new_tree=True)
         case Submit():
             if edit.unit.id in snapshot.units:
-                raise BadEdit(f"job {edit.unit.name} is there already")
+                raise BadEdit(f"job {edit.unit.name} is there already", "unit.id")
+            if not edit.unit.id:
+                raise BadEdit("a job needs an id", "unit.id")
+            if edit.unit.phase is not Phase.WAITING:
+                raise BadEdit("only what waits can be submitted", "unit.phase")
             return Changes(put_units=(edit.unit,))
         case Remove():
             return Changes(removed_units=(_unit(snapshot, edit.unit).id,))
         case Hold():
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), held=edit.held, suspended=False),))
         case Prioritize():
+            if abs(edit.priority) > PRIORITY_MOST:
+                raise BadEdit(f"is not between -{PRIORITY_MOST} and {PRIORITY_MOST}", "priority")
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), priority=edit.priority),))
         case MoveTo():
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), leaf=edit.leaf),))
@@ -167,20 +192,22 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
 
 def _member(snapshot: Snapshot, name: str) -> Member:
     if name not in snapshot.members:
-        raise BadEdit(f"there is no member {name}; there are: {', '.join(sorted(snapshot.members)) or 'none'}")
+        raise BadEdit(
+            f"there is no member {name}; there are: {', '.join(sorted(snapshot.members)) or 'none'}", "member"
+        )
     return snapshot.members[name]
 
 
-def _unit(snapshot: Snapshot, key: str) -> Unit:
+def _unit(snapshot: Snapshot, key: str, field: str = "unit") -> Unit:
     if key not in snapshot.units:
-        raise BadEdit(f"there is no job {key}")
+        raise BadEdit(f"there is no job {key}", field)
     return snapshot.units[key]
 
 
 def _waiting(snapshot: Snapshot, key: str) -> Unit:
     unit = _unit(snapshot, key)
     if unit.phase is not Phase.WAITING:
-        raise BadEdit(f"job {unit.name} does not wait: it is {unit.phase.value} in {unit.member}")
+        raise BadEdit(f"job {unit.name} does not wait: it is {unit.phase.value} in {unit.member}", "unit")
     return unit
 
 
@@ -198,15 +225,17 @@ def _waiting_again(unit: Unit) -> Unit:
 
 def _scaled(member: Member, edit: Scale) -> Member:
     if not 0 <= edit.pool < len(member.pools):
-        raise BadEdit(f"member {member.name} has no pool {edit.pool}; it has {len(member.pools)}, from 0")
+        raise BadEdit(f"member {member.name} has no pool {edit.pool}; it has {len(member.pools)}, from 0", "pool")
     pool = member.pools[edit.pool]
     empty = pool.allocatable
     if not empty.items_:
-        raise BadEdit(f"of pool {edit.pool} of member {member.name} it is not known what an empty node has")
+        raise BadEdit(f"of pool {edit.pool} of member {member.name} it is not known what an empty node has", "pool")
     free = dict(pool.free)
     spare = free.get(empty, 0)
     if spare + edit.by < 0:
-        raise BadEdit(f"pool {edit.pool} of member {member.name} has {spare} empty nodes, not {-edit.by}")
+        raise BadEdit(f"pool {edit.pool} of member {member.name} has {spare} empty nodes, not {-edit.by}", "by")
+    if edit.by > MOST_NODES:
+        raise BadEdit(f"a member has at most {MOST_NODES} nodes", "by")
     free[empty] = spare + edit.by
     scaled: Pool = replace(pool, free=tuple((vector, nodes) for vector, nodes in free.items() if nodes > 0))
     return replace(member, pools=(*member.pools[: edit.pool], scaled, *member.pools[edit.pool + 1 :]))
@@ -219,13 +248,25 @@ def _unseated(snapshot: Snapshot, member: Member) -> set[str]:
     return {unit.name for unit in sorted(units, key=lambda unit: unit.id) if not nodes.seat(unit)}
 
 
+def _sound(tree: QuotaTree | None) -> None:
+    for path, node in tree.nodes.items() if tree is not None else ():
+        for limit, amounts in (("min", node.min), ("max", node.max)):
+            wrong = [name for name, amount in amounts.items() if not 0 <= amount <= AMOUNT_MOST]
+            if wrong:
+                raise BadEdit(f"{limit} of {wrong[0]} at {path} is not between 0 and {AMOUNT_MOST}", "tree")
+
+
 def _limited(tree: QuotaTree | None, edit: SetLimit) -> QuotaTree:
     if tree is None:
-        raise BadEdit("there is no quota tree to edit")
+        raise BadEdit("there is no quota tree to edit", "node")
     if edit.node not in tree.nodes:
-        raise BadEdit(f"the quota tree has no node {edit.node}; it has: {', '.join(sorted(tree.nodes)[:20])}")
+        raise BadEdit(f"the quota tree has no node {edit.node}; it has: {', '.join(sorted(tree.nodes)[:20])}", "node")
     if edit.limit not in ("min", "max"):
-        raise BadEdit(f"{edit.limit} is neither min nor max")
+        raise BadEdit(f"{edit.limit} is neither min nor max", "limit")
+    if not edit.resource:
+        raise BadEdit("a limit needs a resource", "resource")
+    if edit.amount is not None and not 0 <= edit.amount <= AMOUNT_MOST:
+        raise BadEdit(f"{edit.limit} must not be {'negative' if edit.amount < 0 else f'above {AMOUNT_MOST}'}", "amount")
     node: QuotaNode = tree.nodes[edit.node]
     amounts = dict(node.min if edit.limit == "min" else node.max)
     amounts.pop(edit.resource, None)
@@ -234,5 +275,5 @@ def _limited(tree: QuotaTree | None, edit: SetLimit) -> QuotaTree:
     after = replace(node, min=amounts) if edit.limit == "min" else replace(node, max=amounts)
     limit = after.max.get(edit.resource)
     if limit is not None and after.min.get(edit.resource, 0) > limit:
-        raise BadEdit(f"min of {edit.resource} at {edit.node} would be above its max")
+        raise BadEdit(f"min of {edit.resource} at {edit.node} would be above its max", "amount")
     return QuotaTree(tree.root, {**tree.nodes, edit.node: after})

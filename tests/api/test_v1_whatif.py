@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+
 from tests.api.rest import Rest, causes, rest
-from tests.controllers.world import member, policy, pytorchjob
+from tests.controllers.world import member, policy, pytorchjob, tree
 
 
 @asynccontextmanager
@@ -43,6 +45,11 @@ async def test_a_unit_may_be_submitted_as_snapshots_have_it() -> None:
         assert (found["new"]["change"], found["new"]["after"]["member"]) == ("starts", "cfa")
 
 
+def limit(**fields: Any) -> dict[str, Any]:
+    given = {"node": "root/child-2", "limit": "max", "resource": "nvidia.com/gpu", "amount": 1}
+    return {"SetLimit": {**given, **fields}}
+
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({}, "edits"),
     ({"edits": 3}, "edits"),
@@ -57,14 +64,42 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": [{"Submit": {"unit": {"id": "a", "gang": 7}}}]}, "edits[0].Submit.unit[0].gang"),
     ({"edits": [{"ReplaceTree": {"tree": {"a": 3}}}]}, "edits[0].ReplaceTree.tree[a]"),
     ({"edits": [{"DrainMember": {"member": "m"}}] * 101}, "edits"),
-    ({"edits": [{"DrainMember": {"member": "nowhere"}}]}, "edits"),
-]
+    ({"edits": [{"DrainMember": {"member": "nowhere"}}]}, "edits[0].DrainMember.member"),
+    ({"edits": [{"DrainMember": {"member": "cfa"}}, limit(node="nowhere")]}, "edits[1].SetLimit.node"),
+    ({"edits": [limit(amount=-1)]}, "edits[0].SetLimit.amount"),
+    ({"edits": [limit(limit="min", amount=-1)]}, "edits[0].SetLimit.amount"),
+    ({"edits": [limit(amount=10**19)]}, "edits[0].SetLimit.amount"),
+    ({"edits": [limit(amount=1.5)]}, "edits[0].SetLimit.amount"),
+    ({"edits": [limit(limit="middle")]}, "edits[0].SetLimit.limit"),
+    ({"edits": [limit(resource="")]}, "edits[0].SetLimit.resource"),
+    ({"edits": [limit(more=1)]}, "edits[0].SetLimit.more"),
+    ({"edits": [{"ReplaceTree": {"tree": {"root/a": {"max": {"cpu": -1}}}}}]}, "edits[0].ReplaceTree.tree"),
+    ({"edits": [{"Scale": {"member": "cfa", "pool": 9, "by": 1}}]}, "edits[0].Scale.pool"),
+    ({"edits": [{"Scale": {"member": "cfa", "pool": 0, "by": -99}}]}, "edits[0].Scale.by"),
+    ({"edits": [{"Scale": {"member": "cfa", "pool": 0, "by": 10**12}}]}, "edits[0].Scale.by"),
+    ({"edits": [{"Prioritize": {"unit": "x", "priority": 2**31}}]}, "edits[0].Prioritize.priority"),
+    ({"edits": [{"Prioritize": {"unit": "x", "priority": 1}}]}, "edits[0].Prioritize.unit"),
+    ({"edits": [{"LoseMember": {"member": "cfa", "failover": ["x"]}}]}, "edits[0].LoseMember.failover"),
+    ({"edits": [{"Submit": {"unit": {"id": "", "gang": "1x1"}}}]}, "edits[0].Submit.unit.id"),
+    ({"edits": [{"Submit": {"unit": {"id": "a", "gang": "1x1", "phase": "Placed", "member": "cfa"}}}]},
+     "edits[0].Submit.unit.phase"),
+    ({"edits": [{"AddMember": {"member": {"name": ""}}}]}, "edits[0].AddMember.member.name"),
+]  # fmt: skip
 
 
 async def test_a_question_that_is_wrong_is_refused_with_its_field() -> None:
-    async with rest(member("cfa"), objects=[policy(), pytorchjob("one")]) as hub:
+    async with rest(member("cfa"), objects=[tree(), policy(), pytorchjob("one")]) as hub:
         await hub.world.running("one")
         await hub.seen(one="cfa")
         for body, field in WRONG:
             status = await hub.refused("POST", "/what-if", json=body)
             assert (status["code"], list(causes(status))) == (422, [field])
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "8,"])
+async def test_what_is_no_json_is_refused_before_it_is_read(number: str) -> None:
+    async with rest(start=False) as hub:
+        asked = (
+            f'{{"edits": [{{"SetLimit": {{"node": "root", "limit": "max", "resource": "cpu", "amount": {number}}}}}]}}'
+        )
+        assert (await hub.refused("POST", "/what-if", content=asked))["code"] == 400
