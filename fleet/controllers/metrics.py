@@ -98,6 +98,14 @@ class Metrics:
         self.aside = Gauge(
             "fleet_units_aside", "Waiting units that are left out since deciding them fails.", registry=registry
         )
+        for counter, values in (
+            (self.cycles, ("decided", "unchanged", "idle", "failed")),
+            (self.refusals, ("unit", "policy", "tree", "rejected")),
+            (self.solver, ("optimal", "feasible", "none", "late", "starting", "failed")),
+            (self.faults, ("without_solver", "left_out", "without_reclaim", "undecided")),
+        ):  # there from the beginning: what first appears as 1 has not increased, as Prometheus sees it
+            for value in values:
+                counter.labels(value)
         self._snapshot = Snapshot()
         self._reasons: Mapping[str, Reason] = {}
         self._loops: list[Loop] = []
