@@ -46,7 +46,7 @@ from fleet.ports import (
     Store,
     Write,
 )
-from fleet.store.rewrite import Rewrite
+from fleet.store.rewrite import Rewrite, Turns
 from fleet.store.writing import Options, Review, Rule, Written
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
@@ -73,6 +73,7 @@ class Objects:
         self.ids = ids
         self.rules = rules if rules is not None else {}
         self._graceful_pods = graceful_pods
+        self._turns = Turns()
 
     # Reading: bodies are shared and must not be changed by the caller.
     async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body:
@@ -340,7 +341,7 @@ class Objects:
             kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
             options.epoch, options.dry_run,
         )  # fmt: skip
-        return await rewrite.run(self.store, self.clock)
+        return await rewrite.run(self.store, self.clock, self._turns)
 
     async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> Sequence[Write]:
         """Ask the rule about a new object; what it wants committed together with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -42,8 +43,8 @@ def all_of(data: Path) -> list[psutil.Process]:
         process = process_of(data, part)
         if process is not None:
             found[process.pid] = process
-            for child in process.children(recursive=True):
-                found[child.pid] = child
+            with suppress(psutil.NoSuchProcess):
+                found.update((child.pid, child) for child in process.children(recursive=True))
     return list(found.values())
 
 

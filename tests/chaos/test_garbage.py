@@ -47,7 +47,7 @@ async def test_a_dependent_whose_deletion_loses_to_other_writers_is_deleted_in_t
     await objects.create(maps, "default", dependent, OPTIONS)
     running = asyncio.create_task(GarbageCollector(objects, OPTIONS).run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             watch = await objects.store.watch("", "configmaps", since=0)
             async for event in watch:
                 if event.type == "DELETED":

@@ -25,9 +25,9 @@ from fleet.simulate.cluster import SimulatedCluster
 from tests.testbed.bed import Bed, started_bed
 
 HUB = "hub-1"
-# Short, so that a loss is seen in a moment; the ratios are those of the defaults.
-LIMITS = Limits(probe_every_s=0.2, probe_s=1.0, lost_after_s=1.5, discover_every_s=0.5, request_s=10.0)
-SOON_S = 20.0
+# Short, so that a loss is seen soon, but no member that answers late on a busy machine is taken for lost.
+LIMITS = Limits(probe_every_s=0.2, probe_s=4.0, lost_after_s=6.0, discover_every_s=0.5, request_s=30.0)
+SOON_S = 90.0
 
 
 async def eventually(condition: Callable[[], Any], *, within_s: float = SOON_S, what: str = "") -> Any:
