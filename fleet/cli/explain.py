@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot before the rest is shown without it
 UNSEEN_EVERY_S = 0.5
 WAITS = ("Queued", "Held", "BackOff", "Waiting")
+LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
 DETAILS = ("priority", "policy", "attempt", "components", "conditions")
 
 
@@ -75,7 +76,7 @@ def described(
         detail = hub.request("GET", path).body
         record = jobs.record(detail, time.time()) | {field: detail[field] for field in DETAILS}
         record["explanation"] = hub.find(f"{path}/explanation") if record["state"] in WAITS else None
-        if record["explanation"] is not None or record["state"] not in WAITS:
+        if record["explanation"] is not None or record["state"] not in WAITS or record["code"] in LEFT_OUT:
             return record
         if until is None:
             until = clock() + UNSEEN_MOST_S

@@ -46,6 +46,7 @@ GATHER_MAX_S = 0.3
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
 LOOK_S = 0.5  # between two looks at members that are not read yet; a member that is read brings the next one sooner
+UNREAD_TOLD = 10  # of what cannot be read in one cycle
 _CYCLE = Key("", "", "", "decide")
 
 
@@ -119,6 +120,9 @@ class DecideLoop:
     async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
         """How it went, as metrics name it, and when to look again."""
         whole = self._builder.build(now)
+        unread, self._builder.unread = self._builder.unread, []
+        for name, error in unread[:UNREAD_TOLD]:
+            await self._faults.tell(error, Resort.UNREAD, None, now, [name])
         heard = self._decider.heard(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
@@ -165,7 +169,8 @@ class DecideLoop:
         decided = await asyncio.to_thread(decide, picture.snapshot, now=now, solver=solver, mark=phases.begin)
         self.cycles += 1
         if decided.fault is not None and decided.resort is not None:
-            await self._faults.tell(decided.fault, decided.resort, picture.snapshot, now, decided.left_out)
+            names = [unit.name for unit in decided.left_out]
+            await self._faults.tell(decided.fault, decided.resort, picture.snapshot, now, names)
         return (decided.plan, phases) if decided.plan is not None else None
 
     def _left_out(self) -> dict[str, Reason]:

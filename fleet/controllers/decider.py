@@ -34,6 +34,7 @@ class Resort(StrEnum):
     LEFT_OUT = "left_out"
     WITHOUT_RECLAIM = "without_reclaim"
     UNDECIDED = "undecided"
+    UNREAD = "unread"  # what a unit is made from
 
 
 @dataclass(frozen=True, slots=True)

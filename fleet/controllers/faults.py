@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import structlog
 
@@ -16,7 +17,6 @@ from fleet.controllers.decider import ASIDE_S, Resort, text_of
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.record import Packer
-from fleet.model.unit import Unit
 from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
 from fleet.wellknown import DECISION_FAILED, SYSTEM_NAMESPACE
@@ -32,6 +32,7 @@ _DONE = {
     Resort.WITHOUT_SOLVER: f"decisions are made without the solver for {ASIDE_S:g} s",
     Resort.LEFT_OUT: "others are decided without {jobs}",
     Resort.WITHOUT_RECLAIM: f"nothing is taken back for {ASIDE_S:g} s",
+    Resort.UNREAD: "others are decided without {jobs}, whose ResourceBinding cannot be read",
     Resort.UNDECIDED: "nobody is placed; it is tried again, after 30 s at most",
 }
 
@@ -51,13 +52,11 @@ class Faults:
         resort: Resort,
         snapshot: Snapshot | None,
         now: float,
-        left_out: tuple[Unit, ...] = (),
+        left_out: Sequence[str] = (),
     ) -> None:
-        """`snapshot`: what was decided on, None when there was none yet; `left_out`: of the resort of that name."""
+        """`snapshot`: what was decided on, None when there was none yet; `left_out`: names of the jobs, if some are."""
         self._hub.metrics.faults.labels(resort.value).inc()
-        jobs = ", ".join(unit.name for unit in left_out[:5]) + (
-            f" and {len(left_out) - 5} more" if left_out[5:] else ""
-        )
+        jobs = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if left_out[5:] else "")
         trace = error if resort is not Resort.UNDECIDED else None  # which whoever called logs himself
         log.error("deciding failed", error=text_of(error), resort=resort.value, left_out=jobs, exc_info=trace)
         message = f"{text_of(error)}. This is a bug of Fleet; {_DONE[resort].format(jobs=jobs)}."

@@ -102,7 +102,7 @@ class Metrics:
             (self.cycles, ("decided", "unchanged", "idle", "failed")),
             (self.refusals, ("unit", "policy", "tree", "rejected")),
             (self.solver, ("optimal", "feasible", "none", "late", "starting", "failed")),
-            (self.faults, ("without_solver", "left_out", "without_reclaim", "undecided")),
+            (self.faults, ("without_solver", "left_out", "without_reclaim", "undecided", "unread")),
         ):  # there from the beginning: what first appears as 1 has not increased, as Prometheus sees it
             for value in values:
                 counter.labels(value)

@@ -103,6 +103,7 @@ class SnapshotBuilder:
         self._trees = 0  # so many were read, one after the other
         self._named: frozenset[tuple[str, str]] = frozenset()
         self._waits = Waits(pods_run_s)
+        self.unread: list[tuple[str, Exception]] = []  # what could not be read, until somebody takes it from here
         self._last = Snapshot()
 
     def build(self, now: float = 0.0) -> Picture:
@@ -128,10 +129,15 @@ class SnapshotBuilder:
             revision = queue_unit.revision if queue_unit else 0
             pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
             if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
-                base = known.base if known else base_unit(stored.body, tree, clusters)
-                unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
-                unit = self._as_admitted(unit, queue_unit)
-                asked = known.asked if known else asked_of_nodes(base)
+                try:
+                    base = known.base if known else base_unit(stored.body, tree, clusters)
+                    unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
+                    unit = self._as_admitted(unit, queue_unit)
+                    asked = known.asked if known else asked_of_nodes(base)
+                except Exception as error:  # this one alone is left out
+                    base, asked = _unreadable(stored, error), frozenset()
+                    unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
+                    self.unread.append((base.name, error))
                 known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit, asked)
             kept[stored.uid] = known
             if known.unit is not None:
@@ -259,6 +265,14 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         user=b.annotation(binding, ANNOTATION_CREATOR),
         topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
+
+
+def _unreadable(binding: Stored, error: Exception) -> Unit:
+    """A unit that says so and never starts, for a binding that somebody wrote by hand, or that a bug meets."""
+    why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
+    name = ((binding.body.get("spec") or {}).get("resource") or {}).get("name") or binding.key.name
+    stands_for = Component("unknown", 1, NOTHING)
+    return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
 
 
 def asked_of_nodes(unit: Unit) -> frozenset[tuple[str, str]]:

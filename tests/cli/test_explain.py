@@ -135,13 +135,16 @@ def test_a_job_that_was_evicted_says_since_when_and_for_whom_until_it_starts_aga
 class _Behind:
     """Answers for a hub whose newest snapshot shows the job from the `seen_at`-th time on that somebody asks."""
 
-    def __init__(self, seen_at: int, state: str = "Queued") -> None:
-        self.asked, self.seen_at, self.state = 0, seen_at, state
+    def __init__(self, seen_at: int, state: str = "Queued", code: str = "") -> None:
+        self.asked, self.seen_at, self.state, self.code = 0, seen_at, state, code
 
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
         if not path.endswith("/explanation"):
             detail = dict.fromkeys(("created", "position", "tier", "reason", "queue", "member", *explain.DETAILS))
-            return Answer(200, detail | {"namespace": "team", "name": "one", "kind": "Job", "state": self.state})
+            detail |= {"namespace": "team", "name": "one", "kind": "Job", "state": self.state}
+            if self.code:
+                detail["reason"] = {"code": self.code, "text": "", "numbers": {}}
+            return Answer(200, detail)
         self.asked += 1
         seen = self.asked >= self.seen_at
         return (
@@ -168,6 +171,11 @@ def test_a_job_that_no_snapshot_ever_shows_is_told_without_its_explanation() -> 
 def test_a_job_that_does_not_wait_is_told_at_once() -> None:
     hub = _Behind(seen_at=1, state="Running")
     assert (asked(hub)[1], hub.asked) == (0.0, 0)
+
+
+def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
+    hub = _Behind(seen_at=10**6, code="DeciderFailed")
+    assert (asked(hub)[1], hub.asked) == (0.0, 1)
 
 
 def test_a_bad_file_names_the_field(tmp_path: Path) -> None:

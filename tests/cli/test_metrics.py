@@ -16,7 +16,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 
-
 PATIENCE_S = 90.0
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from fleet.codec import decode_snapshot
 from fleet.controllers import decider as subject
+from fleet.controllers import snapshot as snapshot_module
 from fleet.controllers.decide import DecideLoop
 from fleet.controllers.decider import ASIDE_S, FEW, TRIALS_MOST, Decider, Resort
 from fleet.controllers.faults import KIND
@@ -235,3 +236,27 @@ async def test_faults_outside_of_decide_are_told_of_as_well(monkeypatch: pytest.
         assert "RuntimeError: no hands" in world.events("fleet-system", DECISION_FAILED)[0]["message"]
         monkeypatch.undo()
         await world.running("one")
+
+
+async def test_a_binding_that_cannot_be_read_is_told_of_once_and_the_others_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = snapshot_module.now_unit
+
+    def now_unit(base: Unit, *around: Any) -> Unit | None:
+        if base.name == "default/poison" and not base.held:
+            raise KeyError("fromCluster")
+        return made(base, *around)
+
+    async with hub(member("cfa"), start=False) as world:
+        monkeypatch.setattr(snapshot_module, "now_unit", now_unit)
+        world.start()
+        await world.apply(tree(max_jobs=5), policy(queue=True), pytorchjob("poison"), pytorchjob("one"))
+        await world.running("one")
+        await eventually(lambda: "cannot be read, KeyError: 'fromCluster'" in world.message("poison"))
+        assert (world.unit("poison") or {})["status"]["reason"]["code"] == "Held"
+        (event,) = world.events("fleet-system", DECISION_FAILED)
+        assert "without default/poison, whose ResourceBinding cannot be read" in event["message"]
+        told = sample(world, "fleet_decision_faults_total", outcome="unread")
+        await settle(60)
+        assert sample(world, "fleet_decision_faults_total", outcome="unread") == told
