@@ -37,6 +37,10 @@ class Awaited:
         bound = self._ground.bound(candidate) if self._usages and candidate.account is not None else 0
         return tuple(number for number in self._usages if bound & 1 << number)
 
+    def at(self, binding: Iterable[int]) -> list[tuple[Hold, Usage]]:
+        """These heads, and what will be used at their moments."""
+        return [(self._hold(number), self._usages[number]) for number in binding]
+
     def leave(self, work: Work) -> None:
         for number, usage in self._usages.items():
             if work.account is not None and self._hold(number).meets(work.unit, work.tier):
@@ -52,7 +56,7 @@ class Awaited:
 
     def spares(self, candidate: Candidate, binding: Iterable[int], gone: Iterable[Work]) -> bool:
         """Whether these heads have their quota beside it once these have left, too."""
-        return all(self._spares(self._hold(number), self._usages[number], candidate, gone) for number in binding)
+        return all(self._spares(hold, usage, candidate, gone) for hold, usage in self.at(binding))
 
     def _hold(self, number: int) -> Hold:
         return self._ground.holds[number]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.placement.candidate import Candidate
@@ -51,6 +51,14 @@ def freeing(usage: Usage, lacking: Lacking, works: Iterable[Work]) -> dict[str, 
     return found
 
 
+def _suffices(lacking: Lacking, freed: Mapping[str, Sequence[int]], gone: Iterable[Work]) -> bool:
+    """Whether these free what is lacking, in sum."""
+    if not lacking:
+        return True
+    rows = [freed[work.unit.id] for work in gone if work.unit.id in freed]
+    return all(sum(row[i] for row in rows) >= need for i, (_, _, need) in enumerate(lacking))
+
+
 class Tries:
     """How many tries a plan has left."""
 
@@ -59,7 +67,7 @@ class Tries:
 
 
 class Trial:
-    """One gang's. `works`: those that may be asked about."""
+    """One gang's. `works`: those that may be asked about, gone through more than once."""
 
     def __init__(self, scene: Scene, candidate: Candidate, works: Iterable[Work], tries: Tries) -> None:
         self._scene = scene
@@ -71,6 +79,12 @@ class Trial:
         self._exact = scene.usage.withholds or bool(self._binding)
         self._lacking: Lacking = scene.usage.lacking(candidate.account or "", candidate.request)
         self._freed = freeing(scene.usage, self._lacking, works)
+        awaited = () if scene.usage.withholds else scene.awaited.at(self._binding)
+        self._sums = [(self._lacking, self._freed)]  # all that counts where everything is lent
+        for hold, usage in awaited:
+            lacking = usage.lacking(candidate.account or "", candidate.request)
+            met = (work for work in works if hold.meets(work.unit, work.tier)) if lacking else ()
+            self._sums.append((lacking, freeing(usage, lacking, met)))
 
     def room(self, member: str, gone: Sequence[Work]) -> bool:
         """Whether quota and the member have room for the gang once these and all that leave already are gone."""
@@ -81,11 +95,10 @@ class Trial:
         return self._scene.vacancy(member).fits(self._shape, [work.unit for work in gone if work.unit.member == member])
 
     def quota(self, gone: Sequence[Work]) -> bool:
-        if not self._exact:
-            freed = [self._freed[work.unit.id] for work in gone if work.unit.id in self._freed]
-            return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(self._lacking))
         usage, candidate = self._scene.usage, self._candidate
-        self._tries.left -= 1
+        self._tries.left -= self._exact
+        if not usage.withholds:
+            return all(_suffices(lacking, freed, gone) for lacking, freed in self._sums)
         for work in gone:
             if work.account is not None:
                 usage.charge(work.account, work.request, -1)
