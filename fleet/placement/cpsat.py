@@ -22,6 +22,7 @@ from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
 
 Counts = tuple[tuple[int, ...], tuple[int, ...]]  # an answer: (admitted, placed)
 _FIT = "fit"
+_FIT_GAP, _FIT_WORK = 0.05, 0.1  # of the cost of lanes, and in deterministic time, where nodes are modelled
 _PASSING = "passing"
 
 
@@ -142,9 +143,10 @@ class _Run:
         answer = Answer()
         known: Counts = self._problem.hint
         hint = known
+        seen = False  # whether the model has seen that the answer can be had
         for band, name in enumerate(self._problem.bands):
             if band == self._problem.firm:
-                answer, hint = self._give_way(answer, hint)
+                answer, hint, seen = self._give_way(answer, hint, seen)
                 known = known if self._over(known) <= self._over(hint) else ((), ())
             classes = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band == band]
             terms = [(self._admitted[index], cls.weight) for index, cls in classes]
@@ -158,6 +160,7 @@ class _Run:
             elif least == most and known[0]:
                 self._stages.append(Solved(name, least, most, "OPTIMAL"))
                 value, hint = least, known
+                answer, seen = Answer() if answer.empty else Answer(*known), False
             else:
                 if least > value:
                     hint = known
@@ -168,13 +171,13 @@ class _Run:
                 found = self._stage(name, terms, True, hint, max(least, value))
                 if found is None:
                     return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
-                answer, hint = found, (found.admitted, found.placed)
+                answer, hint, seen = found, (found.admitted, found.placed), True
                 value = self._stages[-1].value
             if least != value:
                 known = ((), ())  # it is not to be had any more, or never was
             kept = self._model.add(sum(weight * var for var, weight in terms) >= value)
-            if answer.empty:
-                self._firm.append(kept)  # the model has not seen that it can be had
+            if not seen:
+                self._firm.append(kept)
         answer = Answer(*known) if answer.empty else self._fit(answer)
         return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
 
@@ -186,26 +189,26 @@ class _Run:
                 total += max(0, sum(amount * answer[1][index] for index, amount in row.lanes) - row.room)
         return total
 
-    def _give_way(self, answer: Answer, hint: Counts) -> tuple[Answer, Counts]:
+    def _give_way(self, answer: Answer, hint: Counts, seen: bool) -> tuple[Answer, Counts, bool]:
         """Who is guaranteed costs heads their seats as seldom as can be from now on. Not among the stages told: those
         are one a band."""
         if not self._excess:
-            return answer, hint
+            return answer, hint, seen
         most = self._over(hint)
         if most or not hint[0]:
             found = self._stage(_PASSING, [(var, 1) for var in self._excess], False, hint, 0)
             self._stages.pop()
             if found is None:
-                return answer, hint
-            answer, hint = found, (found.admitted, found.placed)
+                return answer, hint, seen
+            answer, hint, seen = found, (found.admitted, found.placed), True
             most = min(self._over(hint), sum(self._overs))
         total = sum(self._overs)
         spared = self._model.new_int_var(0, total, "spared")
         self._model.add(spared + sum(self._excess) == total)
         kept = self._model.add(spared >= total - most)
-        if answer.empty:
+        if not seen:
             self._firm.append(kept)
-        return answer, hint
+        return answer, hint, seen
 
     def _give(self, band: int) -> None:
         """From this band on, heads that start in the known answer do in every answer."""
@@ -271,6 +274,9 @@ class _Run:
         if self._problem.nodes:  # a quarter of the time, measured on small fleets
             solver.parameters.cp_model_probing_level = 0
             solver.parameters.max_presolve_iterations = 1
+            if name == _FIT:  # whether it packs is not known yet, and proving the last lane took long
+                solver.parameters.relative_gap_limit = max(_FIT_GAP, self._problem.relative_gap)
+                solver.parameters.max_deterministic_time = min(_FIT_WORK, self._left_work)
         status = solver.solve(model)
         self._limit.spend(solver.wall_time)
         took, work = solver.wall_time, solver.response_proto.deterministic_time

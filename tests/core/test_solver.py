@@ -276,3 +276,13 @@ def _packs(gangs: list[tuple[int, int]], free: list[int]) -> bool:
         )
 
     return put(0, tuple(free))
+
+
+def test_a_known_answer_that_the_model_does_not_allow_ends_no_later_stage() -> None:
+    counts = (2, 1, 1)
+    classes = tuple(GangClass(None, band, 0, band, 0, count, 1, count) for band, count in enumerate(counts))
+    lanes = tuple(Lane(band, 0, "x", count, 0) for band, count in enumerate(counts))
+    rows = (RoomRow("x", ((0, 1), (1, 1)), (), 1),)
+    problem = Problem(("first", "second", "third"), classes, lanes, (), rows, hint=((1, 1, 0), (1, 1, 0)))
+    answer = CpSat().solve(problem, seed=1, limit_s=9.0)
+    assert (answer.admitted, answer.placed) == ((1, 0, 1), (1, 0, 1))
