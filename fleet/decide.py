@@ -11,7 +11,8 @@ from dataclasses import replace
 
 from fleet.check import Violation, check
 from fleet.model.reason import Code, Reason, instant
-from fleet.placement.answers import Answers
+from fleet.placement.answers import Answers, Question
+from fleet.placement.candidate import without
 from fleet.placement.decision import MOST_ROUNDS, Decision, Outcome
 from fleet.placement.greedy import Pass
 from fleet.placement.linked import MOST_VARIABLES, build
@@ -102,12 +103,11 @@ def _improved(
         solver=solver,
         seed=seed,
         limit_s=decision.snapshot.config.solve_limit_s,
-        groups=decision.groups,
-        fresh=decision.ground,
         settle=decision.settle,
         worth=lambda outcome: decision.worth(outcome, now),
+        narrower=lambda outcome: _narrower(decision, outcome, now),
     )
-    solved = answers.best(linked)
+    solved = answers.best(Question(linked, decision.groups, decision.ground))
     certificate = answers.certificate
     if solved is None:
         return greedy, certificate
@@ -116,6 +116,18 @@ def _improved(
         why = certificate.why or ("greedy is as good" if theirs == ours else "greedy is better")
         return greedy, replace(certificate, why=why)
     return solved, replace(certificate, shipped="cp-sat")
+
+
+def _narrower(decision: Decision, outcome: Outcome, now: float) -> Question | None:
+    """What else could start beside what is guaranteed in an outcome and the room that is kept for the sake of heads;
+    None where none is kept."""
+    found = decision.beside_kept(outcome)
+    if found is None:
+        return None
+    ground, fixed, rest = found
+    groups = without({candidate.unit.id for candidate, _ in fixed}, decision.groups)
+    linked = build(groups, ground, rest, now=now, config=decision.snapshot.config)
+    return Question(linked, groups, ground.copy, fixed, narrow=True)
 
 
 def _plan(decision: Decision, outcome: Outcome, certificate: Certificate, found: Found = NOTHING_FOUND) -> Plan:

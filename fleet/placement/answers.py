@@ -4,6 +4,11 @@ An answer counts gangs by member; whether a member's nodes take them shows when 
 same question is put again with these members modelled node by node (bynode.py), from the best answer so far, a bounded
 number of times and within one limit of time. The time that counts is what the solver says it took, since there is no
 clock here: a solver that has none left is asked once more and has nothing to say.
+
+What the model does not know at all is the room that is kept for the sake of heads (bypass.py): which it is follows from
+what is guaranteed in the answer, and where that lies. So where an answer loses something and room is kept, a narrower
+question follows: what is guaranteed, and heads that start, stay where they are, and the rest is asked for beside them
+and what is kept. Its bounds are of that rest only, so those of the first question are the ones that are told.
 """
 
 from __future__ import annotations
@@ -20,8 +25,9 @@ from fleet.placement.linked import Linked, Pairs
 from fleet.placement.problem import Answer, Problem, Solved, Solver
 from fleet.placement.repack import repacked
 from fleet.plan import Certificate, Stage
+from fleet.quota.tiers import Tier
 
-_MOST_ANSWERS = 6
+_MOST_ANSWERS = 8
 _LEAST_LIMIT_S = 0.05
 _FIRST_PART = 0.6  # of the time, for the first answer where it may have to be asked for again
 _FIT_PART = 0.15  # of the time for an answer then, for cheap lanes
@@ -37,29 +43,60 @@ class Placed(Protocol):
 Result = TypeVar("Result", bound=Placed)
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What may start of `groups` on a `fresh()` ground, beside what is `fixed` there already."""
+
+    linked: Linked
+    groups: Sequence[Group]
+    fresh: Callable[[], Ground]
+    fixed: Pairs = field(default_factory=list)
+    precise: frozenset[str] = frozenset()  # members that are modelled node by node
+    narrow: bool = False  # it is about a rest
+
+    def posed(self, problem: Problem) -> Question:
+        return replace(self, linked=replace(self.linked, problem=problem))
+
+    @property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Of what is fixed, units and members."""
+        return frozenset((candidate.unit.id, member) for candidate, member in self.fixed)
+
+    def open(self, placed: Pairs) -> Pairs:
+        """Those of all that are placed that are asked for."""
+        fixed = {candidate.unit.id for candidate, _ in self.fixed}
+        return [pair for pair in placed if pair[0].unit.id not in fixed]
+
+
 @dataclass(slots=True)
 class Answers(Generic[Result]):
-    """All answers to one question. `settle` makes an outcome of what was packed on a ground; `worth` compares."""
+    """All answers to one question. `settle` makes an outcome of what was packed on a ground; `worth` compares;
+    `narrower` is the question beside what is kept in an outcome, if anything is."""
 
     solver: Solver
     seed: int
     limit_s: float
-    groups: Sequence[Group]
-    fresh: Callable[[], Ground]
     settle: Callable[[Ground, Pairs], Result]
     worth: Callable[[Result], tuple[int, ...]]
+    narrower: Callable[[Result], Question | None]
     certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
 
-    def best(self, linked: Linked) -> Result | None:
+    def best(self, question: Question) -> Result | None:
         """The outcome that is worth most, or None when there is no answer; `certificate` tells how it came about."""
         left_s = self.limit_s
         best: tuple[tuple[int, ...], Result] | None = None
-        precise: frozenset[str] = frozenset()
-        lanes = linked.problem.lanes
-        if askable(linked.problem, self.fresh()):
-            linked = replace(linked, problem=replace(linked.problem, part=_FIRST_PART, fit_part=_FIT_PART))
+        lanes = question.linked.problem.lanes
+        if askable(question.linked.problem, question.fresh()):
+            question = question.posed(replace(question.linked.problem, part=_FIRST_PART, fit_part=_FIT_PART))
+        open_: list[Question] = [question]
+        narrowed: set[frozenset[tuple[str, str]]] = set()
         for _ in range(_MOST_ANSWERS):
-            whole = linked.problem.lanes == lanes  # else it was told to look elsewhere, and proves nothing in general
+            if not open_:
+                break
+            question = open_.pop()
+            linked = question.linked
+            # else it was told to look elsewhere, or of a rest, and proves nothing in general
+            whole = not question.narrow and linked.problem.lanes == lanes
             answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s), whole)
             if answer is None:
                 break
@@ -69,30 +106,24 @@ class Answers(Generic[Result]):
                 if best is None and not self.certificate.why:
                     why = "greedy is better" if gains < 0 else "greedy is as good"
                     self.certificate = replace(self.certificate, why=why)
-                break
-            ground, packed, dropped = decode(linked, answer, self.groups, self.fresh)
-            again = ground.copy() if dropped else ground
-            outcome = self.settle(ground, packed)
+                continue
+            ground, packed, dropped = decode(linked, answer, question.groups, question.fresh)
+            anew = repacked(ground, question.fresh().rooms, question.groups, packed, dropped) if dropped else None
+            outcome = self.settle(ground, [*question.fixed, *packed])
             best = self._better(best, outcome)
-            if dropped:
-                anew = repacked(again, self.fresh().rooms, self.groups, packed, dropped)
-                if anew is not None:
-                    packed, dropped = anew
-                    outcome = self.settle(again, packed)
-                    best = self._better(best, outcome)
+            if anew is not None:
+                ground, packed, dropped = anew
+                outcome = self.settle(ground, [*question.fixed, *packed])
+                best = self._better(best, outcome)
             packed, dropped = _kept(packed, dropped, outcome.placed)
-            more = refined(linked.problem, packed, dropped, precise, self.fresh())
-            if more is None:
-                break
-            problem, precise = more
-            hint = linked.hint(best[1].placed)
-            if linked.gains(Answer(*hint)) <= 0:
-                hint = problem.hint
-            problem = replace(problem, hint=hint)
-            proven, reached = _proven(problem, answer.stages)
-            if reached:
-                break
-            linked = replace(linked, problem=replace(problem, proven=proven, part=1.0))
+            more = _more(question, answer, packed, dropped, best[1].placed)
+            open_ += [more] if more is not None else []
+            if not question.narrow and dropped and all(pair[0].tier > Tier.GUARANTEED for pair in dropped):
+                rest = self.narrower(outcome)
+                fixed = rest.places if rest is not None else frozenset()
+                if rest is not None and fixed not in narrowed:
+                    narrowed.add(fixed)
+                    open_.append(rest)
         return None if best is None else best[1]
 
     def _better(self, best: tuple[tuple[int, ...], Result] | None, other: Result) -> tuple[tuple[int, ...], Result]:
@@ -132,6 +163,21 @@ def _kept(packed: Pairs, dropped: Pairs, placed: Pairs) -> tuple[Pairs, Pairs]:
     kept = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) in there]
     lost = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) not in there]
     return kept, [*dropped, *lost]
+
+
+def _more(question: Question, answer: Answer, packed: Pairs, dropped: Pairs, best: Pairs) -> Question | None:
+    """The question put again, node by node where something was `dropped`; None where nothing would come of it. `best`:
+    all that is placed in the best outcome so far."""
+    more = refined(question.linked.problem, packed, dropped, question.precise, question.fresh())
+    if more is None:
+        return None
+    problem, precise = more
+    hint = question.linked.hint(question.open(best))
+    if question.linked.gains(Answer(*hint)) <= 0:
+        hint = problem.hint
+    problem = replace(problem, hint=hint)
+    proven, reached = _proven(problem, answer.stages)
+    return None if reached else replace(question.posed(replace(problem, proven=proven, part=1.0)), precise=precise)
 
 
 def _proven(problem: Problem, stages: Sequence[Solved]) -> tuple[tuple[int, ...], bool]:

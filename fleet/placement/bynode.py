@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from fleet.placement.candidate import Candidate
+from fleet.placement.candidate import Candidate, standing
 from fleet.placement.ground import Ground
 from fleet.placement.problem import Lane, Problem, RoomRow, Spread
 from fleet.placement.room import MemberRoom
@@ -35,7 +35,7 @@ def refined(
     if not dropped:
         return None
     members = {member for _, member in dropped} - precise
-    problem = _fewer(problem, packed, [pair for pair in dropped if pair[1] in precise])
+    problem = _fewer(problem, packed, [pair for pair in _firsts(dropped) if pair[1] in precise])
     if members and not precise:
         everyone = frozenset(lane.member for lane in problem.lanes)
         everywhere = _modelled(problem, everyone, ground, min(MOST_AT_ONCE, MOST_NODE_VARIABLES))
@@ -83,6 +83,16 @@ def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
         for lane in problem.lanes
     )
     return replace(problem, lanes=tuple(lanes))
+
+
+def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
+    """Less those whom one ahead in their queue keeps from starting: nothing is known of their room."""
+    lines: dict[str | None, tuple[int, int, float, str, str]] = {}
+    for candidate, _ in dropped:
+        if candidate.block:
+            turn = standing(candidate)
+            lines[candidate.unit.leaf] = min(turn, lines.get(candidate.unit.leaf, turn))
+    return [pair for pair in dropped if not pair[0].block or standing(pair[0]) == lines[pair[0].unit.leaf]]
 
 
 def _nodes(

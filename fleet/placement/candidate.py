@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
@@ -103,6 +104,20 @@ class Group:
         while start < end and ids[start] in skip:
             start += 1
         return start
+
+
+def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
+    """The groups less some of their units; the others keep their tiers."""
+    found: list[Group] = []
+    for group in groups:
+        left = [index for index, key in enumerate(group.ids) if key not in gone]
+        if len(left) == len(group.ids):
+            found.append(group)
+        elif left:
+            guaranteed, share = (bisect_left(left, bound) for bound in group.rank)
+            units, ids = [group.units[index] for index in left], [group.ids[index] for index in left]
+            found.append(replace(group, units=units, ids=ids, rank=(guaranteed, share)))
+    return found
 
 
 def order(unit: Unit) -> tuple[int, float, str, str]:

@@ -192,19 +192,37 @@ class Decision:
             for index in back:
                 del moves[index]
         firm = with_moves(firm, moves)
-        kept = self._bypassing(holds, self._laid_out(firm), firm) if moves or placed else []
+        kept = self._bypassing(holds, self._laid_out(firm), firm)
         if not moves and not kept:
             return ground, placed
+        ground, firm, rest = self._keeping(holds, kept, firm, placed)
+        placed = [*firm, *_beside(ground, rest)]
+        return self.after(placed), placed
+
+    def _keeping(
+        self, holds: Sequence[Hold], kept: Sequence[Kept], firm: Pairs, placed: Pairs
+    ) -> tuple[Ground, Pairs, Pairs]:
+        """The ground beside `firm` and the heads that start, less what is kept for the sake of the other heads, from
+        all that comes after them; these that start; and the rest of `placed`."""
         ground = self.after(firm)
         started = {candidate.unit.id for candidate, _ in firm}
         rest = {pair[0].unit.id: pair for pair in placed if pair[0].unit.id not in started}
-        for hold in holds:  # what is kept for the sake of one is kept from all that comes after it
+        for hold in holds:
             key = hold.head.unit.id
             own = _beside(ground, [rest.pop(key)]) if key in rest else []
-            firm += own
+            firm = [*firm, *own]
             ground.keep([] if own else [room for room in kept if room.head.head.unit.id == key])
-        placed = [*firm, *_beside(ground, list(rest.values()))]
-        return self.after(placed), placed
+        return ground, firm, list(rest.values())
+
+    def beside_kept(self, outcome: Outcome) -> tuple[Ground, Pairs, Pairs] | None:
+        """As `_keeping`, of a settled outcome, the rest as far as it fits beside it; None where nothing is kept."""
+        holds = self._before()
+        firm = [pair for pair in outcome.placed if pair[0].tier is Tier.GUARANTEED]
+        kept = self._bypassing(holds, self._laid_out(firm), firm) if passable(holds) and self._bypass.needed else []
+        if not kept:
+            return None
+        ground, firm, rest = self._keeping(holds, kept, firm, outcome.placed)
+        return ground, firm, _beside(ground.copy(), rest)
 
     def _bypassing(
         self, holds: Sequence[Hold], rooms: Mapping[str, MemberRoom], placed: Sequence[tuple[Candidate, str]]

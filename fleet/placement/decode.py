@@ -46,7 +46,10 @@ def decode(
     for turn in range(1, 1 + min(_MOST_PACKINGS, _MOST_PACKED // max(1, len(pairs)))):
         if not found[2]:
             return found
-        hurry.update((candidate.unit.id, turn) for candidate, _ in found[2])
+        lines = {candidate.unit.leaf for candidate, _ in found[2] if candidate.block}
+        late = {candidate.unit.id for candidate, _ in found[2]}
+        late |= {candidate.unit.id for candidate, _ in pairs if candidate.block and candidate.unit.leaf in lines}
+        hurry.update(dict.fromkeys(late, turn))
         found = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
         if _lost(found, linked.bands) < _lost(best, linked.bands):
             best = found
@@ -64,8 +67,10 @@ def _lost(found: tuple[Ground, Pairs, Pairs], bands: Iterable[Band]) -> tuple[in
 
 
 def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) -> tuple[Ground, Pairs, Pairs]:
-    """One try, in the order of `pairs`, but heads first: once they have started they keep nothing from others."""
+    """One try, in the order of `pairs`, but heads first: once they have started they keep nothing from others. Who is
+    left out because one ahead in its queue had no room has none either."""
     skip: set[str] = set()
+    short: set[str] = set()  # who had no room in some round, and those behind
     heads = {hold.head.unit.id for hold in fresh().holds}
     pairs = sorted(pairs, key=lambda pair: pair[0].unit.id not in heads) if heads else pairs
     for _ in range(_MOST_DECODES):
@@ -75,6 +80,8 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) 
         for candidate, member in pairs:
             bound = ground.bound(candidate)
             if candidate.unit.id in skip or not ground.admits(candidate, bound):
+                if candidate.unit.id in short:
+                    dropped.append((candidate, member))
                 continue
             fit = ground.fit(candidate.shape, member, bound)
             if fit is None:
@@ -86,6 +93,8 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) 
         if not early:
             return ground, packed, dropped
         skip |= early
+        if dropped:
+            short.update(early, (candidate.unit.id for candidate, _ in dropped))
     return fresh(), [], pairs
 
 

@@ -20,7 +20,7 @@ from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.placement.room import MemberRoom
 from fleet.snapshot import Snapshot
 from tests.bench.exact import NOW, exact, posed, world
-from tests.core.builders import member, unit
+from tests.core.builders import member, tree, unit
 from tests.core.builders import snapshot as world_of
 
 SOON_PROVEN = (4, 14, 15, 19, 22)  # worlds that the exact model is done with in a second
@@ -141,6 +141,23 @@ def test_a_decision_that_asked_more_than_once_replays_to_the_same_plan(seed: int
     assert not check(snapshot, plan, now=NOW)
     record = json.loads(json.dumps(codec.encode_record(snapshot, plan, now=NOW, seed=1)))
     assert codec.replay(record) == plan
+
+
+def test_behind_one_that_finds_no_place_in_a_strict_queue_the_others_are_asked_for_again() -> None:
+    """Once the others are left out it finds a place: nothing seems to be missing then."""
+    x = member("x").nodes(1, free_cpu=40).nodes(1, free_gpu=6, free_cpu=40).nodes(1, free_gpu=7, free_cpu=20)
+    snapshot = world_of(
+        unit("first").gang(1, gpu=3, cpu=12).queue("root/a").since(63),
+        unit("second").gang(2, gpu=1, cpu=20).queue("root/a").since(62),
+        unit("third").gang(1, gpu=2, cpu=4).queue("root/a").since(61),
+        unit("other").gang(2, gpu=2, cpu=4).queue("root/b").since(64),
+        unit("wide").gang(2, gpu=2, cpu=12).queue("root/b").since(62.5),
+        x, tree(a={"policy": "Block"}, b={}),
+    )  # fmt: skip
+    plan = decide(snapshot, now=NOW, seed=1, solver=CpSat())
+    assert check(snapshot, plan, now=NOW) == ()
+    assert len(plan.placements) == 5
+    assert len(decide(snapshot, now=NOW, seed=1, solver=None).placements) == 4
 
 
 class Once:

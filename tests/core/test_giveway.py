@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleet import codec
 from fleet.check import check
 from fleet.check_units import gang_of
 from fleet.decide import decide
@@ -166,3 +168,24 @@ def test_room_in_another_member_is_kept_for_what_would_else_pass_the_head(story:
     assert {p.unit: p.member for p in plan.placements} == expected
     waiting = [reason.code for key, reason in plan.reasons.items() if key != "g"]
     assert waiting == [Code.BEHIND_HEAD] * len(waiting)
+
+
+def test_the_solver_chooses_beside_the_room_that_is_kept() -> None:
+    """There would be room for both in y, but for the four GPUs that are kept; and the solver is told of it."""
+    world = beside(small("s").since(99), small("t", 4), Y.nodes(1, free_gpu=4))
+    greedy, solved = (decide(world, now=NOW, seed=1, solver=solver) for solver in SOLVERS)
+    assert {p.unit: p.member for p in greedy.placements} == {"s": "y"}
+    assert check(world, solved, now=NOW) == ()
+    assert {p.unit: p.member for p in solved.placements} == {"t": "y"}
+    assert solved.certificate.shipped == "cp-sat"
+    (stage,) = (stage for stage in solved.certificate.stages if stage.name != "fit")
+    assert stage.bound == stage.value == 20, "of the whole question, in which other work could be guaranteed"
+    again = codec.replay(json.loads(json.dumps(codec.encode_record(world, solved, now=NOW, seed=1))))
+    assert again == solved
+
+
+def test_room_is_kept_for_what_starts_beside_the_head_in_this_very_plan() -> None:
+    world = beside(firm("e"), small("s"), member("y").nodes(2, free_gpu=3))
+    for solver in SOLVERS:
+        plan = decide(world, now=NOW, seed=1, solver=solver)
+        assert {p.unit: p.member for p in plan.placements} == {"e": "x"}
