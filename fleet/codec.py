@@ -17,7 +17,7 @@ from typing import Any
 from fleet.decide import BadSnapshot, decide
 from fleet.model.member import Member
 from fleet.model.reason import Reason
-from fleet.model.unit import Unit
+from fleet.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.notation import byhand, bytype
 from fleet.notation.bytype import Json, decode, decode_value, encode, listed
 from fleet.placement.problem import Answer, Problem, Solved, Solver, VictimProblem
@@ -82,6 +82,11 @@ def _units(data: object) -> dict[str, Unit]:
     found: dict[str, Unit] = {}
     for item, where in byhand.units(data):
         unit: Unit = decode(Unit, item, where)
+        if not LEAST_PRIORITY <= unit.priority <= MOST_PRIORITY:
+            problem = f"{unit.priority} is no priority: they are between {LEAST_PRIORITY} and {MOST_PRIORITY}"
+            raise BadSnapshot([(f"{where}.priority", problem)])
+        if unit.walltime_s is not None and unit.walltime_s < 0:
+            raise BadSnapshot([(f"{where}.walltime_s", f"{unit.walltime_s:g} is below zero")])
         if unit.id in found:
             raise BadSnapshot([("units", f"{unit.id!r} is there twice")])
         found[unit.id] = unit

@@ -93,7 +93,9 @@ class AnotherMember:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: whose, when it is a limit per user."""
+    """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: whose, when it is a limit per user. `scaled`:
+    of a `min` where the tree promises more than there is, what of it holds before and after, what is promised in all
+    then, and what is there."""
 
     node: str
     limit: Limit
@@ -101,6 +103,7 @@ class Raise:
     by: int
     to: int
     user: str = ""
+    scaled: tuple[int, int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +156,7 @@ def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[
         case AnotherMember():
             return _opened(snapshot, mine, change), now
         case MoreQuota():
-            tree = snapshot.tree
-            for given in (*change.raises, *change.follows):
-                tree = _raised(tree, given) if tree is not None else None
+            tree = raised_tree(snapshot.tree, change) if snapshot.tree is not None else None
             return snapshot.apply(Changes(tree=tree, new_tree=True)), now
         case MoreNodes():
             return snapshot.apply(Changes(put_members=(_grown(snapshot.members[change.member], change),))), now
@@ -245,7 +246,11 @@ def _raise_text(given: Raise) -> str:
     if given.resource == MAX_JOBS:
         return f"raise {where} {given.node} by {given.by} job{'s' if given.by != 1 else ''}, to {given.to}"
     by, to = human(given.by, given.resource), human(given.to, given.resource)
-    return f"raise {where} {given.node} by {by} {_UNITS.get(given.resource, given.resource)}, to {to}"
+    said = f"raise {where} {given.node} by {by} {_UNITS.get(given.resource, given.resource)}, to {to}"
+    if given.scaled is None:
+        return said
+    before, after, promised, there = (human(amount, given.resource) for amount in given.scaled)
+    return f"{said} ({after} of which hold, {before} now: {promised} are promised in all, and {there} are there)"
 
 
 def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
@@ -282,6 +287,13 @@ def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
                     if amount < most:
                         grow(path, limit, resource, most)
     return MoreQuota(raises, tuple(follows))
+
+
+def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
+    """The tree after the change."""
+    for given in (*change.raises, *change.follows):
+        tree = _raised(tree, given)
+    return tree
 
 
 def limit_at(tree: QuotaTree, node: str, limit: Limit, resource: str, user: str = "") -> int | None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from fleet.foresee.change import Limit, MoreQuota, Raise, limit_at, more_quota, step
+from fleet.foresee.change import Limit, MoreQuota, Raise, limit_at, more_quota, raised_tree, step
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
+from fleet.quota.guarantee import capacity, guarantees, with_potential
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
@@ -42,17 +43,22 @@ def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *,
     return tuple(raises)
 
 
-def promised(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str) -> tuple[Raise, ...]:
-    """Its leaf's `min`, raised over all that runs or waits in the leaf: so that the unit is within it."""
+def promised(
+    snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, every: bool = False, behind: bool = False
+) -> tuple[Raise, ...]:
+    """Its leaf's `min`, raised over all that runs or waits in the leaf: so that the unit is within it. Of what the tree
+    promises anybody, or, with `every`, of all that it asks for; `behind`: and that others waiting in its leaf do."""
     named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
-    mine = [name for name in unit.total if name != "pods"]
-    devices = [name for name in mine if "/" in name]
-    asked = [name for name in mine if name in named] or devices or mine
+    mine = dict.fromkeys(name for name in unit.total if name != "pods")
     total: dict[str, int] = {}
     for other in snapshot.units.values():
         if other.leaf == leaf:
             for name, amount in other.total.items_:
                 total[name] = total.get(name, 0) + amount
+                if behind and other.phase is Phase.WAITING and name != "pods":
+                    mine[name] = None
+    devices = [name for name in mine if "/" in name]
+    asked = list(mine) if every else [name for name in mine if name in named] or devices or list(mine)
     raises: list[Raise] = []
     for name in asked:
         now = tree.nodes[leaf].min.get(name, 0)
@@ -62,8 +68,10 @@ def promised(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str) -> tupl
     return tuple(raises)
 
 
-def refused(tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]) -> Raise | None:
-    """The raise that meets a refusal, on top of what is raised there already."""
+def refused(
+    snapshot: Snapshot, tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, str, str], Raise]
+) -> Raise | None:
+    """The raise that meets a refusal, on top of what is raised there already; None where there is none."""
     node, resource, short = (reason.numbers.get(name) for name in ("node", "resource", "short"))
     user = str(reason.numbers.get("user", ""))
     if not isinstance(node, str) or node not in tree.nodes or not isinstance(short, int):
@@ -71,10 +79,54 @@ def refused(tree: QuotaTree, reason: Reason, raised: Mapping[tuple[str, Limit, s
     resource = str(resource)
     firm = reason.code is Code.MIN_EXHAUSTED
     limit = Limit.MIN if firm else Limit.USER if user else Limit.MAX
-    before = raised.get((node, limit, resource, user))
-    by = _whole(max(1, short), resource) + (before.by if before is not None else 0)
     now = limit_at(tree, node, limit, resource, user)
-    return Raise(node, limit, resource, by, now + by, user) if now is not None else None
+    if now is None:
+        return None
+    before = raised.get((node, limit, resource, user))
+    more = max(1, short) + (before.by if before is not None else 0)
+    if firm:
+        after = raised_tree(tree, more_quota(tree, tuple(raised.values())))
+        enough = _promise_for(snapshot, after, node, resource, short)
+        if enough is None:
+            return None
+        more = max(more, enough - now)
+    by = _whole(more, resource)
+    return Raise(node, limit, resource, by, now + by, user)
+
+
+def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, short: int) -> int | None:
+    """The `min` of a node that holds `short` more than what the tree promises there: what its children are promised
+    counts, set or not; and where all promises are scaled down, more of it is needed. None where nothing suffices."""
+    given = guarantees(tree, {name: _AMOUNT_MOST for at in tree.nodes.values() for name in at.min}).min
+    mine, all_of_it = (given.get(at, {}).get(resource, 0) for at in (node, tree.root))
+    there = _there(snapshot)
+    left = there.get(resource, 0)
+    if all_of_it + short <= left:
+        return mine + short
+    holds = guarantees(tree, there).min.get(node, {}).get(resource, 0) + short
+    if holds >= left:
+        return None
+    return mine + max(short, -(-(holds * all_of_it - mine * left) // (left - holds)))
+
+
+def _there(snapshot: Snapshot) -> Mapping[str, int]:
+    """What promises are measured by."""
+    return with_potential(capacity(snapshot.members, snapshot.backlog.holding.values()), snapshot.members)
+
+
+def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
+    """The change, and of each `min` in it that is scaled down what of it holds."""
+    there = _there(snapshot)
+    before, after = guarantees(tree, there), guarantees(raised_tree(tree, change), there)
+    raises: list[Raise] = []
+    for given in change.raises:
+        name = given.resource
+        if given.limit is Limit.MIN and name in after.short:
+            held, holds = (found.min.get(given.node, {}).get(name, 0) for found in (before, after))
+            left, all_of_it = after.short[name]
+            given = replace(given, scaled=(held, holds, all_of_it, left))
+        raises.append(given)
+    return replace(change, raises=tuple(raises))
 
 
 def with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:

@@ -40,10 +40,10 @@ from fleet.foresee.change import (
     step,
 )
 from fleet.foresee.more_nodes import least, pools_that_help
-from fleet.foresee.more_quota import limits_passed, promised, refused, with_steps
+from fleet.foresee.more_quota import explained, limits_passed, promised, refused, with_steps
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Component, Phase
+from fleet.model.unit import MOST_PRIORITY, Component, Phase
 from fleet.placement.room import MemberRoom, Shape, Space
 from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
@@ -52,6 +52,7 @@ from fleet.snapshot import Snapshot
 DECISIONS = 80
 _OF_A_KIND = 24  # decisions
 _ROUNDS = 8
+_ROUNDS_MORE = 4
 _MEMBERS = 6  # tried, of those that are kept from it
 _POOLS = 6
 _COMPONENTS = 4
@@ -128,6 +129,9 @@ def starts(plan: Plan, unit: str) -> bool:
     return reason is not None and reason.code is Code.ROOM_CLAIMED
 
 
+_Raises = dict[tuple[str, Limit, str, str], Raise]
+
+
 class _Spent(Exception):
     """No more decisions may be asked for."""
 
@@ -147,12 +151,14 @@ class _Search:
         self.reason: Reason | None = None
         self.then: Reason | None = None
         self.known: dict[Change, Reason | None] = {}
+        self.met: dict[Change | None, Reason | None] = {}  # what is in the way after a change: see `_in_the_way`
 
     def run(self, plan: Plan | None) -> Answer:
         if plan is None:
             plan = decide(self.snapshot, now=self.now, seed=self.seed, solver=None)
             self.asked = 1
         self.reason = plan.reasons.get(self.unit.id)
+        self.met[None] = self._in_the_way(plan)
         if self.reason is None or starts(plan, self.unit.id):
             return Answer(True, self.reason, decisions=self.asked)
         searches = {
@@ -185,7 +191,17 @@ class _Search:
             world, now = applied(self.snapshot, self.unit.id, change, self.now)
             plan = decide(world, now=now, seed=self.seed, solver=None)
             self.known[change] = None if starts(plan, self.unit.id) else plan.reasons[self.unit.id]
+            self.met[change] = self._in_the_way(plan)
         return self.known[change]
+
+    def _in_the_way(self, plan: Plan) -> Reason | None:
+        """Why it waits, or, where it waits for the first of its queue, why that one does."""
+        reason = plan.reasons.get(self.unit.id)
+        if reason is not None and reason.code is Code.BEHIND_IN_QUEUE:
+            first, units = reason.numbers.get("head"), self.snapshot.units
+            ahead = (key for key, unit in units.items() if unit.leaf == self.unit.leaf and unit.name == first)
+            return next((plan.reasons[key] for key in ahead if key in plan.reasons), reason)
+        return reason
 
     def works(self, change: Change) -> bool:
         return self.left(change) is None
@@ -223,7 +239,7 @@ class _Search:
         others = {unit.priority for unit in self.snapshot.units.values()}
         if self.snapshot.tree is not None:
             others |= {node.threshold for node in self.snapshot.tree.nodes.values()}
-        steps = sorted({at for other in others for at in (other, other + 1) if at > mine})
+        steps = sorted({at for other in others for at in (other, other + 1) if mine < at <= MOST_PRIORITY})
         if not steps or not self.works(HigherPriority(steps[-1], mine)):
             return None
         number = self._least(-1, len(steps) - 1, lambda number: HigherPriority(steps[number], mine), [])
@@ -268,41 +284,59 @@ class _Search:
         behind = self.reason is not None and self.reason.code is Code.BEHIND_IN_QUEUE
         limits = limits_passed(self.snapshot, self.unit, tree, leaf, behind=behind)
         promises = promised(self.snapshot, self.unit, tree, leaf)
-        candidates = (limits, promises, (*limits, *promises) if limits and promises else ())
-        enough = self._limits_met(tree)
-        for raises in candidates if enough is None else ():
-            change = more_quota(tree, raises)
-            if raises and self.works(change):
-                enough = change
+        more = promised(self.snapshot, self.unit, tree, leaf, every=True, behind=behind)
+        more = more if set(more) != set(promises) else ()
+        met = _Raises()
+        enough = self._met(tree, met, self.met[None], _ROUNDS)
+        for given in (limits, promises, more) if enough is None else ():
+            enough = self._all(tree, given)
+            if enough is None and given and given is not limits:
+                also = met | _by_limit(given)
+                start = more_quota(tree, tuple(also.values()))
+                enough = start if self.works(start) else self._met(tree, also, self.met[start], _ROUNDS_MORE)
+            if enough is not None:
                 break
-        return self._tight(self._lowered(tree, enough)) if enough is not None else None
+        for given in (promises, more) if enough is None and limits else ():
+            enough = enough or self._all(tree, (*limits, *given) if given else ())
+        if enough is None:
+            return None
+        tight = self._tight(self._lowered(tree, enough))
+        return explained(self.snapshot, tree, tight) if isinstance(tight, MoreQuota) else tight
 
-    def _limits_met(self, tree: QuotaTree) -> MoreQuota | None:
-        """Each limit that refuses it, raised by what it is short of, until none refuses."""
-        raises: dict[tuple[str, Limit, str, str], Raise] = {}
-        reason = self.reason
-        for _ in range(_ROUNDS):
+    def _all(self, tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota | None:
+        """All of these, if they are enough."""
+        change = more_quota(tree, raises) if raises else None
+        return change if change is not None and self.works(change) else None
+
+    def _met(self, tree: QuotaTree, raises: _Raises, reason: Reason | None, rounds: int) -> MoreQuota | None:
+        """On top of `raises`, each limit that is in the way raised by what is short of it, until none is."""
+        for _ in range(rounds):
             if reason is None or reason.code not in _OF_QUOTA:
                 return None
-            more = refused(tree, reason, raises)
+            more = refused(self.snapshot, tree, reason, raises)
             if more is None:
                 return None
             raises[(more.node, more.limit, more.resource, more.user)] = more
             change = more_quota(tree, tuple(raises.values()))
-            reason = self.left(change)
-            if reason is None:
+            if self.left(change) is None:
                 return change
+            reason = self.met[change]
         return None
 
     def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
         """Each raise as small as the others let it be, from the root down; those that nothing needs fall away."""
         for given in sorted(change.raises, key=lambda given: (given.node.count("/"), given.node, given.resource)):
-            if len(change.raises) > 1 and self.works(with_steps(tree, change, given, 0)):
-                change = with_steps(tree, change, given, 0)
+            one = step(given.resource)
+            without = with_steps(tree, change, given, 0) if len(change.raises) > 1 else None
+            if without is not None and self.works(without):
+                change = without
                 continue
-            most = given.by // step(given.resource)
+            most = given.by // one
             lowered = partial(with_steps, tree, change, given)
-            change = lowered(self._least(0, most, lowered, [most - 1]))
+            asked = -(-self.unit.total[given.resource] // one)
+            missing = _missing(given, self.met[without])
+            hints = [most - 1, *((missing, missing - 1) if missing else ()), asked, asked - 1]
+            change = lowered(self._least(0, most, lowered, hints))
         return change
 
     def _tight(self, change: Change) -> Change:
@@ -337,6 +371,20 @@ class _Search:
         """So many that a node a pod would be there for all that wait."""
         pods = sum(unit.pods for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING)
         return min(_NODES_MOST, pods)
+
+
+def _by_limit(raises: Iterable[Raise]) -> _Raises:
+    return {(given.node, given.limit, given.resource, given.user): given for given in raises}
+
+
+def _missing(given: Raise, reason: Reason | None) -> int:
+    """By how many steps the limit of this raise is short, if that is what is in the way without it; else 0."""
+    numbers = reason.numbers if reason is not None and reason.code in _OF_QUOTA else {}
+    short = numbers.get("short")
+    mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
+    if not isinstance(short, int) or mine != (given.node, given.resource, given.user):
+        return 0
+    return -(-short // step(given.resource))
 
 
 def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from fleet.model.amounts import NOTHING, Amounts
 
+LEAST_PRIORITY, MOST_PRIORITY = -(1 << 31), (1 << 31) - 1  # of a unit, as of a PriorityClass
+
 
 @dataclass(frozen=True, slots=True)
 class Toleration:

@@ -22,7 +22,7 @@ from typing import Any
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.reason import Code
-from fleet.model.unit import Unit
+from fleet.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
 from fleet.notation.bytype import VERSION, Json, encode, fields_of
 from fleet.plan import Certificate, Eviction, Head, Placement, RoomClaim
@@ -161,6 +161,8 @@ def _unit(made: _Maker) -> Json:
             "description": "So many units alike, named ID-1, ID-2, … (ID-01 from ten on).",
         },
     }  # fmt: skip
+    unit["properties"]["priority"] |= {"minimum": LEAST_PRIORITY, "maximum": MOST_PRIORITY}
+    unit["properties"]["walltime_s"]["anyOf"][0]["minimum"] = 0
     unit["properties"]["phase"]["description"] = "Placed where `member` is given and this is not, else Waiting."
     unit["required"] = ["id"]
     unit["oneOf"] = [{"required": [name]} for name in ("components", "gang", "requests")]

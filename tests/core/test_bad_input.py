@@ -107,6 +107,19 @@ def test_times_and_gaps_below_zero_are_a_contradiction(name: str) -> None:
     assert refused_of({"config": {name: -1}}) == [f"config.{name}"]
 
 
+@pytest.mark.parametrize(
+    ("name", "number"), [("priority", 1 << 31), ("priority", -(1 << 31) - 1), ("priority", 10**30), ("walltime_s", -1)]
+)
+def test_priorities_that_no_class_has_and_times_below_zero_are_named(name: str, number: int) -> None:
+    assert refused_of({"units": [{"id": "a", "gang": "1x1", name: number}]}) == [f"units[0].{name}"]
+
+
+def test_every_priority_that_a_class_may_have_is_taken() -> None:
+    for number in (-(1 << 31), (1 << 31) - 1):
+        document = {"version": 1, "units": [{"id": "a", "gang": "1x1", "priority": number, "walltime_s": 0}]}
+        assert decode_snapshot(encode_snapshot(decode_snapshot(document))).units["a"].priority == number
+
+
 def test_who_reclaims_without_any_time_to_keep_room_contradicts_itself() -> None:
     assert refused_of({"config": {"claim_s": 0, "reclaim": True}}) == ["config.claim_s"]
 

@@ -276,3 +276,67 @@ def test_where_a_limit_and_a_promise_are_short_both_are_raised() -> None:
     [change] = of_kind(answer, MoreQuota)
     assert isinstance(change, MoreQuota)
     assert {(r.limit, r.by) for r in change.raises} == {(Limit.USER, 4), (Limit.MIN, 8)}
+
+
+def test_min_is_raised_at_every_node_where_it_is_used_up() -> None:
+    """The other leaf uses more than its min with work that may not be preempted: the root's is used up, too."""
+    quota = tree(a={}, b={"min": {GPU: 4}})
+    world = snapshot(
+        member("m").nodes(4),
+        quota,
+        unit("firm").gpus(8).queue("root/b").runs_in("m").having(preemptible=False),
+        unit("u").gpus(8).queue("root/a").having(preemptible=False),
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert answer.reason is not None and answer.reason.code is Code.MIN_EXHAUSTED
+    [change] = of_kind(answer, MoreQuota)
+    assert isinstance(change, MoreQuota)
+    assert {(r.node, r.limit, r.by, r.to) for r in change.raises} == {
+        ("root/a", Limit.MIN, 8, 8), ("root", Limit.MIN, 16, 16),
+    }  # fmt: skip
+    assert answer.decisions <= 24 + 24
+
+
+def test_a_promise_of_what_nobody_was_promised_so_far_counts_against_those_ahead() -> None:
+    """Who asks for CPU stands within its min of GPUs alone, until CPU is promised too."""
+    world = snapshot(
+        member("m").nodes(1, cpu=48),
+        tree(a={"min": {GPU: 4}}, b={}),
+        unit("ahead").gang(1, gpu=4, cpu=48).queue("root/a").priority(5),
+        unit("u").gang(1, gpu=2, cpu=8).queue("root/b"),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    assert isinstance(change, MoreQuota)
+    assert "cpu" in {r.resource for r in change.raises if r.limit is Limit.MIN}
+    assert started(world, "u", change)
+
+
+def test_those_ahead_in_a_strict_queue_may_need_another_promise_than_who_waits_for_them() -> None:
+    world = snapshot(
+        member("m").nodes(4),
+        tree(a={"policy": "Block"}, b={"min": {GPU: 4, "cpu": 4000}}),
+        unit("head").gang(1, gpu=8, cpu=12).queue("root/a").since(900).having(preemptible=False),
+        unit("u").gang(1, gpu=1).queue("root/a"),
+    )
+    answer = smallest(world, "u", now=NOW)
+    assert answer.reason is not None and answer.reason.code is Code.BEHIND_IN_QUEUE
+    [change] = of_kind(answer, MoreQuota)
+    assert isinstance(change, MoreQuota)
+    assert {(r.resource, r.limit, r.by) for r in change.raises} == {(GPU, Limit.MIN, 8), ("cpu", Limit.MIN, 12_000)}
+
+
+def test_where_more_is_promised_than_there_is_a_raise_says_what_of_it_holds() -> None:
+    """Of 32 promised GPUs 16 are there, so half of each min holds."""
+    world = snapshot(
+        member("m").nodes(2),
+        tree(a={"min": {GPU: 8}}, b={"min": {GPU: 24}}),
+        unit("u").gpus(8).queue("root/a").having(preemptible=False),
+    )
+    [change] = of_kind(smallest(world, "u", now=NOW), MoreQuota)
+    assert started(world, "u", change)
+    assert all(not started(world, "u", smaller) for smaller in less(change, world.tree))
+    assert text(change) == (
+        "raise min of root/a by 16 nvidia.com/gpu, to 24 "
+        "(8 of which hold, 4 now: 48 are promised in all, and 16 are there) "
+        "(which takes: raise min of root by 48 nvidia.com/gpu, to 48)"
+    )
