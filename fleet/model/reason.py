@@ -172,6 +172,7 @@ _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
+_BEHIND_ONE_DUE = "waits behind {head}, for which {what} collected; it starts when there is enough for both"
 _ALONE_IN_GAP = {
     Code.NO_MEMBER_FITS: "no member fits the one pod; closest is {member}: short by {short} {what}",
     Code.TOO_LARGE: "the pod is larger than any member that may take it, even an empty one;"
@@ -254,6 +255,8 @@ class Reason:
             return _UNLENT
         if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":
             return _NO_TREE
+        if self.code is Code.BEHIND_HEAD and "at" not in self.numbers:
+            return _BEHIND_ONE_DUE
         if self.code in _ALONE_IN_GAP and self.numbers.get("pods") == 1:
             return _ALONE_IN_GAP[self.code]
         return TABLE[self.code].text

@@ -172,8 +172,10 @@ class Explainer:
                 hold = (by_quota or here or by_room)[0]
                 where = hold.member if best is not None else member
                 what = "quota is" if by_quota else f"room in member {where} is"
-                at = instant(hold.nomination.at)
-                reason = Reason(Code.BEHIND_HEAD, {"head": hold.head.unit.name, "what": what, "at": at})
+                numbers: dict[str, str | int] = {"head": hold.head.unit.name, "what": what}
+                if hold.nomination.at > hold.now:  # else nothing ends before it any more
+                    numbers["at"] = instant(hold.nomination.at)
+                reason = Reason(Code.BEHIND_HEAD, numbers)
             self._behind[key] = reason
         return self._behind[key]
 
@@ -187,11 +189,15 @@ class Explainer:
         shape = self._space.shapes[hold.head.shape]
         pods = sum(part.replicas for part in shape)
         missing = sum(self._ground.rooms[hold.member].missing(shape, self._devices))
-        at = instant(hold.nomination.at)
-        when = f"about {at}" if hold.nomination.certain else f"not before {at}, when what was there before has ended"
-        return Reason(
-            Code.COLLECTS, {"member": hold.member, "have": pods - missing, "pods": pods, "when": when, "at": at}
-        )
+        numbers: dict[str, str | int] = {"member": hold.member, "have": pods - missing, "pods": pods}
+        at = next((at for at in (hold.nomination.at, hold.delayed) if at is not None and at > hold.now), None)
+        said = hold.nomination.certain
+        if at is None:
+            when = "as soon as the room is free" if said else "when what was there before has ended"
+            return Reason(Code.COLLECTS, {**numbers, "when": when})
+        told = instant(at)
+        when = f"about {told}" if said else f"not before {told}, when what was there before has ended"
+        return Reason(Code.COLLECTS, {**numbers, "when": when, "at": told})
 
     def _in_line(self, leaf: str, groups: Sequence[Group], started: Set[str], reasons: dict[str, Reason]) -> None:
         """Reasons in a queue that starts nobody before its head: all but the head wait for it."""

@@ -296,3 +296,16 @@ def test_a_head_stays_one_though_its_leaf_is_above_its_share() -> None:
     assert plan.heads == ()
     _, plan = decided(gang("g", 8).having(head=Nomination("x", NOW - 60, NOW + 600, True)), *world)
     assert set(heads(plan)) == {"g"}
+
+
+def test_reasons_name_no_moment_that_has_passed() -> None:
+    """What runs should have ended five seconds ago; of what waits nothing ends before that."""
+    overdue = (runs("r", 4, "n", 4, left_s=-5), member("x").nodes(1, free_gpu=4))
+    told = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW - 5, True))
+    _, plan = decided(told, small("s"), *overdue, TREE)
+    assert heads(plan) == {"g": ("x", -5.0, True)}
+    assert "at" not in plan.reasons["g"].numbers and "at" not in plan.reasons["s"].numbers
+    assert plan.reasons["g"].text.endswith("it starts as soon as the room is free")
+    assert plan.reasons["s"].text == (
+        "waits behind default/g, for which room in member x is collected; it starts when there is enough for both"
+    )
