@@ -249,7 +249,10 @@ def _job(text: str, namespace: str, snapshot: Snapshot) -> str:
             raise BadEdit(f"{name} names {len(found)} jobs; give one of their ids: {', '.join(sorted(found))}")
         if found:
             return found[0]
-    raise BadEdit(f"there is no job {text} that waits or runs")
+    others = sorted(unit.name for unit in snapshot.units.values() if unit.name.rpartition("/")[2] == text)
+    there = f"; there is {', '.join(others[:3])}" if others else ""
+    where = "" if "/" in text else f" in namespace {namespace}"
+    raise BadEdit(f"no job {text} waits or runs{where}{there}")
 
 
 def _remove(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
