@@ -134,6 +134,13 @@ def test_another_tree_is_an_elasticquotatree(case: str, tmp_path: Path) -> None:
     assert rows(case, "--tree", path, "--scale", "m=+1")["default/next"]["change"] == "starts"
 
 
+def test_a_job_of_another_namespace_is_pointed_out(tmp_path: Path) -> None:
+    path = tmp_path / "case.json"
+    path.write_text(json.dumps({**CASE, "units": [{"id": "1", "name": "vision/one", "gang": "1x8"}]}))
+    with pytest.raises(Failure, match="no job one waits or runs in namespace default; there is vision/one"):
+        asked(str(path), "--hold", "one")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -149,7 +156,6 @@ def test_another_tree_is_an_elasticquotatree(case: str, tmp_path: Path) -> None:
         (["--add-member", "nowhere.yaml"], "nowhere.yaml: is neither"),
         (["--priority", "next"], "--priority next: is not of the form JOB=5"),
         (["--priority", "nobody=5"], "no job nobody waits or runs in namespace default"),
-        (["--hold", "next", "-n", "team"], "no job next waits or runs in namespace team; there is default/next"),
         (["--hold", "team/next"], "no job team/next waits or runs"),
         (["--hold", "first"], "does not wait"),
         (["--submit", "nowhere.yaml"], "cannot read nowhere.yaml"),
