@@ -133,7 +133,7 @@ def _narrower(decision: Decision, outcome: Outcome, now: float) -> Question | No
 def _plan(decision: Decision, outcome: Outcome, certificate: Certificate, found: Found = NOTHING_FOUND) -> Plan:
     placed = [*decision.first, *outcome.placed]
     started = {candidate.unit.id for candidate, _ in placed} | decision.aside
-    explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space)
+    explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space, decision.overdue)
     reasons = decision.reasons | explainer.all(decision.groups, started, outcome.done) | _unpackable(outcome.out)
     reasons |= explainer.behind_kept(decision.behind, [candidate for candidate, _ in decision.kept], started)
     placements = tuple(Placement(candidate.unit.id, member) for candidate, member in placed)

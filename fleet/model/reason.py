@@ -173,6 +173,7 @@ _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
 _BEHIND_ONE_DUE = "waits behind {head}, for which {what} collected; it starts when there is enough for both"
+_STILL_LEAVING = "{leaving} should have left by now, and is not gone"
 _ALONE_IN_GAP = {
     Code.NO_MEMBER_FITS: "no member fits the one pod; closest is {member}: short by {short} {what}",
     Code.TOO_LARGE: "the pod is larger than any member that may take it, even an empty one;"
@@ -232,6 +233,9 @@ class Reason:
             if isinstance(amount, int) and resource:
                 shown[name] = human(amount, resource)
         text = self._template().format_map(shown)
+        if "leaving" in shown:
+            told = _STILL_LEAVING.format_map(shown)
+            text += f" {told}." if text.endswith(".") else f"; {told}"
         return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
 
     def _template(self) -> str:

@@ -128,3 +128,13 @@ def order(unit: Unit) -> tuple[int, float, str, str]:
 def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
     """The order in which candidates are served: what they may count on first."""
     return (candidate.tier, *order(candidate.unit))
+
+
+def claims_room(candidate: Candidate, now: float) -> bool:
+    """Whether room is claimed for it that it may still use."""
+    claim = candidate.unit.claim
+    return (
+        claim is not None
+        and claim.until > now
+        and any(choice.member == claim.member for choice in candidate.eligibility.choices)
+    )

@@ -14,9 +14,11 @@ from functools import partial
 from heapq import merge
 from itertools import chain, islice
 
+from fleet.model.leaving import leaves
+from fleet.model.unit import Phase
 from fleet.placement.awaited import Awaited
 from fleet.placement.bypass import Bypass, Kept
-from fleet.placement.candidate import Candidate, Group, order, standing
+from fleet.placement.candidate import Candidate, Group, claims_room, order, standing
 from fleet.placement.giveway import moved, passing, with_moves
 from fleet.placement.greedy import Pass, place
 from fleet.placement.ground import Ground
@@ -25,7 +27,7 @@ from fleet.placement.heads import Heads
 from fleet.placement.hold import Hold, passable
 from fleet.placement.layout import lay_out
 from fleet.placement.linked import Band, Pairs, age_bucket, band_of, weight
-from fleet.placement.rearrange import MOST_LOOKED_AT, rearranged
+from fleet.placement.rearrange import MOST_LOOKED_AT, beside, rearranged
 from fleet.placement.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
 from fleet.placement.rights import LOWER, policy_of
 from fleet.placement.room import MemberRoom, Shape, committed
@@ -61,7 +63,9 @@ class Decision:
         self.nevers = sorted_out.nevers
         self.usage = sorted_out.usage
         self.entitled = sorted_out.entitled
-        unseen = snapshot.backlog.unseen.values()
+        holding, unseen = snapshot.backlog.holding.values(), snapshot.backlog.unseen.values()
+        patience = snapshot.config.claim_s
+        self.overdue = [u for u in holding if u.phase is Phase.EVICTING and not leaves(u, now, patience)]
         self.coming = [(u.id, u.member, committed(u, self.space)) for u in unseen if u.member is not None]
         self.free = {name: MemberRoom.of(snapshot.members[name], self.space) for name in sorted(snapshot.members)}
         layout = lay_out(self.free, self.coming, self.space)
@@ -85,7 +89,7 @@ class Decision:
 
     def _honour(self, claimed: Sequence[Candidate], now: float) -> None:
         """Claimed room is given to nobody else: its unit starts now, or the room is kept."""
-        claimed = [candidate for candidate in sorted(claimed, key=standing) if _claims(candidate, now)]
+        claimed = [candidate for candidate in sorted(claimed, key=standing) if claims_room(candidate, now)]
         ahead = gaps(self.groups, {candidate.unit.id for candidate in claimed}, lambda group: 0)
         claimed = [candidate for candidate in claimed if before(candidate, ahead)]
         if not claimed:
@@ -196,7 +200,7 @@ class Decision:
         if not moves and not kept:
             return ground, placed
         ground, firm, rest = self._keeping(holds, kept, firm, placed)
-        placed = [*firm, *_beside(ground, rest)]
+        placed = [*firm, *beside(ground, rest)]
         return self.after(placed), placed
 
     def _keeping(
@@ -209,7 +213,7 @@ class Decision:
         rest = {pair[0].unit.id: pair for pair in placed if pair[0].unit.id not in started}
         for hold in holds:
             key = hold.head.unit.id
-            own = _beside(ground, [rest.pop(key)]) if key in rest else []
+            own = beside(ground, [rest.pop(key)]) if key in rest else []
             firm = [*firm, *own]
             ground.keep([] if own else [room for room in kept if room.head.head.unit.id == key])
         return ground, firm, list(rest.values())
@@ -222,7 +226,7 @@ class Decision:
         if not kept:
             return None
         ground, firm, rest = self._keeping(holds, kept, firm, outcome.placed)
-        return ground, firm, _beside(ground.copy(), rest)
+        return ground, firm, beside(ground.copy(), rest)
 
     def _bypassing(
         self, holds: Sequence[Hold], rooms: Mapping[str, MemberRoom], placed: Sequence[tuple[Candidate, str]]
@@ -391,29 +395,3 @@ class Decision:
 def _running(entitled: Entitlement | None) -> Mapping[str, Tier]:
     """Tiers of what runs."""
     return entitled.running if entitled is not None else {}
-
-
-def _beside(ground: Ground, placed: Pairs) -> Pairs:
-    """Those of `placed` that still have room where they were meant to go; changes `ground`."""
-    kept: Pairs = []
-    stopped: set[str | None] = set()
-    for candidate, member in sorted(placed, key=lambda pair: standing(pair[0])):
-        bound = ground.bound(candidate)
-        able = not (candidate.block and candidate.unit.leaf in stopped) and ground.admits(candidate, bound)
-        fit = ground.fit(candidate.shape, member, bound) if able else None
-        if fit is not None:
-            ground.take(candidate, member, fit)
-            kept.append((candidate, member))
-        elif candidate.block:
-            stopped.add(candidate.unit.leaf)
-    return kept
-
-
-def _claims(candidate: Candidate, now: float) -> bool:
-    """Whether room is claimed for it that it may still use."""
-    claim = candidate.unit.claim
-    return (
-        claim is not None
-        and claim.until > now
-        and any(choice.member == claim.member for choice in candidate.eligibility.choices)
-    )

@@ -57,12 +57,12 @@ def _placements(fresh: Callable[[], Ground], first: Candidate, placed: Pairs, tr
     for choice in first.eligibility.choices:
         if tries.left > 0 and ground.fit(first.shape, choice.member, ground.bound(first)) is not None:
             tries.left -= 1
-            found = _beside(fresh(), first, choice.member, placed)
+            found = _all_beside(fresh(), first, choice.member, placed)
             if found is not None:
                 yield found
 
 
-def _beside(ground: Ground, first: Candidate, member: str, placed: Pairs) -> Pairs | None:
+def _all_beside(ground: Ground, first: Candidate, member: str, placed: Pairs) -> Pairs | None:
     """All of them, this one in the member; None where one finds no room."""
     found: Pairs = []
     for candidate, own in [(first, member), *sorted(placed, key=lambda pair: standing(pair[0]))]:
@@ -76,3 +76,19 @@ def _beside(ground: Ground, first: Candidate, member: str, placed: Pairs) -> Pai
         ground.take(candidate, *best)
         found.append((candidate, best[0]))
     return found
+
+
+def beside(ground: Ground, placed: Pairs) -> Pairs:
+    """Those of `placed` that still have room where they were meant to go; changes `ground`."""
+    kept: Pairs = []
+    stopped: set[str | None] = set()
+    for candidate, member in sorted(placed, key=lambda pair: standing(pair[0])):
+        bound = ground.bound(candidate)
+        able = not (candidate.block and candidate.unit.leaf in stopped) and ground.admits(candidate, bound)
+        fit = ground.fit(candidate.shape, member, bound) if able else None
+        if fit is not None:
+            ground.take(candidate, member, fit)
+            kept.append((candidate, member))
+        elif candidate.block:
+            stopped.add(candidate.unit.leaf)
+    return kept

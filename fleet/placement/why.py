@@ -22,12 +22,13 @@ from fleet.placement.hold import Hold
 from fleet.placement.room import MemberRoom, Part, Shape, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.quota.usage import FIRM, Refusal
+from fleet.quota.usage import FIRM, Refusal, request_of
 from fleet.quota.users import split
 
 _MOST_REPLICAS = 1_000_000
 _MOST_AMOUNT = 1 << 62
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.BEHIND_HEAD)
+_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MIN_EXHAUSTED, Code.MAX_JOBS)
 
 
 def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
@@ -98,8 +99,17 @@ class Nevers:
 class Explainer:
     """Reasons for the candidates that a finished pass left waiting. Equal ones share one Reason."""
 
-    def __init__(self, nevers: Nevers, before: Mapping[str, MemberRoom], ground: Ground, space: Space) -> None:
-        """`before`: rooms before anything of this plan was placed; `ground`: after all of it."""
+    def __init__(
+        self,
+        nevers: Nevers,
+        before: Mapping[str, MemberRoom],
+        ground: Ground,
+        space: Space,
+        overdue: Sequence[Unit] = (),
+    ) -> None:
+        """`before`: rooms before anything of this plan was placed; `ground`: after all of it; `overdue`: who leaves,
+        and has for so long that nobody counts on its room any more."""
+        self._overdue = overdue
         self._nevers = nevers
         self._before = before
         self._ground = ground
@@ -244,8 +254,25 @@ class Explainer:
         known = self._tiered.get(key)
         if known is None:
             tiered = Reason(reason.code, {**reason.numbers, "tier": tier.name.capitalize()})
+            if self._overdue and tier < Tier.BORROWED:  # who may have been told that room is freed for it
+                tiered = self._still_leaving(tiered)
             known = self._tiered[key] = (reason, tiered)
         return known[1]
+
+    def _still_leaving(self, reason: Reason) -> Reason:
+        """The reason, and who of those that it is about should have left by now."""
+        node, usage, resource = reason.numbers.get("node"), self._ground.usage, str(reason.numbers.get("resource"))
+        held: list[Unit] = []
+        if reason.code in _OF_QUOTA and usage is not None:
+            there = (unit for unit in self._overdue if unit.leaf is not None and node in usage.path(unit.leaf))
+            held = [unit for unit in there if request_of(unit)[resource]]
+        elif reason.code in _OF_ROOM:
+            held = [unit for unit in self._overdue if unit.member == reason.numbers.get("member")]
+        if not held:
+            return reason
+        others = f" and {len(held) - 1} more" if len(held) > 1 else ""
+        name = min(unit.name for unit in held)
+        return Reason(reason.code, {**reason.numbers, "leaving": f"{name}{others}"})
 
     def one(self, kind: Candidate) -> Reason:
         """The dominant reason of one that is first in its queue, or in a queue where that does not matter."""

@@ -366,3 +366,23 @@ def test_the_checker_refuses_a_claim_out_of_turn() -> None:
     )
     found = check(world, out_of_turn, now=NOW)
     assert {(violation.rule, violation.unit) for violation in found} == {(Rule.CLAIM_UNSOUND, "second")}
+
+
+def test_who_was_told_to_leave_and_is_not_gone_is_named_to_who_waits_for_its_room_and_quota() -> None:
+    """Nobody counts on it any more, so nothing is claimed; but it is why there is nothing yet."""
+    stuck = runs("s1", "c").having(phase=Phase.EVICTING, leaving_at=NOW - 1000)
+    once = Claim("x", NOW - 5)
+    world = snapshot(waits("owner", "a").having(claim=once), stuck, member("x").nodes(1, free_gpu=0), PROMISED, RECLAIM)
+    reason = decide(world, now=NOW, seed=1, solver=None).reasons["owner"]
+    assert reason.text.endswith("; default/s1 should have left by now, and is not gone (waits within its guarantee)")
+    full = tree(a={"min": {GPU: 8}}, c={})
+    root = replace(full.nodes["root"], max={GPU: 8})
+    world = world.apply(
+        Changes(
+            tree=QuotaTree("root", {**full.nodes, "root": root}),
+            new_tree=True,
+            put_members=(member("x").nodes(2).value,),
+        )
+    )
+    reason = decide(world, now=NOW, seed=1, solver=None).reasons["owner"]
+    assert reason.text.endswith("quota to finish. default/s1 should have left by now, and is not gone.")
