@@ -24,7 +24,7 @@ def controllers(
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
-    metrics_listen: MetricsOption = "",
+    metrics_listen: MetricsOption = None,
     metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one controllers process (one leads, others stand by)."""

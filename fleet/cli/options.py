@@ -46,7 +46,7 @@ ClaimOption = Annotated[
     float, typer.Option("--claim-seconds", min=1, help="How long freed room is kept for the job that it was freed for.")
 ]
 MetricsOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--metrics-listen", help="HOST:PORT to serve the controllers' metrics on, as plain HTTP (default: nowhere)."
     ),

@@ -73,7 +73,7 @@ def up(
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
-    metrics_listen: MetricsOption = "",
+    metrics_listen: MetricsOption = None,
 ) -> None:
     """Run a whole hub on this machine until Ctrl-C.
 
