@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from api.health import Metrics as ApiMetrics
 from fleet.cli.exposition import Exposition
 from fleet.controllers.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
 from fleet.decide import PARTS
@@ -25,6 +26,22 @@ from tests.controllers.test_commit import waiting
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
+
+
+def listed_metrics() -> dict[str, tuple[set[str], str]]:
+    """Labels and type of each metric of the page."""
+    rows = re.findall(r"^\| `(fleet_\w+)` \| ((?:`\w+`(?:, )?)*) ?\| (\w+) \|", PAGE.read_text(), re.MULTILINE)
+    return {name: (set(re.findall(r"`(\w+)`", labels)), type_) for name, labels, type_ in rows}
+
+
+def assert_told(text: str, listed: dict[str, tuple[set[str], str]]) -> None:
+    told = [f for f in text_string_to_metric_families(text) if not f.name.endswith("_created")]
+    told = [f for f in told if not f.name.startswith("process_")]
+    names = {f.name + ("_total" if f.type == "counter" else ""): f for f in told}
+    assert {name: family.type for name, family in names.items()} == {name: type_ for name, (_, type_) in listed.items()}
+    for name, family in names.items():
+        labels = {label for one in family.samples for label in one.labels} - {"le"}
+        assert labels == listed[name][0] or not family.samples, name
 
 
 def sample(world: World, name: str, **labels: str) -> float:
@@ -124,19 +141,19 @@ def test_answers_of_the_solver_are_counted_by_outcome(answer: Answer, outcome: s
 
 
 async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> None:
-    rows = re.findall(r"^\| `(fleet_\w+)` \| ((?:`\w+`(?:, )?)*) ?\| (\w+) \|", PAGE.read_text(), re.MULTILINE)
-    listed = {name: (set(re.findall(r"`(\w+)`", labels)), type_) for name, labels, type_ in rows}
+    listed = {name: row for name, row in listed_metrics().items() if not name.startswith("fleet_api_")}
     async with hub(member("cfa")) as world:
         await world.apply(tree(max_jobs=1), policy(queue=True), pytorchjob("one"), pytorchjob("two"))
         await eventually(lambda: sample(world, "fleet_jobs_waiting", code="MaxJobsReached"))
         text = generate_latest(world.hub.metrics.registry).decode()
-    told = [f for f in text_string_to_metric_families(text) if not f.name.endswith("_created")]
-    told = [f for f in told if not f.name.startswith("process_")]
-    names = {f.name + ("_total" if f.type == "counter" else ""): f for f in told}
-    assert {name: family.type for name, family in names.items()} == {name: type_ for name, (_, type_) in listed.items()}
-    for name, family in names.items():
-        labels = {label for one in family.samples for label in one.labels} - {"le"}
-        assert labels == listed[name][0] or not family.samples, name
+    assert_told(text, listed)
+
+
+def test_the_page_lists_the_metrics_of_the_api() -> None:
+    metrics = ApiMetrics()
+    metrics.count("get", "pods", 200, 0.1)
+    listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_api_")}
+    assert_told(generate_latest(metrics.registry).decode(), listed)
 
 
 def test_metrics_are_served_at_their_path_and_nothing_else_is() -> None:
