@@ -72,9 +72,12 @@ def decide(
         certificate = replace(certificate, why=f"the checker refused to evict: {violations[0].text}")
         decision = Decision(snapshot, now)
         greedy = decision.settle(decision.ground(), [])
-        plan = _plan(decision, greedy, replace(certificate, shipped="greedy"))
+        plan = _plan(decision, greedy if certificate.shipped == "greedy" else improved, certificate)
         violations = check(snapshot, plan, now=now)
     if violations and certificate.shipped != "greedy":
+        mended = _mended(decision, improved, certificate, violations, now)
+        if mended is not None and decision.worth(mended[0], now) > decision.worth(greedy, now):
+            return mended[1]
         certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
         plan = _plan(decision, greedy, certificate)
         violations = check(snapshot, plan, now=now)
@@ -176,6 +179,28 @@ def _spared(
             plan = replace(plan, reasons={**plan.reasons, **_unpackable(barred)})
         violations = check(decision.snapshot, plan, now=now)
     return plan, violations
+
+
+def _mended(
+    decision: Decision, outcome: Outcome, certificate: Certificate, violations: Sequence[Violation], now: float
+) -> tuple[Outcome, Plan] | None:
+    """The solver's outcome without those whom the checker refuses, filled up again, and its plan; None where it refuses
+    anything else, or somebody every time."""
+    barred: dict[str, str] = {}
+    for _ in range(MOST_ROUNDS):
+        members = {candidate.unit.id: member for candidate, member in outcome.placed}
+        if any(v.unit not in members for v in violations):
+            return None
+        barred |= {v.unit: members[v.unit] for v in violations}
+        kept = [(candidate, member) for candidate, member in outcome.placed if candidate.unit.id not in barred]
+        outcome = decision.settle(decision.after(kept), kept, barred)
+        why = f"the checker dropped {len(barred)}: {violations[0].text}"
+        plan = _plan(decision, outcome, replace(certificate, why=why))
+        plan = replace(plan, reasons={**plan.reasons, **_unpackable(barred)})
+        violations = check(decision.snapshot, plan, now=now)
+        if not violations:
+            return outcome, plan
+    return None
 
 
 def _repaired(decision: Decision, outcome: Outcome, plan: Plan, violations: Sequence[Violation], now: float) -> Plan:

@@ -15,6 +15,7 @@ from fleet.placement.problem import Answer, GangClass, Lane, Problem, RoomRow, S
 from fleet.plan import Plan
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
+from fleet.violation import Rule, Violation
 from tests.core.builders import GPU, NOW, NodeClaim, member, snapshot, tree, unit
 
 TRAPS = {
@@ -286,3 +287,20 @@ def test_a_known_answer_that_the_model_does_not_allow_ends_no_later_stage() -> N
     problem = Problem(("first", "second", "third"), classes, lanes, (), rows, hint=((1, 1, 0), (1, 1, 0)))
     answer = CpSat().solve(problem, seed=1, limit_s=9.0)
     assert (answer.admitted, answer.placed) == ((1, 0, 1), (1, 0, 1))
+
+
+@pytest.mark.parametrize(("refused", "started"), [("e", {"b", "c", "d"}), ("bcde", {"odd", "too"})])
+def test_what_the_checker_refuses_of_the_solvers_plan_is_left_out_and_greedy_ships_only_where_it_is_better(
+    refused: str, started: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def strict(world: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
+        wrong = (p.unit for p in plan.placements if p.unit in refused and plan.certificate.shipped == "cp-sat")
+        return (*check(world, plan, now=now), *(Violation(Rule.ROOM, key, f"no room for {key}") for key in wrong))
+
+    monkeypatch.setattr("fleet.decide.check", strict)
+    odd, fours = (unit(name).gpus(5).since(99) for name in ("odd", "too")), (unit(name).gpus(4) for name in "bcde")
+    world = snapshot(*odd, *fours, member("x").nodes(1), member("y").nodes(1))
+    plan = decide(world, now=NOW, seed=1, solver=CpSat())
+    assert {p.unit for p in plan.placements} == started
+    assert set(plan.reasons) == set(world.units) - started
+    assert ("dropped 1" in plan.certificate.why) == (plan.certificate.shipped == "cp-sat") == (refused == "e")
