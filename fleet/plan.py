@@ -105,7 +105,8 @@ class Certificate:
     answer: tuple[tuple[int, ...], tuple[int, ...]] | None = field(default=None, compare=False)
     """What the solver said, as counts of its classes and lanes, if it was asked: a replay takes it from here (I8)."""
     more: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = field(default=(), compare=False)
-    """What it said when it was asked again, with members that did not pack modelled node by node."""
+    """What it said when it was asked again, with members that did not pack modelled node by node, or about the rest
+    beside room that is kept for heads."""
     victims: tuple[VictimSearch, ...] = ()
     reclaim: str = ""
     """Why not all who might take room back were looked at; "" if they were."""
