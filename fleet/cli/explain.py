@@ -106,6 +106,8 @@ def _lines(record: dict[str, Any]) -> list[str]:
     lines += [f"Evicted:    {text}" for text in evictions(record["conditions"], time.time())]
     if record["explanation"] is not None:
         lines += explanation.lines(record["explanation"])
+    elif record["code"] in LEFT_OUT:
+        lines.append("Starts:     not worked out: the decider fails on it")
     elif record["state"] in WAITS:
         lines.append("Starts:     not worked out: the decider's newest snapshot does not show it as waiting yet")
     for title in ("queue", "priority", "policy", "attempt", "age"):

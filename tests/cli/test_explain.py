@@ -175,7 +175,10 @@ def test_a_job_that_does_not_wait_is_told_at_once() -> None:
 
 def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     hub = _Behind(seen_at=10**6, code="DeciderFailed")
-    assert (asked(hub)[1], hub.asked) == (0.0, 1)
+    told, waited = asked(hub)
+    assert (waited, hub.asked) == (0.0, 1)
+    empty = {"components": [], "conditions": []}
+    assert "Starts:     not worked out: the decider fails on it" in explain._lines(told | empty)
 
 
 def test_a_bad_file_names_the_field(tmp_path: Path) -> None:
