@@ -250,7 +250,8 @@ class Then:
         wait for who starts in claimed room, too."""
         said = self._head.nomination
         waits_for = not said.certain and said.since >= self._now and unit.walltime_s is None
-        if waits_for and unit.id in self._placed and _claimed(unit, self._placed[unit.id], self._now):
+        said_where = unit.claim.member if unit.claim is not None else ""
+        if waits_for and _claimed(unit, self._placed.get(unit.id, said_where), self._now):
             return False
         return stays(self._snapshot, unit, self._head, self._ranks, self._now, self._at)
 

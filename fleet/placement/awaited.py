@@ -1,19 +1,22 @@
-"""The quota that heads wait for, while others take back: it is theirs at their moment, whoever claims room before.
+"""What heads wait for, while others take back: their quota is theirs at their moment, whoever claims room before.
 
 A head may be one that evicts nobody (its leaf's `preempt-policy`, its priority), and others do not take back for it.
 Whom it binds may take back all the same, so much that it suffices for both: at its moment the head has its quota beside
-what is claimed. What it waits for anyway is of no use to it then; only what would still run at that time is.
+what is claimed. What it waits for anyway is of no use to it then; only what would still run at that time is. Room that
+is kept for the sake of a head (bypass.py) stays kept from those that are not guaranteed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import copy
 
 from fleet.placement.candidate import Candidate
 from fleet.placement.ground import Ground
 from fleet.placement.hold import Hold
 from fleet.placement.runners import Work
+from fleet.placement.space import Shape
+from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 
 
@@ -36,6 +39,10 @@ class Awaited:
         """The heads, by number, that keep quota from it."""
         bound = self._ground.bound(candidate) if self._usages and candidate.account is not None else 0
         return tuple(number for number in self._usages if bound & 1 << number)
+
+    def kept(self, candidate: Candidate, member: str) -> Sequence[Shape]:
+        """Gangs for which room is kept there from this one: from all that is not guaranteed."""
+        return () if candidate.tier is Tier.GUARANTEED else self._ground.kept.get(member, ())
 
     def at(self, binding: Iterable[int]) -> list[tuple[Hold, Usage]]:
         """These heads, and what will be used at their moments."""

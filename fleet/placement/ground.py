@@ -17,7 +17,7 @@ from fleet.placement.candidate import Candidate, Group
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.hold import Hold
 from fleet.placement.ranking import Ranking
-from fleet.placement.room import Fit, MemberRoom, Space
+from fleet.placement.room import Fit, MemberRoom, Shape, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Refusal, Usage
 
@@ -33,6 +33,7 @@ class Ground:
         self.space = space
         self.holds = tuple(hold.copy() for hold in holds)
         self.withheld: dict[str, tuple[MemberRoom, Hold]] = {}  # members where room is kept: what there is, for whom
+        self.kept: dict[str, list[Shape]] = {}  # and for gangs of which shapes
         self._devices = space.devices
         self._fits: dict[tuple[int, str, bool], tuple[int, Fit | None]] = {}
         self._rankings: dict[tuple[int, int, bool], Ranking] = {}
@@ -94,17 +95,15 @@ class Ground:
         return found
 
     def beside_heads(self, candidate: Candidate) -> Candidate | None:
-        """The candidate as one that may go where no head that binds it collects, nor, unless it is guaranteed, room is
-        kept; None where that leaves it nothing. Its quota is another matter (awaited.py)."""
+        """The candidate as one that may go where no head that binds it collects; None where that leaves it nothing. Its
+        quota, and room that is kept, are another matter (awaited.py)."""
         bound = self.bound(candidate)
         taken = {hold.member for number, hold in enumerate(self.holds) if bound & 1 << number}
-        if candidate.tier > Tier.GUARANTEED:
-            taken.update(self.withheld)
         eligibility = candidate.eligibility
         choices = tuple(choice for choice in eligibility.choices if choice.member not in taken)
         if len(choices) == len(eligibility.choices):
             return candidate
-        number = eligibility.number | (2 * bound + 1 + (candidate.tier > Tier.GUARANTEED)) << 32
+        number = eligibility.number | (bound + 1) << 32
         narrow = replace(eligibility, number=number, choices=choices)
         return replace(candidate, eligibility=narrow) if choices else None
 
@@ -182,6 +181,7 @@ class Ground:
         """Keep room from all that comes from now on."""
         for room in kept:
             self.withheld.setdefault(room.member, (self.rooms[room.member].copy(), room.head))
+            self.kept.setdefault(room.member, []).append(room.shape)
             self.rooms[room.member].hold(room.shape, self._devices)
             self._touched.append(room.member)
 

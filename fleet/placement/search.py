@@ -68,7 +68,7 @@ class Search(Trial):
         if best is not None and best.cost[:2] == (0, 1):
             cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=cheapest)
             for work in islice(filter(self._makes_a_slot, cheaper), MOST_SINGLE):
-                if self._tries.left > 0 and self.room(member, [work]):
+                if self._tries.left > 0 and self.room(member, [work]) and self.all_needed(member, [work]):
                     yield Choice.of(number, member, [work])
                     return
             return

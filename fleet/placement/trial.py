@@ -90,9 +90,12 @@ class Trial:
         """Whether quota and the member have room for the gang once these and all that leave already are gone."""
         return self.quota(gone) and self.fits(member, gone)
 
-    def fits(self, member: str, gone: Sequence[Work]) -> bool:
+    def fits(self, member: str, gone: Sequence[Work], *, wherever: bool = False) -> bool:
+        """`wherever`: room that is kept counts as free."""
         self._tries.left -= 1
-        return self._scene.vacancy(member).fits(self._shape, [work.unit for work in gone if work.unit.member == member])
+        there = [work.unit for work in gone if work.unit.member == member]
+        kept = () if wherever else self._scene.awaited.kept(self._candidate, member)
+        return self._scene.vacancy(member).fits(self._shape, there, kept)
 
     def quota(self, gone: Sequence[Work]) -> bool:
         usage, candidate = self._scene.usage, self._candidate
@@ -126,4 +129,11 @@ class Trial:
             if size == 1 and not dropped:
                 break
             size = max(1, size // 2)
-        return left
+        return left if self.all_needed(member, left) else None
+
+    def all_needed(self, member: str, victims: Sequence[Work]) -> bool:
+        """Whether each of them is needed whatever is kept: nobody leaves so that kept room stays free."""
+        if not self._scene.awaited.kept(self._candidate, member):
+            return True
+        rests = ([other for other in victims if other is not work] for work in victims)
+        return not any(self.quota(rest) and self.fits(member, rest, wherever=True) for rest in rests)

@@ -8,7 +8,7 @@ import pytest
 
 from fleet.check import check
 from fleet.decide import decide
-from fleet.model.unit import Claim, Unit
+from fleet.model.unit import Claim, Nomination, Phase, Unit
 from fleet.placement.heads import nominated
 from fleet.placement.rights import POLICY
 from fleet.plan import Eviction, Plan
@@ -119,3 +119,35 @@ def test_the_checker_counts_what_suffices_for_both(story: str) -> None:
         claims=tuple(replace(claim, member="y") for claim in sound.claims),
     )
     assert {violation.rule for violation in check(made, plan, now=NOW)} == {rule}
+
+
+def kept(*parts: Part, free: int = 4) -> Snapshot:
+    """A head in x passes nobody who is guaranteed: for those four GPUs are kept in y, where others borrow."""
+    head = gang("g", 8, 2).only_in("x").having(head=Nomination("x", NOW - 60, NOW + 600, True))
+    there = [runs("r", 4, "n", 4, left_s=600), runs("f", 4, "m", 4, leaf="root/c", left_s=600)]
+    borrow = [runs(f"b{i}", 8, f"b{i}", 0, leaf="root/d", where="y", pool=1, since=LONG + i) for i in range(3)]
+    nodes = member("x").nodes(2, free_gpu=4), member("y").nodes(1, free_gpu=free).nodes(3, free_gpu=0)
+    return world(head, *there, *borrow, *parts, *nodes, tree(a={}, b={}, c={"min": {GPU: 8}}, d={}))
+
+
+def test_who_is_within_its_share_takes_back_beside_room_that_is_kept() -> None:
+    plan = decided(kept(small("u", 8).only_in("y")))
+    assert evicted(plan) == {("b2", "u")} and [claim.member for claim in plan.claims] == ["y"]
+
+
+def test_nobody_leaves_so_that_room_stays_kept() -> None:
+    """It would have room where room is kept."""
+    plan = decided(kept(small("u", 4).only_in("y")))
+    assert plan.placements == () and plan.evictions == () and plan.claims == ()
+
+
+def test_planner_and_checker_agree_on_what_a_head_waits_for_that_waits_for_all_that_is_there() -> None:
+    """It waits for the one that starts in claimed room, too; so its quota suffices beside who claims now."""
+    claims = small("k", 3, "root/c").having(claim=Claim("y", NOW + 300))
+    leaves = runs("gone", 3, "m", 3, leaf="root/c", where="y", since=LONG)
+    leaves = leaves.having(phase=Phase.EVICTING, leaving_at=NOW - 10)
+    stays = runs("stays", 8, "n", 0, leaf="root/c", since=LONG)
+    nodes = member("x").nodes(1, free_gpu=0), member("y").nodes(1, gpu=6, free_gpu=3)
+    head = gang("g", 4).only_in("y")
+    plan = decided(world(head, claims, leaves, stays, small("u", 8, "root/b"), *nodes, quota(13, a=4, b=8)))
+    assert evicted(plan) == {("stays", "u")} and set(heads(plan)) == {"g"}
