@@ -14,7 +14,7 @@ from fleet.model.matching import pool_takes
 from fleet.model.member import Member
 from fleet.model.unit import Phase, Unit
 from fleet.quota.entitlement import Entitlement
-from fleet.quota.guarantee import capacity, guarantees, with_potential
+from fleet.quota.guarantee import LEND_LIMIT, capacity, guarantees, with_potential
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import request_of
@@ -131,7 +131,9 @@ def never(tree: QuotaTree | None, unit: Unit) -> bool:
     if tree is None or unit.leaf is None:
         return False
     promised = any(tree.nodes[node].attributes for node in tree.ancestors(unit.leaf))
-    return not unit.preemptible or promised or above_max(tree, unit)
+    if not unit.preemptible or promised or above_max(tree, unit):
+        return True
+    return any(LEND_LIMIT in node.attributes for node in tree.nodes.values())  # what others keep is not for it
 
 
 def above_max(tree: QuotaTree | None, unit: Unit) -> bool:

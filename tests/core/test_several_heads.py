@@ -5,6 +5,7 @@ from __future__ import annotations
 from fleet.decide import decide
 from fleet.model.unit import Claim, Nomination
 from fleet.placement.heads import MOST_HEADS, nominated
+from fleet.quota.guarantee import LEND_LIMIT
 from fleet.snapshot import Changes
 from tests.core.builders import GPU, NOW, member, tree, unit
 from tests.core.test_heads import HALF_FULL, LATE, ONE_FULL, TREE, Part, decided, gang, heads, runs, small
@@ -163,3 +164,12 @@ def test_a_head_sees_who_starts_in_its_member_though_that_one_collected_elsewher
 def test_room_that_is_free_for_two_heads_is_used_by_both() -> None:
     _, plan = decided(gang("g", 4), gang("h", 4, leaf="root/c"), small("s", 2), member("x").nodes(1), TREE)
     assert {p.unit for p in plan.placements} == {"g", "h"}
+
+
+def test_one_that_never_starts_since_others_lend_nothing_uses_up_nothing_of_a_head_behind_it() -> None:
+    lends = {LEND_LIMIT: '{"nvidia.com/gpu": 0}'}
+    quota = tree(o={"max": {GPU: 8}}, o__c={"min": {GPU: 2}, "attributes": lends}, o__d={"min": {GPU: 4}})
+    ahead = unit("never").gpus(8).queue("root/o/d").priority(3).since(LATE)
+    running = runs("r", 6, "n", 0, leaf="root/o/d").since(9)
+    _, plan = decided(ahead, gang("g", 3, leaf="root/o/d"), running, member("x").nodes(1, free_gpu=0).nodes(1), quota)
+    assert set(heads(plan)) == {"g"}
