@@ -50,9 +50,15 @@ def all_of(data: Path) -> list[psutil.Process]:
 
 def wait_gone(processes: list[psutil.Process], within_s: float = 60.0) -> None:
     end = time.monotonic() + within_s
-    while alive := [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]:
+    while alive := [p for p in processes if _lives(p)]:
         assert time.monotonic() < end, f"still there: {alive}"
         time.sleep(0.05)
+
+
+def _lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _postmaster(data: Path) -> psutil.Process | None:

@@ -6,8 +6,10 @@ import re
 import signal
 import socket
 import stat
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.cli.hub import Up, fleet, processes_of, refusal, until
@@ -63,8 +65,9 @@ def test_after_kill_9_the_others_end_and_the_next_start_has_everything(tmp_path:
     keep_something(up)
     processes = processes_of(folder) if parts == "all of Fleet" else []
     for process in processes:
-        if process.name() != "postgres":
-            process.kill()
+        with suppress(psutil.NoSuchProcess):  # it went with one that was killed before it
+            if process.name() != "postgres":
+                process.kill()
     up.process.kill()
     up.process.wait(10)
     until("no process of the hub is left", lambda: not processes_of(folder))

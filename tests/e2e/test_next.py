@@ -15,12 +15,16 @@ Team = Callable[..., str]
 def test_a_second_job_starts_when_the_first_succeeds(world: World, team: Team) -> None:
     namespace = team(**{"kube-queue/max-jobs": 1})
     world.kubectl.apply(
-        gang_policy(queue=True), pytorchjob("first", run_for="5s"), pytorchjob("second", run_for="2s"),
+        gang_policy(queue=True), pytorchjob("first", run_for="10s"), pytorchjob("second", run_for="2s"),
         namespace=namespace,
     )  # fmt: skip
     world.until("the first runs", lambda: world.state("first", namespace) == "Running")
-    world.until("the second waits and says so", lambda: "at most 1" in world.message("second", namespace))
-    assert world.unit("second", namespace)["status"]["phase"] == "Enqueued"
+
+    def waits() -> bool:
+        status = world.unit("second", namespace)["status"]
+        return bool(status["phase"] == "Enqueued" and "at most 1" in status.get("message", ""))
+
+    world.until("the second waits and says so", waits)
     world.until("the first succeeds", lambda: world.state("first", namespace) == "Succeeded")
     world.until("the second succeeds", lambda: world.state("second", namespace) == "Succeeded")
     world.until(
