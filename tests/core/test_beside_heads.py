@@ -15,7 +15,8 @@ from fleet.plan import Eviction, Plan
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
 from fleet.violation import Rule
-from tests.core.builders import GPU, NOW, member, snapshot, tree
+from tests.core.builders import GPU, NOW, member, snapshot, tree, unit
+from tests.core.streams import CYCLE_S, Small, Stream
 from tests.core.test_heads import Part, gang, heads, runs, small
 
 LONG = NOW - 5000
@@ -151,3 +152,28 @@ def test_planner_and_checker_agree_on_what_a_head_waits_for_that_waits_for_all_t
     head = gang("g", 4).only_in("y")
     plan = decided(world(head, claims, leaves, stays, small("u", 8, "root/b"), *nodes, quota(13, a=4, b=8)))
     assert evicted(plan) == {("stays", "u")} and set(heads(plan)) == {"g"}
+
+
+def test_a_leaf_gets_its_min_at_once_while_a_head_that_may_not_take_back_waits_and_starts_in_time() -> None:
+    """Of what borrows some says when it ends, and some runs on for up to 50 minutes; nobody leaves twice."""
+    made = quota(24, a=16, b=8)
+    tree_ = QuotaTree("root", {**made.nodes, "root/d": replace(made.nodes["root/c"], path="root/d", name="d")})
+    root = replace(tree_.nodes["root"], children=(*tree_.nodes["root"].children, "root/d"))
+    soon = Small("root/c", (2, 4), runs_s=(1500.0, 2400.0))
+    late = Small("root/d", (2,), runs_s=(2400.0, 3000.0), says=False, waiting=4)
+    config = Config(reclaim=True, protection_s=120.0)
+    stream = Stream({"x": 3, "y": 3}, QuotaTree("root", {**tree_.nodes, "root": root}), config, [soon, late])
+    for _ in range(14):
+        stream.cycle()
+    stream.submit(unit("head").gpus(7, pods=2).queue("root/a").value, 600.0)
+    for _ in range(12):
+        stream.cycle()
+    assert [head.unit for head in stream.plan.heads][:1] == ["head"]
+    for name in ("u", "v"):
+        stream.submit(unit(name).gpus(4).queue("root/b").value, 9000.0)
+    came, left = stream.now, list[str]()
+    while "head" not in stream.started and stream.now < came + 3600.0:
+        stream.cycle()
+        left += [eviction.unit for eviction in stream.plan.evictions]
+    assert max(stream.started[name] - came for name in ("u", "v")) <= 2 * CYCLE_S
+    assert "head" in stream.started and len(left) == len(set(left)) <= 3
