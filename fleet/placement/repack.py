@@ -25,26 +25,8 @@ def repacked(
 ) -> tuple[Ground, Pairs, Pairs] | None:
     """All that is packed after it, on which ground, and what still is not; None where nothing more found a place.
     `ground`: with what is `packed`; `free` are the rooms before that."""
+    after = ground.copy()
     tries = _MOST_PACKINGS
-    out = dropped
-    while out:
-        after = ground.copy()
-        found, tries = _anew(after, free, packed, out, tries)
-        early = out_of_order(groups, [*packed, *found])
-        if not early:
-            break
-        out = [pair for pair in out if pair[0].unit.id not in early]
-    else:
-        return None
-    placed = {candidate.unit.id for candidate, _ in found}
-    left = [pair for pair in dropped if pair[0].unit.id not in placed]
-    return (after, [*packed, *found], left) if found else None
-
-
-def _anew(
-    ground: Ground, free: Mapping[str, MemberRoom], packed: Pairs, dropped: Pairs, tries: int
-) -> tuple[Pairs, int]:
-    """Who of `dropped` found a place, in whatever order; `ground` changes. And how many tries are left."""
     found: Pairs = []
     for member in sorted({member for _, member in dropped} - {hold.member for hold in ground.holds}):
         here = [candidate for candidate, where in packed if where == member]
@@ -55,12 +37,15 @@ def _anew(
             tries -= 1
             if room is None:
                 continue
-            new = _admitted(ground, some, member, room)
+            new = _admitted(after, some, member, room)
             here += new
             found += ((candidate, member) for candidate in new)
             if len(new) == len(out):
                 break
-    return found, tries
+    placed = {candidate.unit.id for candidate, _ in found}
+    if not found or out_of_order(groups, [*packed, *found]):
+        return None
+    return after, [*packed, *found], [pair for pair in dropped if pair[0].unit.id not in placed]
 
 
 def _admitted(ground: Ground, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
