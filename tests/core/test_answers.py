@@ -11,13 +11,14 @@ from fleet import codec
 from fleet.check import check
 from fleet.decide import decide
 from fleet.placement.bynode import MOST_NODE_VARIABLES, refined
-from fleet.placement.candidate import Candidate
+from fleet.placement.candidate import Candidate, without
 from fleet.placement.cpsat import CpSat
 from fleet.placement.ground import Ground
 from fleet.placement.grouping import Grouping
 from fleet.placement.linked import build
 from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.placement.room import MemberRoom
+from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 from tests.bench.exact import NOW, exact, posed, world
 from tests.core.builders import member, tree, unit
@@ -158,6 +159,17 @@ def test_behind_one_that_finds_no_place_in_a_strict_queue_the_others_are_asked_f
     assert check(snapshot, plan, now=NOW) == ()
     assert len(plan.placements) == 5
     assert len(decide(snapshot, now=NOW, seed=1, solver=None).placements) == 4
+
+
+def test_who_is_left_of_a_group_keeps_its_tier() -> None:
+    snapshot = world_of(*(unit(f"u{n}").queue("root/a").since(60 - n) for n in range(5)), member("x"), tree(a={}))
+    (group,) = Grouping(snapshot, NOW).groups
+    group.rank = (2, 4)
+    (left,) = without({"u1", "u3"}, [group])
+    assert list(left.ids) == [one.id for one in left.units] == ["u0", "u2", "u4"]
+    assert [left.candidate(n).tier for n in range(3)] == [Tier.GUARANTEED, Tier.SHARE, Tier.BORROWED]
+    assert without({"other"}, [group]) == [group]
+    assert without({f"u{n}" for n in range(5)}, [group]) == []
 
 
 class Once:
