@@ -247,7 +247,9 @@ class Decision:
         firsts = list(islice(preemptors, MOST_LOOKED_AT))
         if ground.usage is None or self.entitled is None or not firsts:
             return outcome, found
-        more = firm if ground.withheld else rearranged(self.ground, ground, firm, firsts, self._whole)
+        behind = {candidate.unit.leaf for candidate, _ in self.kept if candidate.block}  # they may claim, and not start
+        able = [candidate for candidate in firsts if candidate.unit.leaf not in behind]
+        more = firm if ground.withheld else rearranged(self.ground, ground, firm, able, self._whole)
         if len(more) > len(firm):
             firm, ground = more, self.after(more)
             started = {candidate.unit.id for candidate, _ in firm}

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.check import check
 from fleet.decide import decide
-from fleet.model.unit import Seat
+from fleet.model.unit import Claim, Seat
 from fleet.placement import decision
 from fleet.plan import Plan
 from fleet.snapshot import Config, Snapshot
@@ -72,3 +72,12 @@ def test_nobody_leaves_where_all_start_if_the_plan_places_them_otherwise(
     assert {p.unit for p in plan.placements} == waiting and not plan.evictions and not plan.claims
     monkeypatch.setattr(decision, "rearranged", lambda fresh, after, placed, waiting, whole: placed)
     assert decided(world).evictions, "the story is of one that would evict"
+
+
+def test_nobody_starts_behind_one_that_stops_its_queue_and_waits_for_claimed_room() -> None:
+    first = unit("first").gpus(2).queue("root/c").since(90)
+    claims = mine("claims", 1, 8, waits_s=900).having(claim=Claim("z", NOW + 300))
+    strict = tree(a={"min": {GPU: 16}, "policy": "Block"}, b={}, c={"min": {GPU: 2}})
+    members = member("x").nodes(1, free_gpu=4), member("y").nodes(1), member("z").nodes(1, free_gpu=0)
+    plan = decided(snapshot(first, claims, mine("then", 1, 4).only_in("x"), *members, strict, Config(reclaim=True)))
+    assert {p.unit for p in plan.placements} == {"first"}
