@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import os
 import re
 import socket
@@ -24,7 +25,7 @@ def leads(address: str) -> bool | None:
     try:
         with urllib.request.urlopen(address, timeout=5) as answer:
             families = {f.name: f for f in text_string_to_metric_families(answer.read().decode())}
-    except OSError:
+    except (OSError, http.client.HTTPException):  # the latter of one that is killed while it answers
         return None
     return bool(families["fleet_leader"].samples[0].value)
 
