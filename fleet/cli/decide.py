@@ -116,7 +116,7 @@ def _explain(document: object, job: str, now: float | None, seed: int, output: O
         show_one(said, output)
         return
     reason = said["reason"]
-    print(f"{said['job']}: {'starts' if said['starts'] else 'waits'}")
+    print(f"{said['job']}: {'starts' if said['starts'] and said['reason'] is None else 'waits'}")
     if reason is not None:
         print(f"Reason:     {reason['text']}  ({reason['code']})")
     print("\n".join(explanation.lines(said)))

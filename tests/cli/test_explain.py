@@ -75,6 +75,15 @@ def test_programs_get_the_same_as_json(case: str) -> None:
     assert {change["kind"] for change in said["changes"]} == {"FewerReplicas", "MoreQuota"}
 
 
+def test_a_job_that_others_leave_for_waits_for_its_room(tmp_path: Path) -> None:
+    tree = {"root/vision": {"min": {GPU: 8}, "max": {GPU: 32}}, "root/speech": {"min": {GPU: 16}}}
+    runs, waits = CASE["units"][0], {"id": "5", "name": "team/owner", "leaf": "root/speech", "gang": "2x8"}  # type: ignore[index]
+    members = [{"name": "east", "nodes": [{"count": 4, GPU: 8}]}]
+    case = {**CASE, "tree": tree, "units": [runs, waits], "members": members, "config": {"reclaim": True}}
+    shown = explained(written(tmp_path / "case.json", case), "--explain", "owner").splitlines()
+    assert shown[0] == "team/owner: waits" and "(RoomIsBeingFreed)" in shown[1] and "probably in" in shown[3]
+
+
 def test_a_job_that_never_starts_as_things_are_has_no_time(case: str) -> None:
     shown = explained(case, "--explain", "other/third")
     assert "Starts:     it does not start as things are" in shown
