@@ -239,14 +239,16 @@ class EmbeddedPostgres:
                 self._child = None
 
     def _stop_server(self) -> None:
+        """Returns when the postmaster is gone: its file of its id goes a moment before it does."""
+        pid = self.pid
+        server = None if pid is None else _process(pid)
         for how, patience in watchdog.STOPPING:
-            pid = self.pid
-            if pid is None:
+            if server is None or not _lives(server):
                 break
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, how)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server.send_signal(how)
             deadline = time.monotonic() + patience
-            while time.monotonic() < deadline and self.pid == pid:
+            while time.monotonic() < deadline and _lives(server):
                 if self._child is not None:
                     self._child.poll()
                 time.sleep(0.02)
@@ -346,6 +348,20 @@ def _running(data: Path) -> int | None:
         return None
     pid = int(lines[0])
     return pid if _is_server(pid, data) else None
+
+
+def _process(pid: int) -> psutil.Process | None:
+    try:
+        return psutil.Process(pid)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _is_server(pid: int, data: Path) -> bool:
