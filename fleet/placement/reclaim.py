@@ -20,6 +20,7 @@ from fleet.model.leaving import leaves
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.awaited import Awaited
 from fleet.placement.candidate import Candidate
+from fleet.placement.returning import Returning
 from fleet.placement.rights import may_evict
 from fleet.placement.room import Shape, Space
 from fleet.placement.runners import Able, Runners, Work
@@ -102,6 +103,7 @@ class Reclaim:
         self._moves = MOST_MOVES
         self._scene = Scene(snapshot.members, space, coming, kept, usage.copy(), awaited)
         self._running = Runners((), space)
+        self._returning = Returning()
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
         for key, unit in sorted(snapshot.backlog.holding.items()):
             alike = (unit.components, unit.preemptible)
@@ -109,7 +111,9 @@ class Reclaim:
                 requests[alike] = request_of(unit)
             if unit.phase is Phase.EVICTING:
                 if leaves(unit, now, snapshot.config.claim_s):
-                    self._scene.leaving_already(unit, account_of(self._tree, unit), requests[alike])
+                    account = account_of(self._tree, unit)
+                    self._scene.leaving_already(unit, account, requests[alike])
+                    self._returning.add(unit, account, requests[alike])
             elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
                 tier = tiers.get(key, Tier.BORROWED)
                 account = account_of(self._tree, unit)
@@ -154,6 +158,9 @@ class Reclaim:
             best, how = Search(self._scene, candidate, self._able(candidate), self._tries).best(self._asking)
             if how is not None:
                 searches.append(how)
+            if not self._returning.lets(candidate, self._scene.usage, best.victims if best is not None else ()):
+                _stop(candidate, stopped)
+                continue
             if best is not None:
                 if not batch:
                     before = self._scene.fork()
