@@ -240,10 +240,7 @@ class Decision:
         found = NOTHING_FOUND
         if not self.snapshot.config.reclaim or self.usage is None:
             return outcome, found
-        firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
-        ground = self.after(firm)
-        ground.keep(self._bypassing(ground.holds, ground.rooms, firm))
-        preemptors = self._preemptors({c.unit.id for c, _ in outcome.placed}, {c.unit.id for c, _ in firm}, ground)
+        firm, ground, preemptors = self._firm(outcome)
         firsts = list(islice(preemptors, MOST_LOOKED_AT))
         if ground.usage is None or self.entitled is None or not firsts:
             return outcome, found
@@ -251,10 +248,8 @@ class Decision:
         able = [candidate for candidate in firsts if candidate.unit.leaf not in behind]
         more = firm if ground.withheld else rearranged(self.ground, ground, firm, able, self._whole)
         if len(more) > len(firm):
-            firm, ground = more, self.after(more)
-            started = {candidate.unit.id for candidate, _ in firm}
-            firsts = [candidate for candidate in firsts if candidate.unit.id not in started]
-            outcome = self.settle(self.after(firm), firm)
+            outcome = self.settle(self.after(more), more)
+            firsts, (firm, ground, preemptors) = [], self._firm(outcome)
         usage = ground.usage
         assert usage is not None
         coming = [*self.coming, *self._new(firm)]
@@ -270,7 +265,15 @@ class Decision:
         self.aside.update(candidate.unit.id for candidate, _ in found.kept)
         self._holds = None
         self._stop(found.kept)
-        return self.settle(self.after(firm), firm), found
+        return self.settle(self.after(firm), firm, fixed=True), found
+
+    def _firm(self, outcome: Outcome) -> tuple[Pairs, Ground, Iterator[Candidate]]:
+        """What of an outcome starts whatever is claimed, the ground with that alone, who may take back beside it."""
+        firm = [(c, member) for c, member in outcome.placed if c.tier < Tier.BORROWED]
+        ground = self.after(firm)
+        ground.keep(self._bypassing(ground.holds, ground.rooms, firm))
+        started = {candidate.unit.id for candidate, _ in outcome.placed}
+        return firm, ground, self._preemptors(started, {candidate.unit.id for candidate, _ in firm}, ground)
 
     def _whole(self, placed: Pairs) -> bool:
         """Whether all of these have a place in the layout that the next cycle sees."""
@@ -310,7 +313,8 @@ class Decision:
             if beside is not None:
                 yield beside
             elif candidate.block:
-                in_the_way.setdefault(candidate.unit.leaf, order(candidate.unit))
+                turn = order(candidate.unit)
+                in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
 
     def after(self, placed: Sequence[tuple[Candidate, str]]) -> Ground:
         """The ground that the next cycle sees once `placed` is committed."""
@@ -372,11 +376,12 @@ class Decision:
     def ground(self) -> Ground:
         return Ground(self.rooms, self.usage, self.space, self.holds(()))
 
-    def settle(self, ground: Ground, placed: Sequence[tuple[Candidate, str]], barred: Iterable[str] = ()) -> Outcome:
+    def settle(self, ground: Ground, placed: Pairs, barred: Iterable[str] = (), *, fixed: bool = False) -> Outcome:
         """Fill up what is left until nothing more starts, each time on the room that the next cycle will see once
-        this is committed: so that planning again changes nothing (I7)."""
+        this is committed: so that planning again changes nothing (I7). `fixed`: `placed` gave way to heads before, and
+        stays where it is though room is claimed now."""
         out = dict.fromkeys(barred, "")
-        ground, placed = self._given_way(ground, placed, out)
+        ground, placed = (ground, list(placed)) if fixed else self._given_way(ground, placed, out)
         done = Pass()
         laid_out = False  # whether `ground` is what the next cycle will see
         for _ in range(MOST_ROUNDS):

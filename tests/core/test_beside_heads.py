@@ -8,6 +8,7 @@ import pytest
 
 from fleet.check import check
 from fleet.decide import decide
+from fleet.model.reason import Code
 from fleet.model.unit import Claim, Nomination, Phase, Unit
 from fleet.placement.heads import nominated
 from fleet.placement.rights import POLICY
@@ -177,3 +178,18 @@ def test_a_leaf_gets_its_min_at_once_while_a_head_that_may_not_take_back_waits_a
         left += [eviction.unit for eviction in stream.plan.evictions]
     assert max(stream.started[name] - came for name in ("u", "v")) <= 2 * CYCLE_S
     assert "head" in stream.started and len(left) == len(set(left)) <= 3
+
+
+def test_who_may_not_take_back_where_a_head_collects_is_in_the_way_of_those_behind_it_in_a_strict_queue() -> None:
+    """The last has no right to take back, and is in nobody's way that is before it; the first, which has, is."""
+    strict = tree(a={}, b={"policy": "Block"}, c={})
+    ends = runs("ends", 8, "n", 0, leaf="root/c", left_s=600, since=LONG, where="y")
+    borrow = [runs(f"borrows-{n}", 8, f"m{n}", 0, leaf="root/c", since=LONG + n) for n in range(4)]
+    order = ("first", "y", 300), ("second", "x", 200), ("last", "x", 100)
+    line = [small(name, 8, "root/b").only_in(where).since(ago) for name, where, ago in order]
+    room = member("x").nodes(4, free_gpu=0), member("y").nodes(1, free_gpu=0).nodes(1)
+    made = world(gang("g", 8, 2).only_in("y"), *line, ends, *borrow, *room, strict)
+    plan = decided(made)
+    assert set(heads(plan)) == {"g"}
+    assert (plan.claims, plan.evictions, plan.placements) == ((), (), ())
+    assert {plan.reasons[name].code for name in ("second", "last")} == {Code.BEHIND_IN_QUEUE}
