@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 T = TypeVar("T")
+
+PORTS = range(20_000, 32_000)
+_CLAIMS: list[IO[str]] = []  # of the ports that this process has been given; the kernel ends them with it
 
 _LIBC = ctypes.CDLL("libc.so.6", use_errno=True)
 _PR_SET_PDEATHSIG = 1
@@ -36,11 +42,20 @@ def wait_for(what: str, probe: Callable[[], T | None], within_s: float = 120.0, 
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that nobody listens on, for a server that is told it and starts later. It lies below those that the
+    kernel gives to outgoing connections, and no other test process is given it while this one lives."""
+    folder = Path(tempfile.gettempdir()) / "fleet-test-ports"
+    folder.mkdir(exist_ok=True)
+    for port in random.sample(PORTS, len(PORTS)):
+        claim = (folder / str(port)).open("w")
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.create_server(("127.0.0.1", port)):
+                _CLAIMS.append(claim)
+                return port
+        except OSError:
+            claim.close()
+    raise AssertionError(f"no port is free among {PORTS}")
 
 
 class Processes:
