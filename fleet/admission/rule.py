@@ -14,12 +14,19 @@ Check = Callable[[Review], Sequence[Cause]]
 Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]
 
 
+_APART = ("status", "finalize")  # subresources that leave the object itself alone; a write to /scale does not
+
+
 class Checks:
     """A Rule: pure checks first, then, when they find nothing, those that must look at other objects."""
 
     def __init__(self, *checks: Check, ask: Ask | None = None) -> None:
         self._checks = checks
         self._ask = ask
+
+    def after(self, *checks: Check) -> Checks:
+        """This rule with other checks before it."""
+        return Checks(*checks, *self._checks, ask=self._ask)
 
     @property
     def pure(self) -> Check | None:
@@ -40,7 +47,7 @@ def of_new(validate: Callable[[Body], Sequence[Cause]]) -> Check:
     """A check of the object as it is to be stored; deletions and writes to the status pass."""
 
     def check(review: Review) -> Sequence[Cause]:
-        return () if review.new is None or review.subresource else validate(review.new)
+        return () if review.new is None or review.subresource in _APART else validate(review.new)
 
     return check
 
