@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet.kinds.interpreter import Body, Dependency, Template
 from fleet.kinds.requests import pod_requests
+from fleet.marks import without_hub_keys
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
 
@@ -102,11 +103,13 @@ def priority_class(templates: Iterable[Template]) -> str:
 def stamped_metadata(
     metadata: Mapping[str, Any] | None, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Body:
-    """Metadata for a member: name, namespace, finalizer-free, with these labels and annotations put on top."""
+    """Metadata for a member: name, namespace, finalizer-free, with these labels and annotations put on top, and nothing
+    of what the hub means by its own keys."""
     metadata = metadata or {}
     new: Body = {field: metadata[field] for field in ("name", "namespace") if metadata.get(field)}
-    new["labels"] = {**(metadata.get("labels") or {}), **labels}
-    kept = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _DROPPED_ANNOTATIONS}
+    new["labels"] = {**without_hub_keys(metadata.get("labels") or {}), **labels}
+    kept = without_hub_keys(metadata.get("annotations") or {})
+    kept = {k: v for k, v in kept.items() if k not in _DROPPED_ANNOTATIONS}
     if kept or annotations:
         new["annotations"] = {**kept, **(annotations or {})}
     return new
