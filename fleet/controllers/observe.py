@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.controllers import bindings as b
+from fleet.controllers.components import from_body, to_body, total
 from fleet.controllers.conditions import condition, drop_condition, is_true, set_condition
 from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub, object_key
@@ -129,7 +130,7 @@ class ObserveLoop:
         unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
         if unit is not None and sight is not None and sight.copy is not None:
-            edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, sight, whole(binding, sight), now)))
+            edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, binding, sight, now)))
         if job_key is not None:
             uid = str(binding["spec"]["resource"].get("uid"))
             edits.append((job_key, uid, lambda body: _settle_job(body, binding, interpreter, sight)))
@@ -216,7 +217,20 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     return changed
 
 
-def _settle_unit(unit: Body, sight: Sight, is_whole: bool, now: float) -> bool:
+def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
+    """`status.charged`, only while the member runs more than the unit was admitted with: the hub's API has no pods."""
+    components = binding["spec"].get("components") or ()
+    admitted = tuple(from_body(component) for component in components)
+    found = b.charged_components(admitted, sight.pods)
+    told = {"charged": total([to_body(component) for component in found])} if found != admitted else {}
+    if status.get("charged") == told.get("charged"):
+        return False
+    status.pop("charged", None)
+    status.update(told)
+    return True
+
+
+def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
     status = unit.setdefault("status", {})
     if status.get("phase") in ("Enqueued", "TimeoutBackoff"):
         return False  # it has been put back meanwhile
@@ -229,7 +243,8 @@ def _settle_unit(unit: Body, sight: Sight, is_whole: bool, now: float) -> bool:
     }
     changed = bool((status.get("phase"), status.get("podState")) != (phase, counts))
     status["phase"], status["podState"] = phase, counts
-    if is_whole:
+    changed |= _settle_charged(status, binding, sight)
+    if whole(binding, sight):
         changed |= set_condition(unit, "PodsReady", True, "GangWhole", "", now)
     if sight.over:
         changed |= set_condition(unit, "Finished", True, sight.over, sight.message, now)
