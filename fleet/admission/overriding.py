@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.marks import fixed_for_tenants, reserved
+from fleet.marks import fixed_for_tenants, problem, reserved
 
 _MAPS = ("labels", "annotations")
 _OF_CONTAINERS = ("image", "command", "args", "env")
@@ -80,7 +80,7 @@ def _wrong_keys(keys: Sequence[str], value: object, *, tenant: bool) -> str:
 
 
 def _fixed(key: str, *, tenant: bool) -> bool:
-    return fixed_for_tenants(key) if tenant else reserved(key)
+    return fixed_for_tenants(key) if tenant else reserved(key) and bool(problem(key))
 
 
 def _keys(value: object) -> list[str]:
