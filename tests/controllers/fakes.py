@@ -21,7 +21,7 @@ from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
-from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
+from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.fastloop import EPOCH
 
 PLURALS = {
