@@ -268,29 +268,26 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
     if sight is not None:
         aggregated = (binding.get("status") or {}).get("aggregatedStatus") or ()
         shown = (sight.copy or {}).get("status") or next((item.get("status") for item in aggregated), None)
-    own = _own_condition(binding)
+    own = _own_condition(binding, interpreter)
     if own is not None and own["type"] == PENDING:
         return {"conditions": [own]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
     lost = condition(binding, b.REACHABLE)
     if lost is not None:  # first, so that the last one stays what the job's STATE shows
-        shown_as = _job_condition(b.REACHABLE, "False", lost["reason"], lost["message"], lost["lastTransitionTime"])
+        at = lost["lastTransitionTime"]
+        shown_as = interpreter.condition(b.REACHABLE, "False", lost["reason"], lost["message"], at)
         merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
     return merged
 
 
-def _own_condition(binding: Body) -> Body | None:
+def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
     """What the hub itself has to say: queuing, with the reason why it still waits; or pending, outside of queues."""
     why, queuing = condition(binding, SCHEDULED), condition(binding, QUEUING)
     waiting = why is not None and why["status"] == "False" and not b.clusters_of(binding)
     if queuing is not None:
         message = str(why["message"]) if waiting and why is not None else queuing.get("message", "")
-        return _job_condition(QUEUING, queuing["status"], queuing["reason"], message, queuing["lastTransitionTime"])
+        at = queuing["lastTransitionTime"]
+        return interpreter.condition(QUEUING, queuing["status"], queuing["reason"], message, at)
     if waiting and why is not None:
-        return _job_condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
+        return interpreter.condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
     return None
-
-
-def _job_condition(type_: str, status: str, reason: str, message: str, at: str) -> Body:
-    times = {"lastTransitionTime": at, "lastUpdateTime": at}
-    return {"type": type_, "status": status, "reason": reason, "message": message, **times}

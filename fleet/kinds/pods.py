@@ -120,6 +120,10 @@ def stamped_template(template: Body, component: str, labels: Mapping[str, str], 
     return {**template, "metadata": metadata}
 
 
+def condition(type_: str, status: str, reason: str, message: str, at: str) -> Body:
+    return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+
+
 def merged_status(hub: Body | None, member: Body | None) -> Body:
     """`member` with the hub's own Queuing condition kept, first."""
     own = [c for c in (hub or {}).get("conditions") or () if c.get("type") == QUEUING]

@@ -124,6 +124,35 @@ async def test_a_job_that_runs_may_ask_for_less(hub: Hub, smaller: Callable[[Bod
     await hub.update(body)
 
 
+def batch_job(parallelism: int) -> Body:
+    limits = {"nvidia.com/gpu": "1"}
+    container = {"name": "c", "image": "i", "resources": {"limits": limits}}
+    return {
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one", "namespace": "default"},
+        "spec": {"parallelism": parallelism, "completions": 50,
+                 "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    }  # fmt: skip
+
+
+async def test_a_batch_job_says_that_it_left_its_queue_and_is_not_made_larger(hub: Hub) -> None:
+    """Its status is a built-in type, which refused a field of the hub's condition: it never said so."""
+    async with running_hub(member("cfa")) as world:
+        selectors = [{"apiVersion": "batch/v1", "kind": "Job"}]
+        await world.apply(tree(max_jobs=10), policy(queue=True, resourceSelectors=selectors), batch_job(1))
+        await eventually(lambda: told(world).get("Queuing") == "False")
+        status = (world.see("Job", "one") or {})["status"]
+    await hub.create(batch_job(1))
+    kind = hub.registry.need("batch", "jobs")
+    await hub.objects.change(kind, "default", "one", lambda body: {**body, "status": status}, THE_HUB)
+    with pytest.raises(StatusError, match="12 replicas of main, 1 admitted"):
+        await hub.objects.patch(kind, "default", "one", {"spec": {"parallelism": 12}}, patches.MERGE, USER)
+
+
+def told(world: World) -> dict[str, str]:
+    status = (world.see("Job", "one") or {}).get("status") or {}
+    return {c["type"]: c["status"] for c in status.get("conditions") or ()}
+
+
 # -- what slips through, and what a member does by itself
 
 
