@@ -15,11 +15,12 @@ from fleet.controllers import claims
 from fleet.controllers.components import total
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
-from fleet.controllers.trees import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import read_tree, tree_object
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, Key, Stored
+from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_PRIORITY,

@@ -17,7 +17,7 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
-from fleet.controllers.trees import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import read_tree, tree_object
 from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
@@ -26,6 +26,7 @@ from fleet.model.amounts import NOTHING, BadQuantity
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Key, Store, Stored
+from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
