@@ -35,7 +35,11 @@ _ADDING = 3
 
 
 class BadExpression(ValueError):
-    """The text is no expression that can be read, or one that is too long or nested too deeply."""
+    """The text is no expression that can be read, or cannot be read."""
+
+
+class TooLarge(BadExpression):
+    """It is longer, or nested more deeply, than the library can be trusted with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class Expression:
 def read(text: str) -> Expression:
     """Raises BadExpression."""
     if len(text) > CHARACTERS_MAX:
-        raise BadExpression(f"must be at most {CHARACTERS_MAX} characters long")
+        raise TooLarge(f"must be at most {CHARACTERS_MAX} characters long")
     reader = _Reader(text)
     tree = reader.expression(0)
     if reader.kind:
@@ -101,7 +105,7 @@ class _Reader:
 
     def expression(self, depth: int) -> Node:
         if depth > DEPTH_MAX:
-            raise BadExpression(f"is nested more than {DEPTH_MAX} deep")
+            raise TooLarge(f"is nested more than {DEPTH_MAX} deep")
         first = self.level(0, depth)
         if self.word != "?" or self.kind != "sign":
             return first

@@ -15,7 +15,7 @@ from typing import Any
 import cel
 
 from fleet.engine.celcost import Actual, cost_of, weight_of
-from fleet.engine.celsyntax import MATCHES, BadExpression, Expression, read
+from fleet.engine.celsyntax import MATCHES, BadExpression, Expression, TooLarge, read
 from fleet.engine.pattern import Pattern
 from fleet.engine.status import Cause, cut
 
@@ -46,6 +46,7 @@ class Rule:
     optional_old: bool
     program: Program | None
     error: str = ""
+    too_large: bool = False
 
 
 class Budget:
@@ -74,13 +75,13 @@ def compile_program(text: str) -> Program:
 def compile_rule(raw: dict[str, Any]) -> Rule:
     program: Program | None = None
     expression: Program | None = None
-    error = ""
+    error, too_large = "", False
     try:
         program = compile_program(_text(raw, "rule"))
         if raw.get("messageExpression"):
             expression = compile_program(_text(raw, "messageExpression"))
     except BadExpression as problem:
-        error = str(problem)
+        error, too_large = str(problem), isinstance(problem, TooLarge)
         program = None
     return Rule(
         text=_text(raw, "rule"),
@@ -92,6 +93,7 @@ def compile_rule(raw: dict[str, Any]) -> Rule:
         optional_old=raw.get("optionalOldSelf") is True,
         program=program,
         error=error,
+        too_large=too_large,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, DecimalException
+from decimal import Decimal, InvalidOperation
 
 _SUFFIXES = {
     "": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"),
@@ -17,8 +17,6 @@ _SUFFIXES = {
     "E": Decimal(10**18), "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40),
     "Pi": Decimal(2**50), "Ei": Decimal(2**60),
 }  # fmt: skip
-_CHARACTERS_MAX = 100  # of a quantity's text
-_EXPONENT_MAX = 40  # as a power of ten; "1e999999" would be an integer of a megabyte
 
 
 class BadQuantity(ValueError):
@@ -33,11 +31,7 @@ def parse_quantity(value: object, resource: str = "") -> int:
     """
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise BadQuantity(f"{value!r} is not a quantity")
-    if isinstance(value, int) and value.bit_length() > 64:
-        raise BadQuantity("is larger than any amount can be")
     text = str(value).strip()
-    if len(text) > _CHARACTERS_MAX:
-        raise BadQuantity(f"{text[:20] + '…'!r} is not a quantity")
     number, scale = text, _SUFFIXES[""]
     for length in (2, 1):
         suffix = text[-length:]
@@ -46,10 +40,8 @@ def parse_quantity(value: object, resource: str = "") -> int:
             break
     try:
         exact = Decimal(number) * scale
-    except DecimalException:
+    except InvalidOperation:
         raise BadQuantity(f"{value!r} is not a quantity") from None
-    if exact.is_finite() and exact and exact.adjusted() > _EXPONENT_MAX:
-        raise BadQuantity(f"{value!r} is larger than any amount can be")
     if not exact.is_finite() or not number or number[-1] in "eE+-":
         raise BadQuantity(f"{value!r} is not a quantity")
     if resource == "cpu":
