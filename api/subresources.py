@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from api.auth import ServiceAccountTokens
 from api.discovery import Virtual
 from api.http import Answer, Request, json_response

@@ -122,8 +122,9 @@ def _rule_cost(where: str, rule: Rule, node: Node, times: int) -> Iterator[Cause
         steps = _steps(program, node) * times
         if steps > RULE_COST_MAX:
             text = (
-                f"Forbidden: estimated rule cost exceeds budget by factor of {steps / RULE_COST_MAX:.1f}x (try simplifying "
-                "the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+                f"Forbidden: estimated rule cost exceeds budget by factor of {steps / RULE_COST_MAX:.1f}x (try "
+                "simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and "
+                "strings are declared)"
             )
             yield Cause(f"{where}.{field}", text, "FieldValueForbidden")
 
