@@ -16,11 +16,14 @@ from typing import Any, Protocol
 import orjson
 
 from fleet.engine.celsyntax import MATCHES, Expression, Node
+from fleet.model.untyped import mapping
 
 REQUEST_BYTES = 3 << 20
-_WEIGHT_BYTES = 4  # bytes of JSON that weigh as much as one node
+_WEIGHT_BYTES = 2  # bytes of JSON that are copied in one step
 _STEPS_OF_MATCH = 20  # RE2 takes so many characters × instructions in one step
 _PATTERN_SIZE = 50  # assumed of a pattern until it is known; the match itself is charged by what it is
+_ITEM_BYTES = 16
+_DEPTH_MAX = 4  # that the size of a declared object is added up from its fields
 _ENDLESS = 10**15
 
 
@@ -112,9 +115,9 @@ class _Estimate:
         """(cost, size of the outcome)"""
         match node[0]:
             case "value":
-                return 1, Made(node[1], node[1] // _WEIGHT_BYTES + 1)
+                return 0, Made(node[1], node[1] // _WEIGHT_BYTES + 1)
             case "name":
-                return 1, names.get(node[1], ONE)
+                return 0, names.get(node[1], ONE)
             case "path":
                 return self._path(node, names)
             case "loop":
@@ -122,11 +125,13 @@ class _Estimate:
             case "call":
                 return self._call(node, names)
         parts = [self.of(part, names) for part in node[1]]
-        cost = len(parts) + sum(part[0] for part in parts)
+        cost = max(1, len(parts) - 1) + sum(part[0] for part in parts)
         if node[0] == "all":  # comparing looks at most at all of the smaller; that of several is one of them
             weights = sorted(size.weight for _, size in parts)
             return cost + sum(weights[:-1]), max((size for _, size in parts), key=lambda size: size.weight, default=ONE)
         weight = sum(size.weight for _, size in parts)
+        if node[0] == "in":
+            return cost + weight, ONE
         if node[0] == "cat":
             largest = max((size.item() for _, size in parts), key=lambda size: size.weight, default=ONE)
             joined = Made(sum(size.length for _, size in parts), weight, largest)
@@ -175,10 +180,10 @@ class _Estimate:
 class Declared:
     """The size of the largest value that a schema lets through; what it does not bound, a request does."""
 
-    __slots__ = ("_left", "_node", "length", "weight")
+    __slots__ = ("_depth", "_left", "_node", "length")
 
-    def __init__(self, node: Any, left: int = REQUEST_BYTES) -> None:
-        self._node, self._left = node, left
+    def __init__(self, node: Any, left: int = REQUEST_BYTES, depth: int = 0) -> None:
+        self._node, self._left, self._depth = node, left, depth
         most, each = left, 1
         if node is None:
             pass
@@ -193,27 +198,34 @@ class Declared:
         elif node.type:
             most = 1
         self.length = most
-        self.weight = self._weighed(most)
 
-    def _weighed(self, most: int) -> int:
+    @property
+    def weight(self) -> int:
         whole = self._left // _WEIGHT_BYTES + 1
-        if self._node is None or self._node.type in ("", "object"):
+        if self._node is None or self._node.type == "" or self._depth > _DEPTH_MAX:
             return whole
+        if self._node.type == "object":
+            if self._node.additional is not None or self._node.preserve or not self._node.known:
+                return whole
+            fields = mapping(self._node.raw.get("properties"))
+            return min(whole, 1 + sum(self.field(name).weight + len(name) // _WEIGHT_BYTES for name in fields))
         if self._node.type == "array":
-            return min(whole, most * self.item().weight + 1)
-        return min(whole, most // _WEIGHT_BYTES + 1)
+            return min(whole, self.length * self.item().weight + 1)
+        return min(whole, self.length // _WEIGHT_BYTES + 1)
 
     def field(self, name: str) -> Size:
-        return Declared(self._node.child(name) if self._node is not None else None, self._left)
+        return Declared(self._node.child(name) if self._node is not None else None, self._left, self._depth + 1)
 
     def entry(self) -> Size:
         if self._node is None or self._node.type == "object":
-            return Declared(self._node.additional if self._node is not None else None, self._left)
-        return Declared(self._node.items, self._left)
+            return Declared(self._node.additional if self._node is not None else None, self._left, self._depth + 1)
+        return Declared(self._node.items, self._left, self._depth + 1)
 
     def item(self) -> Size:
         if self._node is None or self._node.type == "array":
-            return Declared(self._node.items if self._node is not None else None, self._left)
+            # Of many items none is large: what a loop does with each adds up to no more than what it does with all.
+            each = max(_ITEM_BYTES, self._left // max(1, self.length))
+            return Declared(self._node.items if self._node is not None else None, each, self._depth + 1)
         return Made(256, 64)  # the keys of a map
 
 

@@ -15,8 +15,9 @@ CHARACTERS_MAX = 4096  # of one expression; the library needs stack for each ope
 DEPTH_MAX = 40  # of brackets and conditions in one another
 MATCHES = "fleetMatches"  # what `matches` is called where the library runs it
 
-# Node: (what, parts): ("value", n), ("name", text), ("path", base, steps), ("all", parts), ("cat", parts),
-# ("list", parts), ("call", name, parts), ("loop", macro, range, names, bodies). A step is (".", name) or ("[", node).
+# Node: (what, parts): ("value", n), ("name", text), ("path", base, steps), ("all", parts), ("in", parts),
+# ("cat", parts), ("list", parts), ("call", name, parts), ("loop", macro, range, names, bodies).
+# A step is (".", name) or ("[", node).
 Node = tuple[Any, ...]
 
 _TOKEN = re.compile(
@@ -118,13 +119,12 @@ class _Reader:
         """Operators of one precedence and above; a chain of them is one node, however long."""
         if number == len(_LEVELS):
             return self.unary(depth)
-        parts = [self.level(number + 1, depth)]
+        parts, what = [self.level(number + 1, depth)], "cat" if number == _ADDING else "all"
         while self.word in _LEVELS[number] and self.kind != "text":
-            self.take()
+            if self.take() == "in":
+                what = "in"
             parts.append(self.level(number + 1, depth))
-        if len(parts) == 1:
-            return parts[0]
-        return ("cat" if number == _ADDING else "all", parts)
+        return (what, parts) if len(parts) > 1 else parts[0]
 
     def unary(self, depth: int) -> Node:
         while self.word in ("!", "-") and self.kind == "sign":

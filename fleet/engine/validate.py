@@ -28,7 +28,7 @@ _BLOCKING = frozenset(
 )
 # Steps that patterns (instructions × characters) and alternatives (anyOf, oneOf, allOf, not) of one write may take.
 WORK_MAX = 50_000_000
-_STEPS_OF_ALTERNATIVE = 200  # what looking at one alternative costs beside a step of a pattern
+_STEPS_OF_ALTERNATIVE = 2_000  # what looking at one alternative costs beside a step of a pattern
 _BASE64 = "illegal base64 data"
 _BASE64_PART = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
@@ -60,9 +60,7 @@ class _Found:
         self.work[0] -= cost
         if self.work[0] >= 0:
             return True
-        text = (
-            f"Too many: validation budget exceeded: {what} would take too long; make the object or its schema smaller"
-        )
+        text = f"Too many: validation budget exceeded: {what} would take too long"
         self.causes.append(Cause(path or "<nil>", text, "FieldValueTooMany"))
         return False
 
@@ -330,7 +328,8 @@ def _check_combined(node: Node, value: Any, path: str, walk: _Found) -> None:
         return inner.causes
 
     causes = walk.causes
-
+    if walk.work[0] < 0:  # it has been said already, and each item of a list would try everything again
+        return
     for part in node.all_of:
         causes.extend(fits(part))
     if node.any_of:

@@ -87,13 +87,14 @@ def valid(rng: Random, kind: Kind, name: str, namespace: str) -> dict[str, Any]:
     return body
 
 
+_NOT_GROWN = ("apiVersion", "kind", "resourceVersion", "ownerReferences")  # any value would be refused
+
+
 def _grow(rng: Random, root: Node, body: dict[str, Any]) -> None:
     """Add one field that the schema knows, anywhere in what is there."""
     places = [(node, value) for node, value in _objects(root, body) if node.raw.get("properties")]
     node, value = rng.choice(places)
-    fields = [key for key in node.raw["properties"] if key not in value and key not in ("apiVersion", "kind")]
-    if node is not root and "name" in value and "generateName" in fields:
-        fields.remove("generateName")
+    fields = [key for key in node.raw["properties"] if key not in value and key not in _NOT_GROWN]
     if fields:
         key = rng.choice(fields)
         value[key] = sample(rng, node.child(key), 0)
