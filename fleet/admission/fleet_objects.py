@@ -23,6 +23,7 @@ from fleet.admission.rule import (
 from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
 from fleet.members.potential import BadPotential, read_groups
+from fleet.model.untyped import mapping
 from fleet.ports import Body, Key
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
@@ -82,7 +83,7 @@ def _unit(review: Review) -> Sequence[Cause]:
     """The queue follows from the job, so that there is one place to change it. Of the status others write the answers
     to admission checks."""
     if review.subresource == "status" and review.new is not None:
-        new, old = review.new.get("status") or {}, (review.old or {}).get("status") or {}
+        new, old = mapping(review.new.get("status")), mapping((review.old or {}).get("status"))
         changed = sorted(name for name in {*new, *old} if name != "admissionChecks" and new.get(name) != old.get(name))
         said = "Fleet keeps this field; others may change status.admissionChecks"
         return [forbidden(f"status.{name}", said) for name in changed]

@@ -14,6 +14,7 @@ from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.amounts import BadQuantity
 from fleet.model.charge import beyond
+from fleet.model.untyped import at, rows, text
 from fleet.ports import Body
 from fleet.store.writing import Review
 from fleet.wellknown import PENDING, QUEUING
@@ -47,7 +48,7 @@ def stays_in_size(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
 
 
 def _has_room(job: Body, interpreter: Interpreter) -> bool:
-    told = {c.get("type"): c.get("status") for c in (job.get("status") or {}).get("conditions") or () if c}
+    told = {text(c.get("type")): c.get("status") for c in rows(at(job, "status", "conditions"))}
     if QUEUING in told:
         return holds_quota(job)
     return told.get(PENDING) != "True" and interpreter.state(job.get("status")).state in _PLACED

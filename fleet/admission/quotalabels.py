@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
+from fleet.model.untyped import at, rows, text
 from fleet.ports import Body
 from fleet.store.writing import Review
 from fleet.wellknown import PREEMPTIBLE_LABELS, QUEUING, QUOTA_NAME_LABELS
@@ -33,7 +34,7 @@ def stays_in_queue(review: Review) -> Sequence[Cause]:
 
 def holds_quota(job: Body) -> bool:
     """Whether a job that a policy queues has left its queue and is not over."""
-    told = {c.get("type"): c.get("status") for c in (job.get("status") or {}).get("conditions") or ()}
+    told = {text(c.get("type")): c.get("status") for c in rows(at(job, "status", "conditions"))}
     return told.get(QUEUING) == "False" and not any(told.get(name) == "True" for name in _OVER)
 
 

@@ -85,12 +85,14 @@ class _Follower:
             self._registry.drop(spec["group"], spec["names"]["plural"])
 
     async def _take(self, body: Body) -> None:
-        name, spec = body["metadata"]["name"], body["spec"]
+        name, spec = body["metadata"]["name"], body.get("spec")
+        new = spec is None or spec != self._specs.get(name)
+        if new and validate(body, stored=True):  # written around admission, or by an older version
+            log.warning("a CRD is not valid and is passed over", name=name)
+            return
+        spec = body["spec"]
         conflict = self._conflict(spec)
-        if not conflict and spec != self._specs.get(name):
-            if validate(body):  # written around admission, or by an older version: leave what is known alone
-                log.warning("a CRD is not valid and is passed over", name=name)
-                return
+        if new and not conflict:
             self._put(name, body)
         if not conflict:
             self._specs[name] = spec

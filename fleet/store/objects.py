@@ -405,7 +405,10 @@ def _name_in(body: Any) -> str:
 
 def _private(body: Body) -> Body:
     """A copy that shares nothing with what the store or the caller holds."""
-    copied: Body = orjson.loads(orjson.dumps(body))
+    try:
+        copied: Body = orjson.loads(orjson.dumps(body))
+    except (TypeError, orjson.JSONDecodeError) as error:  # a number beyond 64 bits, half a surrogate pair, NaN as a key
+        raise bad_request(f"the object cannot be written as JSON: {error}") from None
     return copied
 
 
