@@ -23,7 +23,8 @@ _WEIGHT_BYTES = 2  # bytes of JSON that are copied in one step
 _STEPS_OF_MATCH = 20  # RE2 takes so many characters × instructions in one step
 _PATTERN_SIZE = 50  # assumed of a pattern until it is known; the match itself is charged by what it is
 _ITEM_BYTES = 16
-_DEPTH_MAX = 4  # that the size of a declared object is added up from its fields
+_FIELDS_MAX = 50
+_DEPTH_MAX = 3  # that the size of a declared object is added up from its fields
 _ENDLESS = 10**15
 
 
@@ -208,6 +209,8 @@ class Declared:
             if self._node.additional is not None or self._node.preserve or not self._node.known:
                 return whole
             fields = mapping(self._node.raw.get("properties"))
+            if len(fields) > _FIELDS_MAX:
+                return whole
             return min(whole, 1 + sum(self.field(name).weight + len(name) // _WEIGHT_BYTES for name in fields))
         if self._node.type == "array":
             return min(whole, self.length * self.item().weight + 1)

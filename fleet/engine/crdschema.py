@@ -19,7 +19,7 @@ from fleet.model.untyped import mapping, rows
 
 NODES_MAX = 200_000  # of one schema
 PATTERN_CHARACTERS_MAX = 256 * 1024  # of all patterns of one schema
-RULE_CHARACTERS_MAX = 64 * 1024  # of all rules of one schema: a kilobyte takes the library milliseconds to read
+RULE_CHARACTERS_MAX = 32 * 1024  # of all rules of one schema: a kilobyte takes the library milliseconds to read
 RULE_COST_MAX = 30_000_000  # steps of one rule for the largest object that the schema lets through
 TYPES = ("object", "array", "string", "integer", "number", "boolean")
 

@@ -64,6 +64,7 @@ class Budget:
         return self.left >= 0
 
 
+@lru_cache(maxsize=256)
 def compile_program(text: str) -> Program:
     """Raises BadExpression."""
     expression = read(text)

@@ -12,7 +12,7 @@ from typing import Any
 
 MESSAGE_CHARACTERS_MAX = 10_000  # of a refusal: what a client sends comes back in it
 CAUSES_MAX = 100  # of a refusal; who sent more mistakes mends these first
-CAUSE_CHARACTERS_MAX = 2_000
+CAUSE_CHARACTERS_MAX = 5_000
 VALUE_CHARACTERS_MAX = 500  # of a value that a message quotes
 
 

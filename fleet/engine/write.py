@@ -21,11 +21,12 @@ from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import ANYTHING, META, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, cut, invalid
 from fleet.engine.times import rfc3339
-from fleet.engine.validate import settled, shown, unconvertible, undecodable, validate, wrong_types
+from fleet.engine.validate import exact, settled, shown, unconvertible, undecodable, validate, wrong_types
 from fleet.model import untyped
 from fleet.model.untyped import at
 
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
+PATCH_CHARACTERS_MAX = 4_000  # of an outcome that a refusal quotes
 UNKNOWN_MAX = 100  # fields that a refusal or a client's warnings name
 _NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "services"})
 
@@ -120,7 +121,7 @@ def decode(
 def _bad_patch(body: Body, sent: str, text: str) -> StatusError:
     """A patch whose outcome cannot be read: 422, quoting what was sent or else the outcome."""
     sent = sent or json.dumps(body, separators=(",", ":"), sort_keys=True)
-    return invalid("", "", "", [Cause("patch", f"Invalid value: {shown(sent)}: {text}")])
+    return invalid("", "", "", [Cause("patch", f"Invalid value: {cut(exact(sent), PATCH_CHARACTERS_MAX)}: {text}")])
 
 
 def _wrong_type(kind: Kind, cause: Cause, body: Body, patched: bool, sent: str) -> StatusError:
