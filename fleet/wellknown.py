@@ -84,6 +84,7 @@ SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 POLICY_FAILED = "ApplyPolicyFailed"
+HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
 
 FIELD_MANAGER = "fleet"  # of every write that Fleet makes, on the hub and in members

@@ -14,6 +14,7 @@ from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
+from fleet.model.lenient import pairs
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
@@ -69,7 +70,7 @@ class Dispatched:
 
     def put(self, served: Served, body: Body) -> None:
         meta = body["metadata"]
-        labels = meta.get("labels") or {}
+        labels = pairs(meta.get("labels"))
         key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
         if labels.get(LABEL_HUB) != self.hub:
             self.drop(key)
