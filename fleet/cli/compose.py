@@ -19,6 +19,7 @@ from fleet.cli.failure import Failure
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
+    from fleet.cli.exposition import Gate
     from fleet.controllers.hub import ControllerConfig
     from fleet.controllers.metrics import Metrics
     from fleet.engine.registry import Registry
@@ -119,7 +120,7 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
 
     clock, ids = WallClock(), RandomIds()
     store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key)
-    await _start_store(store)
+    await _start_store(store, data)
     try:
         registry = Registry(load_kinds())
         objects = Objects(store, registry, clock, ids, rules=rules())
@@ -137,14 +138,18 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
         await store.stop()
 
 
-async def _start_store(store: PostgresStore) -> None:
+async def _start_store(store: PostgresStore, data: DataDir) -> None:
     """Start it; a database that is still starting gets a bounded time."""
     from fleet.ports import StoreUnavailable
+    from fleet.store.secrets import KeyMissing
 
     deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
     while True:
         try:
             await store.start()
+        except KeyMissing as error:
+            text = "put back the secrets.key that the database was written with"
+            raise Failure(f"{data.secrets_key} is not the key file of this database ({error}): {text}") from error
         except StoreUnavailable as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise Failure(str(error)) from error
@@ -203,11 +208,15 @@ async def run_controllers(
 
     metrics = Metrics()
     with contextlib.ExitStack() as stack:
+        gate = None
         if listener is not None:
-            from fleet.cli.exposition import Exposition
+            from api.auth import TokenFile
+            from fleet.cli.exposition import Exposition, Gate
 
-            stack.callback(Exposition(metrics.registry, listener).stop)
-        await _lead(data, url, stop, on_ready, config, metrics)
+            gate = Gate(TokenFile(data.tokens, WallClock()))
+            served = Exposition(metrics.registry, listener, gate, data.server_certificate, data.server_key)
+            stack.callback(served.stop)
+        await _lead(data, url, stop, on_ready, config, metrics, gate)
 
 
 async def _lead(
@@ -217,12 +226,19 @@ async def _lead(
     on_ready: Callable[[], None],
     config: ControllerConfig,
     metrics: Metrics,
+    gate: Gate | None,
 ) -> None:
-    """Stand for election, lead, and stand again, until `stop` (docs/decisions/0016)."""
+    """Stand for election, lead, and stand again, until `stop` (docs/decisions/0016). `gate`: of its metrics."""
     import structlog
 
     log = structlog.get_logger(__name__)
-    async with database(data, url) as dsn, base(data, dsn) as hub:
+    async with database(data, url) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
+        if gate is not None:
+            from api.rbac import Rbac
+
+            gate.rbac = Rbac(hub.store)
+            await gate.rbac.start()
+            stack.push_async_callback(gate.rbac.stop)
         hub_id, pause = data.hub_id, STAND_AGAIN_S
         while not stop.is_set():
             try:
