@@ -17,7 +17,7 @@ from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
 from fleet.members.nodes import AMOUNT_MAX, Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
-from fleet.model.lenient import objects, pairs, part, text
+from fleet.model.lenient import named, objects, pairs, part, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
@@ -87,8 +87,9 @@ class NodeSink:
         self._missing = self._nodes.names()
 
     def seen(self, body: Body) -> None:
-        self._missing.discard(body["metadata"]["name"])
-        if self._nodes.put(read_node(body)):
+        node = read_node(body)
+        self._missing.discard(node.name)
+        if self._nodes.put(node):
             self._notify(Changed(self._member, "node"))
 
     def gone(self, body: Body) -> None:
@@ -123,7 +124,7 @@ class PodSink:
 
     def seen(self, body: Body) -> None:
         meta = body["metadata"]
-        uid = meta["uid"]
+        uid, _ = named(meta["uid"]), named(meta["name"])
         self._missing.discard(uid)
         spec, status = part(body.get("spec")), part(body.get("status"))
         node = text(spec.get("nodeName"))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
-from fleet.model.lenient import objects, pairs, part, text
+from fleet.model.lenient import named, objects, pairs, part, text
 from fleet.model.member import Pool, Taint
 from fleet.model.unit import Seat
 from fleet.ports import Body
@@ -67,7 +67,7 @@ class Node:
 def read_node(body: Body) -> Node:
     """What a Node object says about room. Quantities that do not parse count as none of that resource."""
     meta, spec, status = body["metadata"], part(body.get("spec")), part(body.get("status"))
-    name = meta["name"]
+    name = named(meta["name"])
     given = sorted(pairs(meta.get("labels")).items())
     labels = tuple((k, v) for k, v in given if k not in PER_NODE_LABELS and v != name)
     own = tuple((k, v) for k, v in given if k in PER_NODE_LABELS or v == name)

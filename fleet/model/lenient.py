@@ -53,3 +53,10 @@ def number(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not -(2**63) <= value < 2**63:
         raise ValueError(f"{str(value)[:40]} is no whole number of 64 bits")
     return value
+
+
+def named(value: object) -> str:
+    """A text that is not empty, for a reader that cannot do without. Raises ValueError for anything else."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{str(value)[:40]!r} is no name")
+    return value
