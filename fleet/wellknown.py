@@ -86,6 +86,7 @@ SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 POLICY_FAILED = "ApplyPolicyFailed"
+HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
 
 # -- names that the hub itself writes under

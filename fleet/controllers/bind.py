@@ -20,6 +20,7 @@ from fleet.controllers.matching import best_policy, candidate, duplicated_to, of
 from fleet.controllers.runtime import Controller, Source
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
+from fleet.model.lenient import objects, text, whole
 from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
@@ -66,7 +67,7 @@ class BindLoop:
         """Everything that the policy selects now, and everything that follows it so far."""
         policy = event.stored.body
         yield _REFRESH
-        selectors = (policy.get("spec") or {}).get("resourceSelectors") or ()
+        selectors = objects(b.spec_of(policy).get("resourceSelectors"))
         namespace = policy["metadata"].get("namespace", "")
         kinds = [k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None]
         for group, resource in {(kind.group, kind.resource) for kind in kinds}:
@@ -104,7 +105,7 @@ class BindLoop:
                 yield from self._object_of(stored)
 
     def _object_of(self, binding: Stored) -> Iterable[Key]:
-        key = object_key(self._hub.registry, binding.body["spec"]["resource"])
+        key = object_key(self._hub.registry, b.resource_of(binding.body))
         return (key,) if key is not None else ()
 
     # -- the work
@@ -119,7 +120,7 @@ class BindLoop:
         sources, unknown = set(), False
         for resource in POLICIES:
             for policy in self._hub.bodies(POLICY, resource):
-                for entry in policy["spec"].get("resourceSelectors") or ():
+                for entry in objects(b.spec_of(policy).get("resourceSelectors")):
                     kind = self._hub.registry.kind_of(*_named(entry))
                     if kind is None:
                         unknown = True
@@ -200,12 +201,12 @@ def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
     """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""
     for body in priority_classes:
         if body["metadata"]["name"] == class_name or (not class_name and body.get("globalDefault")):
-            return int(body.get("value") or 0)
+            return whole(body.get("value"))
     return 0
 
 
 def _named(reference: Body) -> tuple[str, str]:
-    return str(reference.get("apiVersion") or ""), str(reference.get("kind") or "")
+    return text(reference.get("apiVersion")), text(reference.get("kind"))
 
 
 def _drop_claim(binding: Body) -> bool:

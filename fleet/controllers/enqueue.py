@@ -18,6 +18,7 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.trees import read_tree, tree_object
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
+from fleet.model.lenient import objects, part, text, whole
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
@@ -73,12 +74,12 @@ class EnqueueLoop:
     def _of_class(self, event: Event) -> Iterable[Key]:
         """Units whose class a person chose; the bindings of the others follow by themselves."""
         for stored in self._hub.scan(QUEUE, "queueunits"):
-            if (stored.body.get("spec") or {}).get("priorityClassName") == event.stored.key.name:
+            if b.spec_of(stored.body).get("priorityClassName") == event.stored.key.name:
                 yield _binding_of(stored)
 
     def _class_value(self, name: str) -> int | None:
         body = self._hub.peek("scheduling.k8s.io", "priorityclasses", "", name)
-        return int(body.get("value") or 0) if body is not None else None
+        return whole(body.get("value")) if body is not None else None
 
     def _tree_mark(self) -> int:
         stored = tree_object(self._hub.store)
@@ -95,7 +96,7 @@ class EnqueueLoop:
         """Names of the Queues by full quota path."""
         found: dict[str, str] = {}
         for stored in self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE):
-            path = (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+            path = b.annotation(stored.body, ANNOTATION_QUOTA_FULLNAME)
             if path and not b.deleting(stored.body):
                 found.setdefault(path, stored.key.name)
         return found
@@ -163,13 +164,13 @@ def _consumer(event: Event) -> Iterable[Key]:
 
 
 def _binding_of(unit: Stored) -> Key:
-    reference = (unit.body.get("spec") or {}).get("consumerRef") or {}
-    name = str(reference.get("name") or unit.key.name.removesuffix(UNIT_SUFFIX))
+    reference = part(b.spec_of(unit.body).get("consumerRef"))
+    name = text(reference.get("name")) or unit.key.name.removesuffix(UNIT_SUFFIX)
     return Key(WORK, "resourcebindings", unit.key.namespace, name)
 
 
 def _owned_by(unit: Body, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in unit["metadata"].get("ownerReferences") or ())
+    return any(owner.get("uid") == uid for owner in objects(unit["metadata"].get("ownerReferences")))
 
 
 def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.controllers import bindings as b
+from fleet.controllers.aside import kept
 from fleet.controllers.components import from_body, to_body, total
 from fleet.controllers.conditions import condition, drop_condition, is_true, set_condition
 from fleet.controllers.evictor import Evictor
@@ -19,6 +20,7 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.engine.times import rfc3339, seconds
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.members.members import Changed, PodView
+from fleet.model.lenient import part, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
@@ -77,8 +79,8 @@ class ObserveLoop:
         return (event.stored.key,)
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
-        reference = (event.stored.body.get("spec") or {}).get("consumerRef") or {}
-        return (Key(WORK, "resourcebindings", event.stored.key.namespace, str(reference.get("name"))),)
+        reference = part(b.spec_of(event.stored.body).get("consumerRef"))
+        return (Key(WORK, "resourcebindings", event.stored.key.namespace, text(reference.get("name"))),)
 
     def _on_member(self, changed: Changed) -> None:
         key = self._index.key(changed.binding)
@@ -257,6 +259,8 @@ def _settle_job(job: Body, binding: Body, interpreter: Interpreter, sight: Sight
     """The job's status is its member's, after the hub's own condition. While its member shows nothing (yet, or because
     it cannot be reached) what was seen last stays."""
     wanted = job_status(binding, interpreter, sight)
+    if aside := kept(job):
+        wanted["conditions"] = [*aside, *(wanted.get("conditions") or ())]
     if (job.get("status") or {}) == wanted:
         return False
     job["status"] = wanted

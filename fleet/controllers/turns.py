@@ -35,8 +35,7 @@ def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
     found: dict[str, Turns] = {}
     for queue in queues:
         path = b.annotation(queue, ANNOTATION_QUOTA_FULLNAME)
-        text = _first(queue, MAX_DEPTH_ANNOTATIONS)
-        depth = int(text) if text.isascii() and text.isdigit() else None
+        depth = b.number(_first(queue, MAX_DEPTH_ANNOTATIONS))
         turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true")
         if path and turns != Turns():
             found[path] = turns

@@ -215,7 +215,8 @@ class FakeMembers:
         return Outcome(Did.DONE, body=changed)
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
-        self._callbacks.append(callback)
+        if callback not in self._callbacks:  # a loop that is started again
+            self._callbacks.append(callback)
 
     # -- what a test does to it
 

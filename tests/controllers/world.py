@@ -127,7 +127,9 @@ class World:
 
     def start(self) -> None:
         self._stop = asyncio.Event()
-        self._running = asyncio.get_running_loop().create_task(run_all(build_loops(self.hub, None), self._stop))
+        self._running = asyncio.get_running_loop().create_task(
+            run_all(build_loops(self.hub, None), self._stop, self.hub.metrics.ended)
+        )
 
     async def stop(self) -> None:
         self._stop.set()
