@@ -283,7 +283,7 @@ class Api:
             raise unknown_path()
         if route.subresource:
             return await self._subresource(served, route, asked, request)
-        if asked not in kind.verbs:
+        if asked not in kind.verbs or (kind.namespaced and not route.namespace and asked not in ("list", "watch")):
             raise method_not_allowed()
         return await self._object(served, route, asked, request)
 

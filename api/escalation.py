@@ -52,8 +52,9 @@ class Escalation:
         name = "" if review.operation == "CREATE" else review.name
         if self._may(review, "escalate", review.kind.resource, name):
             return
-        self._need(review, [PolicyRule.parse(rule or {}) for rule in new.get("rules") or ()])
-        if (_aggregates(new) or _aggregates(review.old)) and self._missing(review, EVERYTHING):
+        if not _aggregates(new) and not _aggregates(review.old):
+            self._need(review, [PolicyRule.parse(rule or {}) for rule in new.get("rules") or ()])
+        elif self._missing(review, EVERYTHING):  # selectors can gather anything
             raise self._refusal(review, "must have cluster-admin privileges to use the aggregationRule")
 
     def _binding(self, review: Review, new: Body) -> None:

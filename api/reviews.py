@@ -48,7 +48,7 @@ class Reviews:
         return (
             item is not None
             and route.version == item.version
-            and not route.name
+            and not (route.name or route.subresource or route.rest)
             and (route.nested if item.namespaced else not route.namespace)
         )
 

@@ -59,7 +59,7 @@ def requirements(selector: Any) -> tuple[Requirement, ...]:
     """A stored LabelSelector; an empty one selects everything. ValueError for a malformed one."""
     if not isinstance(selector, Mapping):
         raise ValueError("a selector is an object")
-    labels, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    labels, expressions = _or(selector.get("matchLabels"), {}), _or(selector.get("matchExpressions"), [])
     if not isinstance(labels, Mapping) or not isinstance(expressions, list):
         raise ValueError("matchLabels is an object and matchExpressions a list")
     if not all(isinstance(value, str) for value in labels.values()):
@@ -68,7 +68,7 @@ def requirements(selector: Any) -> tuple[Requirement, ...]:
     for expression in expressions:
         if not isinstance(expression, Mapping):
             raise ValueError("an expression is an object")
-        key, values = expression.get("key"), expression.get("values") or []
+        key, values = expression.get("key"), _or(expression.get("values"), [])
         operator = _OPERATORS.get(str(expression.get("operator")))
         if operator is None or not isinstance(key, str) or not isinstance(values, list):
             raise ValueError("an expression has a key, a known operator and a list of values")
@@ -76,6 +76,10 @@ def requirements(selector: Any) -> tuple[Requirement, ...]:
             raise ValueError("values are strings, and belong to In and NotIn")
         out.append(Requirement(key, operator, frozenset(values)))
     return tuple(out)
+
+
+def _or(value: Any, absent: Any) -> Any:
+    return absent if value is None else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ from fleet.engine.status import StatusError
 @dataclass(frozen=True, slots=True)
 class Route:
     """What a resource path names. `namespace` is "" for cluster scope and for all namespaces; for the Namespace object
-    itself it is the object's name, as authorisation wants it."""
+    itself it is the object's name, as authorisation wants it. Steps may be empty: such a path is authorised as it
+    stands, as by a kube-apiserver, and `reaches` says that it leads nowhere."""
 
     group: str
     version: str
@@ -50,32 +51,29 @@ def parse(path: str) -> Route | None:
             return None
     else:
         return None
-    if rest and not rest[-1] and not (len(rest) > 3 and "proxy" in rest):
-        rest = rest[:-1]  # a trailing slash
-    if not rest or not rest[0] or not version:
+    if "proxy" not in rest[2:5]:  # below a proxy a slash at the end is the member's to read
+        while rest and not rest[-1]:
+            rest = rest[:-1]
+    if not rest or not version:
         return None
     namespace, nested = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
-        if not namespace:  # else a path into a namespace would be one across all of them
-            return None
         if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
             rest, nested = rest[2:], True
     name = rest[1] if len(rest) > 1 else ""
-    if len(rest) > 1 and not name:
-        return None
     subresource = rest[2] if len(rest) > 2 else ""
-    if len(rest) > 3 and subresource != "proxy":
-        return None
     return Route(group, version, namespace, rest[0], name, subresource, "/".join(rest[3:]), nested)
 
 
 def reaches(route: Route, group: str, resource: str, namespaced: bool) -> bool:
-    """Whether a path may name this kind: nothing of cluster scope is below a namespace, whoever has rights there, and
-    an object of a namespace is nowhere else."""
+    """Whether a path may name this kind: nothing of cluster scope is below a namespace, whoever has rights there, an
+    object of a namespace is nowhere else, and no step of a path is empty."""
+    if (route.subresource and not route.name) or (route.rest and route.subresource != "proxy"):
+        return False
     if not namespaced:
         return not route.nested and (not route.namespace or (group, resource) == ("", "namespaces"))
-    return route.nested if route.namespace else not route.name
+    return route.nested if route.namespace else not route.nested and not route.name
 
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -14,7 +14,7 @@ from fleet.store.writing import Review
 
 GROUP = "rbac.authorization.k8s.io"
 _LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-_SUBJECTS = ("Group", "ServiceAccount", "User")
+_SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def _rules(body: Body) -> Sequence[Cause]:
@@ -61,7 +61,7 @@ def _aggregation(body: Body) -> Sequence[Cause]:
         for index, expression in enumerate(selector.get("matchExpressions") or ()):
             causes += _expression(f"{at}.matchExpressions[{index}]", expression or {})
         if len(causes) > found:
-            causes.append(Cause(at, f"Invalid value: {shown(selector)}: invalid label selector."))
+            causes.append(Cause(at, "Invalid value: null: invalid label selector."))
     return causes
 
 
@@ -146,5 +146,5 @@ def _named(body: Body) -> dict[str, Any]:
 
 ROLE = Checks(of_new(_rules))
 CLUSTER_ROLE = Checks(of_new(_rules), of_new(_aggregation))
-ROLE_BINDING = Checks(_binding("ClusterRole", "Role"), _same_role)
+ROLE_BINDING = Checks(_binding("Role", "ClusterRole"), _same_role)
 CLUSTER_ROLE_BINDING = Checks(_binding("ClusterRole"), _same_role)
