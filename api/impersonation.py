@@ -52,7 +52,7 @@ def impersonated(request: Request, user: User, authorizer: Authorizer) -> User:
     known = {UNAUTHENTICATED} if name == _ANONYMOUS else {AUTHENTICATED, UNAUTHENTICATED}
     if not known & set(groups):
         groups.append(UNAUTHENTICATED if name == _ANONYMOUS else AUTHENTICATED)
-    return User(name, tuple(groups), uid, tuple(sorted(extra.items())))
+    return User(name, tuple(groups), uid, extra=tuple(sorted(extra.items())))
 
 
 def account_of(name: str) -> tuple[str, str] | None:
