@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from api.policy import Attributes
 from fleet.engine.status import StatusError, bad_request
 from fleet.store.writing import User
 
@@ -30,9 +31,9 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known."""
+    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to."""
 
-    __slots__ = ("_headers", "_query", "method", "path", "receive", "scope", "user")
+    __slots__ = ("_headers", "_query", "method", "path", "receive", "scope", "user", "wanted")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -40,6 +41,7 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.user = ANONYMOUS
+        self.wanted: Attributes | None = None
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None
 

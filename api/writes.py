@@ -6,6 +6,7 @@ What an object means is the engine's; here are only the parameters that all writ
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import orjson
@@ -162,9 +163,19 @@ class Writes:
         )
         return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
-    async def patch(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+    async def patch(
+        self,
+        served: Served,
+        route: Route,
+        request: Request,
+        form: Accepted,
+        may_create: Callable[[], None] | None = None,
+    ) -> Answer:
+        """`may_create`: see Options."""
         media = request.header(b"content-type").split(";", 1)[0].strip().lower()
         options = parse_options(request, "Patch", apply=media == APPLY_PATCH)
+        if media == APPLY_PATCH:
+            options = replace(options, may_create=may_create)
         patch, media, strict = await read_patch(
             request, builtin=served.kind.builtin, field_validation=options.field_validation
         )

@@ -172,6 +172,8 @@ class Objects:
             except StatusError as error:
                 if error.code != 404 or subresource or config["metadata"].get("resourceVersion"):
                     raise
+            if options.may_create is not None:
+                options.may_create()
             await self._need_namespace(kind, namespace, config)
             prepared = apply_new(
                 kind, namespace, _private(config), author, now=self.clock.now(), uid=self.ids.uid(),
