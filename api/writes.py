@@ -221,12 +221,12 @@ class Writes:
             given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
         if "orphanDependents" in query:
             given.setdefault("orphanDependents", request.flag("orphanDependents"))
-        check_options(given)
         return given
 
 
 def delete_write_options(options: Options, given: Body) -> Options:
-    """`options` of the request with what its DeleteOptions say."""
+    """`options` of the request with what its DeleteOptions say. StatusError 400 or 422 names what is wrong in them."""
+    check_options(given)
     dry_run = given.get("dryRun") or []
     if dry_run not in ([], ["All"]):
         raise _options_invalid(
