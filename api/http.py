@@ -25,6 +25,7 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
 MAX_BODY_BYTES = 3 * 1024 * 1024
+PIECE_BYTES = 256 * 1024  # of an answer, handed over at once
 MAX_PARAMETERS = 1000
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
@@ -134,6 +135,18 @@ def too_large(limit: int) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
+    """Send it in pieces, each when the client has taken those before: what a transport has been given it holds for as
+    long as the client does not read. `more`: what follows belongs to the same answer."""
+    if len(body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+        return
+    view = memoryview(body)
+    for at in range(0, len(body), PIECE_BYTES):
+        last = at + PIECE_BYTES >= len(body) and not more
+        await send({"type": "http.response.body", "body": view[at : at + PIECE_BYTES], "more_body": not last})
+
+
 class Response:
     """A whole answer."""
 
@@ -155,7 +168,7 @@ class Response:
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        await send_body(send, self.body)
 
 
 class Stream:
