@@ -27,6 +27,7 @@ JSON = "application/json"
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PIECE_BYTES = 256 * 1024  # of an answer, handed over at once
 MAX_PARAMETERS = 1000
+LENGTH_DIGITS = 18  # of a Content-Length
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
@@ -87,7 +88,7 @@ class Request:
     async def body(self, limit: int = MAX_BODY_BYTES) -> bytes:
         """The whole body, chunked or not. StatusError 413 beyond `limit` bytes."""
         length = self.header(b"content-length")
-        if length.isdigit() and int(length) > limit:
+        if length.isdigit() and (len(length) > LENGTH_DIGITS or int(length) > limit):
             raise too_large(limit)
         message = await self._part()
         data: bytes = message.get("body", b"")

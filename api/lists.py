@@ -17,6 +17,7 @@ from api.negotiation import Accepted, to_yaml
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table
+from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, invalid, not_found
 from fleet.ports import Expired, FutureRevision, Key, Page, Store, Stored
 
@@ -92,14 +93,20 @@ def decode_continue(text: str) -> tuple[int, tuple[str, str]]:
     raise bad_request("invalid continue token: continue key is not valid")
 
 
+def parse_integer(text: str) -> int:
+    """A parameter that is a number; StatusError 400 for what is none, or has more than 64 bits."""
+    number = int64(text)
+    if number is None:
+        why = "value out of range" if text.lstrip("+-").isdecimal() else "invalid syntax"
+        raise bad_request(f'strconv.ParseInt: parsing "{text[:50]}": {why}')
+    return number
+
+
 def parse_limit(request: Request) -> int | None:
     text = request.query.get("limit", "")
     if not text:
         return None
-    try:
-        limit = int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text[:50]}": invalid syntax') from None
+    limit = parse_integer(text)
     return min(limit, MAX_LIMIT) if limit > 0 else None
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import orjson
 
 from api.http import Answer, Request, Response, warning_headers
-from api.lists import join, show, table_type
+from api.lists import join, parse_integer, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
 from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only
+from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.ports import Body, Clock, Key, Store, Stored
 from fleet.store.objects import Objects
@@ -116,7 +117,7 @@ def _as_stored(served: Served, body: Body) -> Stored:
     kind = served.kind
     key = Key(kind.group, kind.resource, metadata.get("namespace", ""), metadata.get("name", ""))
     revision = metadata.get("resourceVersion", "")
-    return Stored(key, metadata.get("uid", ""), int(revision) if revision.isdigit() else 0, orjson.dumps(body), body)
+    return Stored(key, metadata.get("uid", ""), int64(revision) or 0, orjson.dumps(body), body)
 
 
 class Writes:
@@ -199,10 +200,7 @@ class Writes:
             if name in query:
                 given.setdefault(name, query[name])
         if "gracePeriodSeconds" in query:
-            try:
-                given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
-            except ValueError:
-                raise bad_request('unable to parse query parameter "gracePeriodSeconds"') from None
+            given.setdefault("gracePeriodSeconds", parse_integer(query["gracePeriodSeconds"]))
         if "orphanDependents" in query:
             given.setdefault("orphanDependents", request.flag("orphanDependents"))
         return given

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fleet.engine.bounds import int64
 from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Body, Kind
 from fleet.engine.meta import is_label_value, is_qualified_name
@@ -22,6 +23,9 @@ Test = Callable[[Body], bool]
 _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
 _SYMBOLS = frozenset({"=", "==", "!=", "!", ",", "(", ")", "<", ">"})
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
+
+REQUIREMENTS_MAX = 100  # of one selector: each may be asked of each object of a list
+KEPT_CHARS = 512  # of a selector's text whose meaning is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +48,8 @@ class Requirement:
             case "!":
                 return self.key not in labels
         bound = int(next(iter(self.values)))
-        try:
-            number = int(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            return False
-        return number > bound if self.operator == "gt" else number < bound
+        number = int64(value) if value.__class__ is str else None
+        return number is not None and (number > bound if self.operator == "gt" else number < bound)
 
 
 def holds(requirements: tuple[Requirement, ...], labels: Mapping[str, Any] | None) -> bool:
@@ -56,10 +57,16 @@ def holds(requirements: tuple[Requirement, ...], labels: Mapping[str, Any] | Non
     return all(requirement.holds(present) for requirement in requirements)
 
 
-@lru_cache(maxsize=1024)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """`a=b,c!=d,e in (f,g),h,!i,j>3`. StatusError 400 says what was found and what was expected."""
+    return _known_labels(text) if len(text) <= KEPT_CHARS else _parsed_labels(text)
+
+
+def _parsed_labels(text: str) -> tuple[Requirement, ...]:
     return tuple(_Parser(text).parse())
+
+
+_known_labels = lru_cache(maxsize=1024)(_parsed_labels)
 
 
 def labels_test(text: str) -> Test:
@@ -101,6 +108,8 @@ class _Parser:
             raise bad_request(f"found '{first}', expected: !, identifier, or 'end of string'")
         while self._peek():
             out.append(self._requirement())
+            if len(out) > REQUIREMENTS_MAX:
+                raise bad_request(f"a selector may have {REQUIREMENTS_MAX} requirements at most")
             token = self._next()
             if token == ",":
                 if not self._peek() or (self._peek() in _SYMBOLS and self._peek() != "!"):
@@ -146,7 +155,7 @@ class _Parser:
                 return Requirement(key, operator, self._values(key))
             case ">" | "<" | "gt" | "lt":
                 value = self._next()
-                if not re.fullmatch(r"-?\d+", value):
+                if int64(value) is None:
                     text = "for 'Gt', 'Lt' operators, the value must be an integer"
                     raise _unparsed(f"values[0]: Invalid value: {shown(value)}: {text}")
                 return Requirement(key, "gt" if operator in (">", "gt") else "lt", frozenset({value}))
@@ -196,9 +205,12 @@ class FieldTerm:
     negated: bool = False
 
 
-@lru_cache(maxsize=1024)
 def split_fields(text: str) -> tuple[FieldTerm, ...]:
     """`metadata.name=a,status.phase!=Running` as terms; `\\,`, `\\=` and `\\\\` are escapes. StatusError 400."""
+    return _known_fields(text) if len(text) <= KEPT_CHARS else _split_fields(text)
+
+
+def _split_fields(text: str) -> tuple[FieldTerm, ...]:
     terms: list[FieldTerm] = []
     for part in re.split(r"(?<!\\),", text):
         if not part:
@@ -210,7 +222,12 @@ def split_fields(text: str) -> tuple[FieldTerm, ...]:
         if re.search(r"(?<!\\)=", value):
             raise bad_request("invalid field selector: unescaped character in value: 61")
         terms.append(FieldTerm(path, re.sub(r"\\([\\,=])", r"\1", value), operator == "!="))
+    if len(terms) > REQUIREMENTS_MAX:
+        raise bad_request(f"a selector may have {REQUIREMENTS_MAX} requirements at most")
     return tuple(terms)
+
+
+_known_fields = lru_cache(maxsize=1024)(_split_fields)
 
 
 def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:

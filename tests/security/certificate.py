@@ -12,6 +12,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 
+def key_pem(key: ec.EllipticCurvePrivateKey | None = None) -> bytes:
+    """A private key as PEM, a new one where none is given."""
+    return (key or ec.generate_private_key(ec.SECP256R1())).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
 def self_signed(folder: Path) -> tuple[Path, Path]:
     """(certificate, key) as files in the folder."""
     key = ec.generate_private_key(ec.SECP256R1())
@@ -26,7 +33,5 @@ def self_signed(folder: Path) -> tuple[Path, Path]:
     )
     cert_path, key_path = folder / "tls.crt", folder / "tls.key"
     cert_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    key_path.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
+    key_path.write_bytes(key_pem(key))
     return cert_path, key_path
