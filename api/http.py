@@ -25,6 +25,8 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
 MAX_BODY_BYTES = 3 * 1024 * 1024
+CAUSES_MAX = 100  # named in one refusal
+MESSAGE_CHARS_MAX = 16 * 1024  # of one refusal
 PIECE_BYTES = 256 * 1024  # of an answer, handed over at once
 MAX_PARAMETERS = 1000
 LENGTH_DIGITS = 18  # of a Content-Length
@@ -221,4 +223,12 @@ def error_response(error: StatusError) -> Response:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     if error.retry_after_s is not None:
         headers = ((b"retry-after", b"%d" % error.retry_after_s),)
-    return Response(orjson.dumps(error.status()), error.code, headers=headers)
+    return Response(orjson.dumps(bounded(error).status()), error.code, headers=headers)
+
+
+def bounded(error: StatusError) -> StatusError:
+    """The same with not more to read than anybody will: a large body can be wrong in a million places."""
+    if len(error.message) > MESSAGE_CHARS_MAX:
+        error.message = f"{error.message[:MESSAGE_CHARS_MAX]}... ({len(error.causes)} errors in all)"
+    error.causes = error.causes[:CAUSES_MAX]
+    return error

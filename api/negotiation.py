@@ -18,7 +18,7 @@ from api import protobuf
 from api.http import Request
 from api.strict import duplicates
 from api.yamlread import load_yaml
-from fleet.engine.bounds import refuse_depth
+from fleet.engine.bounds import refuse_shape
 from fleet.engine.status import StatusError, bad_request, unsupported_media_type
 from fleet.store.apart import LARGE_BYTES, apart
 
@@ -29,6 +29,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 OPTIONS_BYTES_MAX = LARGE_BYTES  # of the DeleteOptions in a DELETE
 ACCEPT_PARTS_MAX = 50  # of an Accept header; what comes after them is not looked at
+YAML_ANSWER_BYTES_MAX = 2 * 1024 * 1024  # as JSON
 _ACCEPT_KEPT_CHARS = 1024  # of a header whose meaning is remembered
 BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 
@@ -177,7 +178,7 @@ def _read_protobuf(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
 
 
 def read_json(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
-    refuse_depth(data)
+    refuse_shape(data)
     try:
         parsed = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -201,6 +202,14 @@ def _object(parsed: Any, strict: list[str]) -> tuple[dict[str, Any], list[str]]:
     return parsed, strict
 
 
-def to_yaml(raw: bytes) -> bytes:
-    """JSON bytes as YAML, for a client that accepts nothing else."""
-    return yaml.safe_dump(orjson.loads(raw), sort_keys=False, allow_unicode=True).encode()
+async def to_yaml(raw: bytes) -> bytes:
+    """JSON bytes as YAML, for a client that accepts nothing else; StatusError 406 for what would take a minute."""
+    if len(raw) > YAML_ANSWER_BYTES_MAX:
+        text = f"an answer of more than {YAML_ANSWER_BYTES_MAX} bytes is not given as application/yaml, only as JSON"
+        raise StatusError(406, "NotAcceptable", text)
+    return await apart(_dumped, raw) if len(raw) > LARGE_BYTES // 4 else _dumped(raw)
+
+
+def _dumped(raw: bytes) -> bytes:
+    text: str = yaml.dump(orjson.loads(raw), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+    return text.encode()

@@ -86,7 +86,7 @@ def _check(served: Served, route: Route, body: Body) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
 
 
-def written_response(
+async def written_response(
     served: Served,
     written: Written,
     request: Request,
@@ -98,7 +98,7 @@ def written_response(
     """The object after a write, in the form asked for."""
     warnings = warning_headers((*extra, *written.warnings))
     if form.form == "Table":
-        answer = show(served, _as_stored(served, written.body), request, form, now)
+        answer = await show(served, _as_stored(served, written.body), request, form, now)
         if isinstance(answer, Response):
             answer.status, answer.headers = status, warnings
         return answer
@@ -108,7 +108,7 @@ def written_response(
         return Response(body, status, table_type(form), headers=warnings)
     raw = orjson.dumps(shown)
     if form.yaml:
-        return Response(to_yaml(raw), status, "application/yaml", warnings)
+        return Response(await to_yaml(raw), status, "application/yaml", warnings)
     return Response(raw, status, headers=warnings)
 
 
@@ -128,10 +128,10 @@ class Writes:
         self._store = store
         self._clock = clock
 
-    def _answer(
+    async def _answer(
         self, served: Served, written: Written, request: Request, form: Accepted, status: int, extra: tuple[str, ...]
     ) -> Answer:
-        return written_response(served, written, request, form, status, self._clock.now(), extra)
+        return await written_response(served, written, request, form, status, self._clock.now(), extra)
 
     async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         options = parse_options(request, "Create")
@@ -144,7 +144,7 @@ class Writes:
         written = await self._objects.create(
             served.kind, route.namespace if served.kind.namespaced else "", body, options
         )
-        return self._answer(served, written, request, form, 201, warnings)
+        return await self._answer(served, written, request, form, 201, warnings)
 
     async def update(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         options = parse_options(request, "Update")
@@ -155,7 +155,7 @@ class Writes:
         written = await self._objects.update(
             served.kind, _namespace(served, route), route.name, body, options, _subresource(route)
         )
-        return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
+        return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
     async def patch(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         media = request.header(b"content-type").split(";", 1)[0].strip().lower()
@@ -171,7 +171,7 @@ class Writes:
         written = await self._objects.patch(
             served.kind, _namespace(served, route), route.name, patch, media, options, _subresource(route)
         )
-        return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
+        return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
     async def delete(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         given = await self._delete_options(request)
@@ -179,7 +179,7 @@ class Writes:
         written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
         if written.deleted:
             return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
-        return self._answer(served, written, request, form, 200, ())
+        return await self._answer(served, written, request, form, 200, ())
 
     async def delete_collection(self, served: Served, route: Route, request: Request, selection: Selection) -> Answer:
         """Every selected object; answers with what there was."""

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.http import bounded
 from api.storage import store_refusal
 from api.v1.context import answer
 from fleet.engine.status import Cause, StatusError, unavailable
@@ -40,7 +41,7 @@ def install(app: FastAPI) -> None:
 
 def status_answer(error: StatusError) -> Response:
     headers = {"retry-after": str(error.retry_after_s)} if error.retry_after_s is not None else {}
-    return answer(error.status(), error.code, headers=headers)
+    return answer(bounded(error).status(), error.code, headers=headers)
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet.engine.status import Cause
 from fleet.ports import Body
+from fleet.store.apart import apart
 from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
 
@@ -30,7 +31,7 @@ class Checks:
         return [cause for check in self._checks for cause in check(review)]
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
-        causes = self._check(review)
+        causes = await apart(self._check, review) if review.large else self._check(review)
         if causes or self._ask is None:
             return causes
         return await self._ask(review, objects)

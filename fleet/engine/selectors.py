@@ -70,8 +70,27 @@ _known_labels = lru_cache(maxsize=1024)(_parsed_labels)
 
 
 def labels_test(text: str) -> Test:
+    """A test that costs what the object's labels cost, however many requirements there are."""
     requirements = parse_labels(text)
-    return lambda body: holds(requirements, body["metadata"].get("labels"))
+    absent = frozenset(wanted.key for wanted in requirements if wanted.operator == "!")
+    present = frozenset(wanted.key for wanted in requirements if wanted.operator in ("exists", "in", "gt", "lt"))
+    excluded: dict[str, frozenset[str]] = {}
+    for wanted in requirements:
+        if wanted.operator == "notin":
+            excluded[wanted.key] = excluded.get(wanted.key, frozenset()) | wanted.values
+    others = tuple(wanted for wanted in requirements if wanted.operator in ("in", "gt", "lt"))
+
+    def test(body: Body) -> bool:
+        labels = body["metadata"].get("labels") or {}
+        if absent and not absent.isdisjoint(labels):
+            return False
+        if present and not present <= labels.keys():
+            return False
+        if excluded and any(value in excluded.get(key, ()) for key, value in labels.items()):
+            return False
+        return all(wanted.holds(labels) for wanted in others)
+
+    return test
 
 
 def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
@@ -245,8 +264,23 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
 
 
 def fields_test(kind: Kind, text: str) -> Test:
-    terms = parse_fields(kind, text)
-    return lambda body: all((field_text(body, term.path) == term.value) is not term.negated for term in terms)
+    equal: dict[str, str] = {}
+    other: dict[str, set[str]] = {}
+    never = False
+    for term in parse_fields(kind, text):
+        if term.negated:
+            other.setdefault(term.path, set()).add(term.value)
+        elif equal.setdefault(term.path, term.value) != term.value:
+            never = True
+
+    def test(body: Body) -> bool:
+        return (
+            not never
+            and all(field_text(body, path) == value for path, value in equal.items())
+            and all(field_text(body, path) not in values for path, values in other.items())
+        )
+
+    return test
 
 
 def field_text(body: Body, path: str) -> str:

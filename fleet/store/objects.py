@@ -14,7 +14,7 @@ import orjson
 
 from fleet.engine import patch as patches
 from fleet.engine.apply import apply_new, apply_to, check_configuration
-from fleet.engine.bounds import check_stored
+from fleet.engine.bounds import check_stored, encoded, private
 from fleet.engine.deletion import prepare_delete
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -103,7 +103,7 @@ class Objects:
         `with_status` (for controllers): the status given is stored by the same write."""
         await self._need_namespace(kind, namespace, body)
         generated = not _name_in(body)
-        data = _encoded(body)
+        data = encoded(body)
 
         def make() -> Prepared:
             return _fitting(kind, self._prepare_create(kind, namespace, orjson.loads(data), options, with_status))
@@ -112,7 +112,7 @@ class Objects:
             prepared = await apart(make) if len(data) > LARGE_BYTES else make()
             new = prepared.body
             name = new["metadata"]["name"]
-            also = await self._admit_new(kind, namespace, new, options)
+            also = await self._admit_new(kind, namespace, new, options, len(data) > LARGE_BYTES)
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name)) is not None:
                     raise already_exists(kind.group, kind.resource, name)
@@ -130,7 +130,7 @@ class Objects:
     ) -> Written:
         """Replace the object, or its status. With metadata.resourceVersion a changed object is a 409 Conflict."""
 
-        data = _encoded(body)
+        data = encoded(body)
 
         def make(old: Body) -> Prepared:
             need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
@@ -150,12 +150,12 @@ class Objects:
         if patch_type == patches.APPLY:
             return await self._apply(kind, namespace, name, patch, options, subresource)
         change = self._patcher(kind, patch_type)
-        data = _encoded(patch)
+        data = encoded(patch)
 
         def make(old: Body) -> Prepared:
             given = orjson.loads(data)  # what becomes part of one try must not be part of the next
             sent = go_text(given) if patch_type == patches.STRATEGIC else ""
-            new = _private(change(old, given))
+            new = private(change(old, given))
             return self._prepare_update(kind, old, new, options, subresource, patched=True, sent=sent)
 
         return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
@@ -165,10 +165,15 @@ class Objects:
     ) -> Written:
         if config.__class__ is not dict:
             raise bad_request("error decoding patch: an applied configuration is an object")
-        data = _encoded(config)
-        config = orjson.loads(data)
-        check_configuration(kind, namespace, name, config)
+        data = encoded(config)
         author = Author(options.manager, subresource)
+
+        def checked() -> Body:
+            config: Body = orjson.loads(data)
+            check_configuration(kind, namespace, name, config)
+            return config
+
+        config = await apart(checked) if len(data) > LARGE_BYTES else checked()
 
         def make(old: Body) -> Prepared:
             return _fitting(kind, apply_to(
@@ -190,7 +195,7 @@ class Objects:
                     raise
             await self._need_namespace(kind, namespace, config)
             prepared = await apart(make_new) if len(data) > LARGE_BYTES else make_new()
-            also = await self._admit_new(kind, namespace, prepared.body, options)
+            also = await self._admit_new(kind, namespace, prepared.body, options, len(data) > LARGE_BYTES)
             if options.dry_run:
                 return Written(prepared.body, created=True, warnings=prepared.warnings)
             outcome = await self.store.commit(
@@ -263,7 +268,7 @@ class Objects:
             if stored is None or not _holds(stored.body, generation, uid):
                 return None
             try:
-                return write.change(_private(stored.body)) or stored.body
+                return write.change(private(stored.body)) or stored.body
             except LastFinalizer as last:
                 return last.body
         for _ in range(ATTEMPTS_MAX):
@@ -281,7 +286,7 @@ class Objects:
     def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:
         """A create as a write for `store.commit`, for several objects in one transaction. It fails the commit when the
         object exists. Validated here (StatusError 422); neither admission rules nor the namespace are asked."""
-        prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
+        prepared = self._prepare_create(kind, namespace, private(body), options, with_status)
         return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
 
     def prepare_change(
@@ -293,7 +298,7 @@ class Objects:
         author = Author(options.manager, subresource)
 
         def apply(body: Body) -> Body | None:
-            old = _private(body)
+            old = private(body)
             new = change(body)
             if new is None:
                 return None
@@ -331,13 +336,15 @@ class Objects:
         self, kind: Kind, namespace: str, name: str, make: Callable[[Body], Prepared], options: Options,
         subresource: str, operation: str = "UPDATE", *, size: int = 0,
     ) -> Written:  # fmt: skip
-        def review(prepared: Prepared, old: Body) -> Review:
+        def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
             new = None if operation == "DELETE" else prepared.body
-            return Review(operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run)
+            return Review(
+                operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large
+            )
 
-        async def admit(prepared: Prepared, old: Body) -> None:
+        async def admit(prepared: Prepared, old: Body, large: bool) -> None:
             if rule is not None:
-                _refuse(kind, name, await rule(review(prepared, old), self))
+                _refuse(kind, name, await rule(review(prepared, old, large), self))
 
         def check(prepared: Prepared, old: Body) -> None:
             if pure is not None:
@@ -351,13 +358,13 @@ class Objects:
         )  # fmt: skip
         return await rewrite.run(self.store, self.clock, self._turns)
 
-    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> Sequence[Write]:
+    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Sequence[Write]:
         """Ask the rule about a new object; what it wants committed together with it."""
         rule = self.rules.get((kind.group, kind.resource))
         if rule is None:
             return ()
         name = new["metadata"]["name"]
-        review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run)
+        review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large)
         _refuse(kind, name, await rule(review, self))
         return review.also
 
@@ -405,20 +412,6 @@ def _name_in(body: Any) -> str:
     metadata = body.get("metadata") if isinstance(body, dict) else None
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return name if isinstance(name, str) else ""
-
-
-def _encoded(body: Any) -> bytes:
-    """As JSON; StatusError 400 for what is too deep for it, or holds what JSON does not have."""
-    try:
-        return orjson.dumps(body)
-    except TypeError as error:
-        raise bad_request(f"the object cannot be written as JSON: {error}") from None
-
-
-def _private(body: Body) -> Body:
-    """A copy that shares nothing with what the store or the caller holds."""
-    copied: Body = orjson.loads(_encoded(body))
-    return copied
 
 
 def _fitting(kind: Kind, prepared: Prepared) -> Prepared:

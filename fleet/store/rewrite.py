@@ -45,13 +45,14 @@ class Turns:
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """`make` says what becomes of the stored body (pure; asked once for each try). `admit` asks the admission rule
-    about (prepared, old) and raises what it refuses; `check` does the same without waiting, None when the rule cannot.
-    `size`: of what the client sent, in bytes. What is large is made beside the event loop, and never under the lock."""
+    about (prepared, old, whether it is large) and raises what it refuses; `check` does the same without waiting, None
+    when the rule cannot. `size`: of what the client sent, in bytes. What is large is made beside the event loop, and
+    never under the lock."""
 
     kind: Kind
     key: Key
     make: Callable[[Body], Prepared]
-    admit: Callable[[Prepared, Body], Awaitable[None]]
+    admit: Callable[[Prepared, Body, bool], Awaitable[None]]
     check: Callable[[Prepared, Body], None] | None
     epoch: int | None = None
     dry_run: bool = False
@@ -84,7 +85,7 @@ class Rewrite:
         prepared = await apart(self.make, stored.body) if large else self.make(stored.body)
         if prepared.body is stored.body and not prepared.finished:
             return Written(prepared.body, warnings=prepared.warnings)
-        await self.admit(prepared, stored.body)
+        await self.admit(prepared, stored.body, large)
         if self.dry_run:
             return Written(prepared.body, deleted=prepared.finished, warnings=prepared.warnings)
         expect = Expect(revision=stored.revision)

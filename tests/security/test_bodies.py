@@ -14,7 +14,7 @@ import pytest
 
 from api.protobuf import decode
 from api.yamlread import load_yaml
-from fleet.engine.bounds import DEPTH_MAX, STORED_BYTES_MAX, int64, too_deep
+from fleet.engine.bounds import CONTAINERS_MAX, DEPTH_MAX, STORED_BYTES_MAX, int64, too_deep
 from fleet.engine.patch import COPIED_BYTES_MAX, OPERATIONS_MAX, json_patch
 from fleet.engine.status import StatusError
 from tests.api.test_bodies import block, envelope
@@ -135,6 +135,31 @@ async def test_a_token_of_brackets_is_no_token(hub: Hub) -> None:
     for token in (f"{deep}.{deep}.x", f"{header}.{deep}.x"):
         async with hub.client(token) as client:
             assert (await client.get(MAPS)).status_code == 401
+
+
+async def test_a_body_of_very_many_lists_is_413_and_no_patch_makes_one(hub: Hub) -> None:
+    await hub.create("pytorchjobs", job("many"), group="kubeflow.org", namespace="default")
+    before = await hub.store.revision()
+    many: list[Any] = [[]] * (CONTAINERS_MAX + 1)
+    some: list[Any] = [[]] * (CONTAINERS_MAX // 2)
+    container = "/spec/pytorchReplicaSpecs/Worker/template/spec/containers/0"
+    twice = [
+        {"op": "add", "path": f"{container}/args", "value": some},
+        {"op": "copy", "from": f"{container}/args", "path": f"{container}/command"},
+    ]
+    async with hub.client() as client:
+        answer = await client.post(MAPS, json={**config_map("a"), "data": many})
+        assert (answer.status_code, answer.json()["reason"]) == (413, "RequestEntityTooLarge")
+        for field in ("managedFields", "finalizers"):
+            answer = await client.patch(
+                f"{JOBS}/many",
+                json={"metadata": {field: some}},
+                headers={"content-type": "application/merge-patch+json"},
+            )
+            assert answer.status_code in (200, 400, 422), answer.text
+        answer = await client.patch(f"{JOBS}/many", content=orjson.dumps(twice), headers={"content-type": JSON_PATCH})
+        assert answer.status_code == 422, answer.text[:300]
+    assert await hub.store.revision() == before
 
 
 def test_protobuf_is_bounded_in_depth_and_in_the_json_inside() -> None:
