@@ -19,7 +19,7 @@ from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
 
 MAX_SHOWN = 10
-MAX_COMPARED = 500_000  # comparisons of a grant with a rule that is held, in one write: some 50 ms
+MAX_COMPARED = 200_000  # comparisons of a grant with a rule that is held, in one write: some 50 ms
 
 _Grant = tuple[str, str | None, str, str | None]  # verb, group (None: of a path), resource or path, name
 

@@ -11,7 +11,7 @@ from api.routing import parse, reaches, wanted
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
-from tests.api.test_auth import RBAC, binding, post, role
+from tests.api.test_auth import RBAC, binding, grant, post, role
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TAILS = (
@@ -80,6 +80,37 @@ async def test_rights_in_a_namespace_are_no_rights_to_another_by_its_path(served
             assert (await client.send(request)).status_code in (403, 404), path
         assert (await client.get("/api/v1/namespaces/default/configmaps")).status_code == 200
         assert (await client.get("/api/v1/namespaces/default")).status_code == 200
+
+
+async def test_an_apply_that_creates_takes_the_right_to_create(served: Hub) -> None:
+    await grant(served, "bob", ["patch", "get"], ["configmaps"])
+    path = "/api/v1/namespaces/default/configmaps/new?fieldManager=bob"
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}}
+    apply = {"content-type": "application/apply-patch+yaml"}
+    async with served.client("bob-token") as bob, served.client() as admin:
+        for query in ("", "&dryRun=All", "&force=true"):
+            refused = await bob.patch(path + query, json=body, headers=apply)
+            assert refused.status_code == 403 and 'cannot create resource "configmaps"' in refused.json()["message"]
+        assert (await bob.get(path)).status_code == 404
+        assert (await admin.patch(path.replace("bob", "admin"), json=body, headers=apply)).status_code == 201
+        assert (await bob.patch(path, json=body, headers=apply)).status_code == 200
+
+
+async def test_a_watch_of_one_name_shows_only_what_its_rule_names(served: Hub) -> None:
+    async with served.client() as admin, served.client("bob-token") as bob:
+        for name in ("one", "two"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            assert (await admin.post("/api/v1/namespaces/default/configmaps", json=body)).status_code == 201
+        await grant(served, "bob", ["list", "watch"], ["configmaps"], resourceNames=["one"])
+        maps = "/api/v1/namespaces/default/configmaps"
+        for query in ("fieldSelector=metadata.name=one", "fieldSelector=metadata.name=one,metadata.namespace=default"):
+            items = (await bob.get(f"{maps}?{query}")).json()["items"]
+            assert [item["metadata"]["name"] for item in items] == ["one"]
+            seen = await bob.get(f"{maps}?{query}&watch=1&timeoutSeconds=1")
+            assert seen.status_code == 200 and '"one"' in seen.text and '"two"' not in seen.text
+        for query in ("", "fieldSelector=metadata.name=two", "fieldSelector=metadata.name!=two", "labelSelector=a=b"):
+            assert (await bob.get(f"{maps}?{query}")).status_code == 403, query
+            assert (await bob.get(f"{maps}?{query}&watch=1&timeoutSeconds=1")).status_code == 403, query
 
 
 @pytest.mark.parametrize(
