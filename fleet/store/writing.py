@@ -65,6 +65,7 @@ class Review:
     # On CREATE: writes of the same commit, whose preconditions make what the rule saw hold. When one fails, the rule is
     # asked again.
     also: list[Write] = field(default_factory=list)
+    large: bool = False  # what takes long should not be done on the event loop (store/apart.py)
 
 
 class Rule(Protocol):
