@@ -5,7 +5,6 @@ What an object means is the engine's; here are only the parameters that all writ
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import orjson
@@ -25,7 +24,6 @@ from fleet.store.objects import Objects
 from fleet.store.writing import Options, Written
 
 MAX_MANAGER_CHARS = 128
-_SECONDS = re.compile(r"-?[0-9]{1,18}")
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -205,9 +203,10 @@ class Writes:
             if name in query:
                 given.setdefault(name, query[name])
         if "gracePeriodSeconds" in query:
-            if not _SECONDS.fullmatch(query["gracePeriodSeconds"]):
-                raise bad_request('unable to parse query parameter "gracePeriodSeconds"')
-            given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
+            try:
+                given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
+            except ValueError:
+                raise bad_request('unable to parse query parameter "gracePeriodSeconds"') from None
         if "orphanDependents" in query:
             given.setdefault("orphanDependents", request.flag("orphanDependents"))
         return given
