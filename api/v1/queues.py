@@ -18,8 +18,8 @@ from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer, need, unhurried
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.models import QueueList
-from api.v1.quantities import add, amounts_of, quantities
-from api.v1.standing import Stands, charged, enqueued_at, priority_of, reason_of, spec_of, state_of
+from api.v1.quantities import add, quantities
+from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of
 from api.v1.targets import job_kind
 from fleet.engine.status import StatusError
 from fleet.ports import Store
@@ -88,7 +88,7 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
         leaf = paths.get(str((unit.body.get("spec") or {}).get("queue") or ""), "")
         if binding is None or not charged(binding.body, unit.body):
             continue
-        asked = amounts_of((unit.body.get("spec") or {}).get("resource"))
+        asked = charged_amounts(unit.body)
         for path in tree.ancestors(leaf):
             add(uses[path].used, asked)
             uses[path].running += 1

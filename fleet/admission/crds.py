@@ -13,7 +13,6 @@ from fleet.store.writing import Review
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 INTERNAL_GROUPS = (CLUSTER, POLICY, QUEUE, QUOTA, WORK)
-SYSTEM_USER = "system:fleet"
 
 
 def _defaults(review: Review) -> Sequence[Cause]:
@@ -28,7 +27,7 @@ def _defaults(review: Review) -> Sequence[Cause]:
 
 def _internal(review: Review) -> Sequence[Cause]:
     """The controllers of the hub read and write these kinds: another schema would prune what they need."""
-    if review.old is None or review.user.name == SYSTEM_USER:
+    if review.old is None or review.user.hub:
         return ()
     if at(review.old, "spec", "group") not in INTERNAL_GROUPS:
         return ()

@@ -20,6 +20,7 @@ from fleet.admission.rule import (
     required,
     unsupported,
 )
+from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
 from fleet.members.potential import BadPotential, read_groups
 from fleet.model.untyped import mapping
@@ -119,7 +120,9 @@ def queue(body: Body) -> Sequence[Cause]:
     return causes
 
 
-QUEUE = Checks(of_new(queue))
-CLUSTER = Checks(of_new(cluster), _id_stays)
-RESOURCE_BINDING = Checks(only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt"))
-QUEUE_UNIT = Checks(_unit, ask=_known_class)
+QUEUE = Checks(status_by_hub, of_new(queue))
+CLUSTER = Checks(status_by_hub, of_new(cluster), _id_stays)
+RESOURCE_BINDING = Checks(
+    made_by_hub, status_by_hub, only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt")
+)
+QUEUE_UNIT = Checks(made_by_hub, _unit, ask=_known_class)

@@ -10,6 +10,7 @@ from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown, validate
 from fleet.model.untyped import mapping
 from fleet.ports import Body
+from fleet.store.apart import apart
 from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
 
@@ -17,6 +18,7 @@ Check = Callable[[Review], Sequence[Cause]]
 Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]
 
 
+_APART = ("status", "finalize")  # subresources that leave the object itself alone; a write to /scale does not
 _UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError, OverflowError)
 
 
@@ -26,6 +28,10 @@ class Checks:
     def __init__(self, *checks: Check, ask: Ask | None = None) -> None:
         self._checks = checks
         self._ask = ask
+
+    def after(self, *checks: Check) -> Checks:
+        """This rule with other checks before it."""
+        return Checks(*checks, *self._checks, ask=self._ask)
 
     @property
     def pure(self) -> Check | None:
@@ -44,7 +50,7 @@ class Checks:
             return damage
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
-        causes = self._check(review)
+        causes = await apart(self._check, review) if review.large else self._check(review)
         if causes or self._ask is None:
             return causes
         return await self._ask(review, objects)
@@ -54,7 +60,7 @@ def of_new(validate: Callable[[Body], Sequence[Cause]]) -> Check:
     """A check of the object as it is to be stored; deletions and writes to the status pass."""
 
     def check(review: Review) -> Sequence[Cause]:
-        return () if review.new is None or review.subresource else validate(review.new)
+        return () if review.new is None or review.subresource in _APART else validate(review.new)
 
     return check
 

@@ -23,7 +23,7 @@ def api(
     import asyncio
     import socket
 
-    from fleet.cli import compose
+    from fleet.cli import compose, intact
     from fleet.cli.datadir import create_root, locate, prepare
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
@@ -33,6 +33,7 @@ def api(
         listener = socket.socket(fileno=fd)
     else:
         host, port = parse_listen(listen)
+        intact.check(data, embedded=not database_url)
         create_root(data)
         if not (data.hub_id_file.exists() and data.server_key.exists()):
             prepare(data, host)

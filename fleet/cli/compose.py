@@ -19,6 +19,7 @@ from fleet.cli.failure import Failure
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
+    from fleet.cli.exposition import Gate
     from fleet.controllers.hub import ControllerConfig
     from fleet.controllers.metrics import Metrics
     from fleet.engine.registry import Registry
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 DATABASE_WAIT_S = 60.0
 DATABASE_RETRY_S = 0.5
 KINDS_WAIT_S = 10.0
+STAND_AGAIN_S = 0.5  # after the leadership was lost
+STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
 # Net new objects before the collector looks at the young ones, and how many such looks before it goes a generation up.
 # The default of 700 was measured to cost a fifth of the CPU: nearly all objects here are parsed JSON, which lives long
 # and has no cycles, so looking early finds nothing.
@@ -117,7 +120,7 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
 
     clock, ids = WallClock(), RandomIds()
     store = PostgresStore(dsn, clock, secret_key_file=data.secrets_key)
-    await _start_store(store)
+    await _start_store(store, data)
     try:
         registry = Registry(load_kinds())
         objects = Objects(store, registry, clock, ids, rules=rules())
@@ -135,14 +138,18 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
         await store.stop()
 
 
-async def _start_store(store: PostgresStore) -> None:
+async def _start_store(store: PostgresStore, data: DataDir) -> None:
     """Start it; a database that is still starting gets a bounded time."""
     from fleet.ports import StoreUnavailable
+    from fleet.store.secrets import KeyMissing
 
     deadline = asyncio.get_running_loop().time() + DATABASE_WAIT_S
     while True:
         try:
             await store.start()
+        except KeyMissing as error:
+            text = "put back the secrets.key that the database was written with"
+            raise Failure(f"{data.secrets_key} is not the key file of this database ({error}): {text}") from error
         except StoreUnavailable as error:
             if asyncio.get_running_loop().time() > deadline:
                 raise Failure(str(error)) from error
@@ -176,7 +183,7 @@ async def serve_api(
         host, port = listener.getsockname()[:2]
         server = Server(
             app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
-            close_streams=app.close_streams, listener=listener,
+            close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
         )  # fmt: skip
         try:
             await server.start()
@@ -195,18 +202,21 @@ async def run_controllers(
     config: ControllerConfig,
     listener: socket.socket | None = None,
 ) -> None:
-    """The controllers' process: waits until it leads, then runs every loop until `stop`. Ends with Failure when the
-    leadership is lost: a process that may no longer write has nothing left to do. `listener`: for its metrics, which it
-    serves from the beginning."""
+    """The controllers' process: waits until it leads, then runs every loop; when the leadership is lost it ends all of
+    them and waits again. It ends with `stop` alone. `listener`: for its metrics, which it serves from the beginning."""
     from fleet.controllers.metrics import Metrics
 
     metrics = Metrics()
     with contextlib.ExitStack() as stack:
+        gate = None
         if listener is not None:
-            from fleet.cli.exposition import Exposition
+            from api.auth import TokenFile
+            from fleet.cli.exposition import Exposition, Gate
 
-            stack.callback(Exposition(metrics.registry, listener).stop)
-        await _lead(data, url, stop, on_ready, config, metrics)
+            gate = Gate(TokenFile(data.tokens, WallClock()))
+            served = Exposition(metrics.registry, listener, gate, data.server_certificate, data.server_key)
+            stack.callback(served.stop)
+        await _lead(data, url, stop, on_ready, config, metrics, gate)
 
 
 async def _lead(
@@ -216,48 +226,90 @@ async def _lead(
     on_ready: Callable[[], None],
     config: ControllerConfig,
     metrics: Metrics,
+    gate: Gate | None,
 ) -> None:
+    """Stand for election, lead, and stand again, until `stop` (docs/decisions/0016). `gate`: of its metrics."""
+    import structlog
+
+    log = structlog.get_logger(__name__)
+    async with database(data, url) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
+        if gate is not None:
+            from api.rbac import Rbac
+
+            gate.rbac = Rbac(hub.store)
+            await gate.rbac.start()
+            stack.push_async_callback(gate.rbac.stop)
+        hub_id, pause = data.hub_id, STAND_AGAIN_S
+        while not stop.is_set():
+            try:
+                led = await _lead_once(hub, hub_id, dsn, stop, on_ready, config, metrics)
+            except Exception:  # a bug, or a database that refuses: nothing of this turn is left, so try another
+                log.exception("leading failed", again_in_s=pause)
+                led = False
+            pause = STAND_AGAIN_S if led else min(STAND_AGAIN_MAX_S, 2 * pause)
+            if not stop.is_set():
+                log.warning("this process leads no longer, and stands for election again", again_in_s=pause)
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(stop.wait(), pause)
+
+
+async def _lead_once(
+    hub: Base,
+    hub_id: str,
+    dsn: str,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    config: ControllerConfig,
+    metrics: Metrics,
+) -> bool:
+    """Wait for the leadership and run every loop until it is lost, or until `stop`; whether it led. On return nothing
+    that this turn began runs any more: its loops have ended, its members are disconnected, and what a thread of it may
+    still do is refused, since its epoch is over and its `leadership` sure of nothing."""
     import os
     import socket as sockets
 
-    from fleet.controllers.clusters import ClustersLoop
     from fleet.controllers.hub import Hub
     from fleet.controllers.manager import build_loops
-    from fleet.controllers.runtime import run_all
+    from fleet.controllers.runtime import cancelled, run_all
     from fleet.members.clusters import ClusterMembers
     from fleet.placement.process import ProcessSolver
+    from fleet.ports import Fenced
     from fleet.store.leadership import PostgresLeadership
 
-    async with database(data, url) as dsn, base(data, dsn) as hub:
-        leadership = PostgresLeadership(dsn)
-        holder = f"{sockets.gethostname()}-{os.getpid()}"
-        leading = asyncio.create_task(leadership.acquire("controllers", holder))
-        stopping = asyncio.create_task(stop.wait())
+    leadership = PostgresLeadership(dsn)
+    leading = asyncio.create_task(leadership.acquire("controllers", f"{sockets.gethostname()}-{os.getpid()}"))
+    stopping = asyncio.create_task(stop.wait())
+    try:
         await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not leading.done():
-            leading.cancel()
-            return
-        members = ClusterMembers(may_write=leadership.sure)
-        solver = ProcessSolver()
+            return False
+        epoch = leading.result()
+        members, solver = ClusterMembers(may_write=leadership.sure), ProcessSolver()
         solver.warm()
         parts = Hub(
-            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, data.hub_id, epoch=leading.result(),
-            config=config, metrics=metrics,
+            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub_id, epoch=epoch, config=config,
+            metrics=metrics,
         )  # fmt: skip
+        over = asyncio.Event()
         lost = asyncio.create_task(leadership.lost())
-        lost.add_done_callback(lambda _: stop.set())
+        for task in (lost, stopping):
+            task.add_done_callback(lambda _: over.set())
         try:
             metrics.leader.set(1)
             on_ready()
-            await run_all([ClustersLoop(parts, members), *build_loops(parts, solver)], stop)
-            if lost.done():
-                raise Failure("the leadership is lost")
+            await run_all(build_loops(parts, solver), over, metrics.ended)
+        except Fenced:  # another process leads; this one was the last to know
+            pass
         finally:
             metrics.leader.set(0)
-            lost.cancel()
+            await cancelled(lost)
             await members.stop()
             solver.close()
-            await leadership.release()
+        return True
+    finally:
+        for waiting in (leading, stopping):
+            await cancelled(waiting)
+        await leadership.release()
 
 
 async def simulate(

@@ -31,13 +31,14 @@ def controllers(
     import asyncio
     import socket
 
-    from fleet.cli import compose
+    from fleet.cli import compose, intact
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
     from fleet.controllers.hub import ControllerConfig
 
     data = locate(data_dir)
+    intact.check(data, embedded=not database_url)
     data.need()
     config = ControllerConfig(
         reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds

@@ -11,7 +11,8 @@
     lock              held by the running `fleet up`, names its pid
 
 Each file is written whole or not at all, and only when it is missing, so a first start that was killed is finished by
-the next one. Nothing in it may be read by anybody but the owner.
+the next one. The hub id is the first of them: where it is missing beside others, it was lost (intact.py). Nothing in
+the directory may be read by anybody but the owner.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.cli.failure import Failure
+from fleet.store.files import tighten
 
 ENV_DATA_DIR = "FLEET_DATA_DIR"
 
@@ -136,6 +138,10 @@ def create_root(data: DataDir) -> None:
         data.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in (data.root / "pki", data.members, data.logs):
             path.mkdir(mode=0o700, exist_ok=True)
+        for path in (data.root, data.logs):
+            tighten(path, 0o700)
+        for log in (*data.logs.iterdir(), *data.postgres.glob("postgres.log*")):
+            tighten(log)
         probe = data.root / "lock"
         probe.touch(mode=0o600)
     except OSError as error:
@@ -148,8 +154,11 @@ def prepare(data: DataDir, host: str) -> bool:
     The caller holds the Lock. The kubeconfig is written apart, once the port is known.
     """
     from fleet.cli import pki
+    from fleet.store.secrets import SecretBox
 
     first = not data.hub_id_file.exists()
+    if first:
+        pki.write_private(data.hub_id_file, f"{uuid.uuid4()}\n".encode())  # noqa: TID251  # the edge where ids enter
     now = pki.utcnow()
     if not (data.ca_certificate.exists() and data.ca_key.exists()):
         pki.make_ca(data.ca_certificate, data.ca_key, now=now)
@@ -166,8 +175,7 @@ def prepare(data: DataDir, host: str) -> bool:
         pki.write_private(data.service_account_key, pki.new_key())
     if not data.tokens.exists():
         add_token(data, "admin", ("system:masters",), uid="admin")
-    if first:
-        pki.write_private(data.hub_id_file, f"{uuid.uuid4()}\n".encode())  # noqa: TID251  # the edge where ids enter
+    SecretBox(data.secrets_key)
     return first
 
 
@@ -186,6 +194,8 @@ def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") 
 
     token = secrets.token_urlsafe(32)
     before = data.tokens.read_bytes() if data.tokens.exists() else b""
+    if before and not before.endswith(b"\n"):  # a file edited by hand: two tokens on one line are none
+        before += b"\n"
     line = f'{token},{user},{uid or user},"{",".join(groups)}"\n'
     pki.write_private(data.tokens, before + line.encode())
     return token
@@ -208,5 +218,5 @@ def write_kubeconfig(data: DataDir, server: str) -> None:
     from fleet.cli import pki
 
     text = kubeconfig_text(server, data.ca_certificate.read_bytes(), data.admin_token())
-    if not data.kubeconfig.exists() or data.kubeconfig.read_text() != text:
+    if not data.kubeconfig.exists() or data.kubeconfig.read_bytes() != text.encode():
         pki.write_private(data.kubeconfig, text.encode())

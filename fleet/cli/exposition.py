@@ -1,22 +1,77 @@
-"""Serving the metrics of a process over plain HTTP, on an address that is for nothing else.
+"""Serving the metrics of a process over HTTPS, on an address that is for nothing else, to those who may read them.
 
-In threads of its own: an event loop that is busy or stuck is when metrics are wanted most.
+In threads of its own: an event loop that is busy or stuck is when metrics are wanted most. Whom a token stands for is
+read from the hub's token file there; administrators need no more. Others need a role that lets them `get` the path
+/metrics, and roles are asked for on the event loop, within a bound.
 """
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
+import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterable
+from pathlib import Path
 from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
+from fleet.engine.status import StatusError, unauthorized, unavailable
+
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from api.auth import TokenFile
+    from api.rbac import Rbac
+
 PATH = "/metrics"
-CLIENT_LIMIT_S = 10.0  # for a client to ask and to read
+CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
+CONNECTIONS_MAX = 16  # at once; one more is closed
+ASK_S = 5.0  # for the event loop to say whether somebody may
+TOKEN_MAX = 16_384  # characters
+
+
+class Gate:
+    """Who may read the metrics. `rbac` is set while this process has a store to read roles from. Made on the event
+    loop; asked in any thread but that loop's."""
+
+    def __init__(self, tokens: TokenFile) -> None:
+        self.rbac: Rbac | None = None
+        self._tokens = tokens
+        self._loop = asyncio.get_running_loop()
+        self._one_at_a_time = threading.Lock()
+
+    def refusal(self, authorization: str) -> StatusError | None:
+        """What to answer to a request with this header; None where it may read."""
+        from api.auth import MASTERS
+        from api.rbac import Attributes
+
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() != "bearer" or not token.strip() or len(token) > TOKEN_MAX:
+            return unauthorized()
+        with self._one_at_a_time:
+            user = asyncio.run(self._tokens.user(token.strip()))
+        if user is None:
+            return unauthorized()
+        if MASTERS in user.groups:
+            return None
+        wanted = Attributes("get", path=PATH)
+
+        async def allowed() -> bool | None:
+            return self.rbac.allowed(user, wanted) if self.rbac is not None else None
+
+        asked = asyncio.run_coroutine_threadsafe(allowed(), self._loop)
+        try:
+            answer = asked.result(ASK_S)
+        except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
+            asked.cancel()
+            answer = None
+        if answer is None:
+            return unavailable("the roles cannot be read now")
+        return None if answer else wanted.refusal(user)
 
 
 class _Handler(WSGIRequestHandler):
@@ -28,28 +83,62 @@ class _Handler(WSGIRequestHandler):
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+    tls: ssl.SSLContext
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._places = threading.BoundedSemaphore(CONNECTIONS_MAX)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        request.settimeout(CLIENT_LIMIT_S)
+        with self.tls.wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Nothing: a client that goes away in the middle is no error of this process."""
+        """Nothing: a client that goes away in the middle, or speaks no TLS, is no error of this process."""
 
 
 class Exposition:
-    """Serves `registry` on `listener`, which listens already, until `stop`."""
+    """Serves `registry` on `listener`, which listens already, with this certificate, until `stop`."""
 
-    def __init__(self, registry: CollectorRegistry, listener: socket.socket) -> None:
+    def __init__(
+        self, registry: CollectorRegistry, listener: socket.socket, gate: Gate, certificate: Path, key: Path
+    ) -> None:
         from prometheus_client import make_wsgi_app
 
         metrics = make_wsgi_app(registry)
 
         def app(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-            if environ.get("PATH_INFO") == PATH:
+            refused = gate.refusal(environ.get("HTTP_AUTHORIZATION", ""))
+            if refused is None and environ.get("PATH_INFO") != PATH:
+                refused = StatusError(404, "NotFound", f"ask for {PATH}")
+            if refused is None and environ.get("REQUEST_METHOD") not in ("GET", "HEAD"):
+                refused = StatusError(405, "MethodNotAllowed", f"only GET is served on {PATH}")
+            if refused is None:
                 found: Iterable[bytes] = metrics(environ, start_response)
                 return found
-            start_response("404 Not Found", [("Content-Type", "text/plain")])
-            return [f"ask for {PATH}\n".encode()]
+            headers = [("Content-Type", "application/json")]
+            if refused.code == 401:
+                headers.append(("WWW-Authenticate", "Bearer"))
+            start_response(f"{refused.code} {refused.reason}", headers)
+            return [json.dumps(refused.status()).encode()]
 
         host, self.port = listener.getsockname()[:2]
         self._server = _Server((host, self.port), _Handler, bind_and_activate=False)
+        self._server.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._server.tls.load_cert_chain(certificate, key)
         self._server.socket.close()
         self._server.socket = listener
         self._server.server_name, self._server.server_port = host, self.port

@@ -48,7 +48,8 @@ ClaimOption = Annotated[
 MetricsOption = Annotated[
     str | None,
     typer.Option(
-        "--metrics-listen", help="HOST:PORT to serve the controllers' metrics on, as plain HTTP (default: nowhere)."
+        "--metrics-listen",
+        help="HOST:PORT to serve the controllers' metrics on, with the hub's TLS and tokens (default: nowhere).",
     ),
 ]
 NodesOption = Annotated[int, typer.Option(min=1, max=5000, help="Nodes of each simulated member.")]

@@ -1,7 +1,8 @@
 """Keeps the processes of a hub running: starts them, restarts one that dies, stops them in order.
 
-A child that dies is started again after a growing pause. One that keeps dying is a fault that restarting hides, so
-after DEATHS_MAX deaths within DEATHS_WINDOW_S the whole hub stops and says which child it was and what it said last.
+A child that dies is started again after a growing pause, for ever: the others serve meanwhile, and what it died of
+(memory, a full disk, its database) may pass. Only one that has never been ready is given up, after DEATHS_MAX deaths
+within DEATHS_WINDOW_S: there the configuration is wrong, and whoever starts the hub is told what it said last.
 Children run in sessions of their own: Ctrl-C reaches only the supervisor, which then stops them one after the other.
 """
 
@@ -19,11 +20,13 @@ from pathlib import Path
 
 from fleet.cli.failure import Failure
 from fleet.cli.parent import ENV_PARENT, ENV_READY_FD
+from fleet.store.files import append_private
 
 DEATHS_MAX = 5
 DEATHS_WINDOW_S = 60.0
 PAUSE_FIRST_S = 0.2
-PAUSE_MAX_S = 5.0
+PAUSE_MAX_S = 30.0
+RAN_WELL_S = 60.0  # a child that ran for so long is started again after the first pause
 STOP_LIMIT_S = 10.0
 LOG_BYTES_MAX = 16 * 1024 * 1024
 
@@ -44,7 +47,7 @@ class Child:
 
 
 class Supervisor:
-    """Runs children until `stop()`; `failed` is set to the reason when one of them cannot be kept running."""
+    """Runs children until `stop()`; `failed` is set to the reason when one of them never becomes ready."""
 
     def __init__(self, children: Sequence[Child]) -> None:
         self._children = list(children)
@@ -93,22 +96,28 @@ class Supervisor:
 
     async def _keep(self, child: Child) -> None:
         clock = asyncio.get_running_loop().time
-        deaths: deque[float] = deque(maxlen=DEATHS_MAX)
+        deaths: deque[float] = deque(maxlen=DEATHS_MAX)  # of one that has never been ready
+        pause = PAUSE_FIRST_S
         while True:
-            code = await self._run_once(child)
+            began = clock()
+            try:
+                how = _how(await self._run_once(child))
+            except OSError as error:  # no memory, no processes, a full disk
+                how = f"nothing, since it could not be started: {error.strerror or error}"
             if self._stopping:
                 return
-            deaths.append(clock())
-            if len(deaths) == DEATHS_MAX and deaths[-1] - deaths[0] < DEATHS_WINDOW_S:
-                if not self.failed.done():
-                    said = _last_line(child.log)
-                    why = f"{child.name} died {DEATHS_MAX} times, last with {_how(code)}"
-                    self.failed.set_result(f"{why}: {said}" if said else f"{why}; its log: {child.log}")
-                return
-            recent = sum(1 for death in deaths if deaths[-1] - death < DEATHS_WINDOW_S)
-            pause = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** (recent - 1))
-            print(f"{child.name} ended with {_how(code)}; starting it again in {pause:.1f} s", file=sys.stderr)
+            said = _last_line(child.log)
+            if not child.ready.is_set():
+                deaths.append(clock())
+                if len(deaths) == DEATHS_MAX and deaths[-1] - deaths[0] < DEATHS_WINDOW_S:
+                    if not self.failed.done():
+                        why = f"{child.name} died {DEATHS_MAX} times, last with {how}"
+                        self.failed.set_result(f"{why}: {said}" if said else f"{why}; its log: {child.log}")
+                    return
+            pause = PAUSE_FIRST_S if clock() - began >= RAN_WELL_S else pause
+            _say(f"{child.name} ended with {how}; starting it again in {pause:.1f} s; its log: {child.log}")
             await asyncio.sleep(pause)
+            pause = min(PAUSE_MAX_S, 2 * pause)
 
     async def _run_once(self, child: Child) -> int:
         """Start the child, note when it says that it is ready, and return its exit status."""
@@ -120,7 +129,7 @@ class Supervisor:
         }  # fmt: skip
         loop = asyncio.get_running_loop()
         try:
-            with child.log.open("ab") as log:
+            with append_private(child.log) as log:
                 # -P: a folder called fleet where somebody happens to stand is not this program.
                 child.process = await asyncio.create_subprocess_exec(
                     sys.executable, "-P", "-m", "fleet.cli.main", *child.arguments,
@@ -145,6 +154,11 @@ def _note_ready(child: Child, reader: int) -> None:
     child.detail = said.decode(errors="replace").removeprefix("ready").strip()
     child.ready.set()
     child.news.set()
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it, or its disk is full
+        print(text, file=sys.stderr, flush=True)
 
 
 def _how(code: int) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fleet.cli import intact
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
 from fleet.cli.options import (
@@ -86,6 +87,7 @@ def up(
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics)
+    intact.check(plan.data, embedded=plan.database_url is None)
     create_root(plan.data)
     lock = Lock(plan.data)
     try:
@@ -217,7 +219,7 @@ class _Hub:
             self._rejoining = asyncio.create_task(_rejoin(data, simulated), name="rejoin")
         if self._metrics is not None:
             host, port = self._metrics.getsockname()[:2]
-            progress(f"metrics of the controllers: http://{f'[{host}]' if ':' in host else host}:{port}/metrics")
+            progress(f"metrics of the controllers: https://{f'[{host}]' if ':' in host else host}:{port}/metrics")
         took = time.monotonic() - began
         print(f"ready  {self._server}  kubeconfig={data.kubeconfig}  members={members}  ({took:.1f} s)", flush=True)
 
@@ -258,7 +260,7 @@ async def _rejoin(data: DataDir, simulated: Child) -> None:
         simulated.news.clear()
         try:
             await asyncio.to_thread(_join_members, data, simulated.detail.split(","), only_known=True)
-        except Failure as error:
+        except Exception as error:  # a hub that restarts: it is tried until it is done
             progress(f"simulated members could not be joined again: {error}")
             await asyncio.sleep(REJOIN_S)
             simulated.news.set()

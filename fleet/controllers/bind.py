@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fleet.admission.travel import propagatable, why_not
 from fleet.controllers import bindings as b
 from fleet.controllers.bindspec import Wanted, new_binding, settle
 from fleet.controllers.components import to_body
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
-from fleet.controllers.matching import best_policy, candidate, duplicated_to, policy_claim, selects
+from fleet.controllers.matching import best_policy, candidate, duplicated_to, of_namespace, policy_claim, selects
 from fleet.controllers.runtime import Controller, Source
-from fleet.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
+from fleet.model.lenient import objects, text, whole
 from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
@@ -27,18 +28,12 @@ from fleet.wellknown import (
     CLUSTER,
     POLICY,
     POLICY_FAILED,
-    QUEUE,
-    QUOTA,
     SYSTEM_NAMESPACE,
-    SYSTEM_NAMESPACES,
     WORK,
     binding_name,
 )
 
 POLICIES = ("propagationpolicies", "clusterpropagationpolicies")
-NEVER_GROUPS = frozenset({POLICY, WORK, CLUSTER, QUEUE, QUOTA, "coordination.k8s.io", "events.k8s.io"})
-NEVER_CORE = frozenset({"events", "nodes", "pods", "endpoints"})
-NEVER_CONFIGMAPS = frozenset({"kube-root-ca.crt"})  # every cluster makes its own
 _REFRESH = Key("", "", "", "which resources policies select")
 _RETRY_S = 1.0
 
@@ -72,7 +67,7 @@ class BindLoop:
         """Everything that the policy selects now, and everything that follows it so far."""
         policy = event.stored.body
         yield _REFRESH
-        selectors = (policy.get("spec") or {}).get("resourceSelectors") or ()
+        selectors = objects(b.spec_of(policy).get("resourceSelectors"))
         namespace = policy["metadata"].get("namespace", "")
         kinds = [k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None]
         for group, resource in {(kind.group, kind.resource) for kind in kinds}:
@@ -110,7 +105,7 @@ class BindLoop:
                 yield from self._object_of(stored)
 
     def _object_of(self, binding: Stored) -> Iterable[Key]:
-        key = object_key(self._hub.registry, binding.body["spec"]["resource"])
+        key = object_key(self._hub.registry, b.resource_of(binding.body))
         return (key,) if key is not None else ()
 
     # -- the work
@@ -125,7 +120,7 @@ class BindLoop:
         sources, unknown = set(), False
         for resource in POLICIES:
             for policy in self._hub.bodies(POLICY, resource):
-                for entry in policy["spec"].get("resourceSelectors") or ():
+                for entry in objects(b.spec_of(policy).get("resourceSelectors")):
                     kind = self._hub.registry.kind_of(*_named(entry))
                     if kind is None:
                         unknown = True
@@ -137,7 +132,7 @@ class BindLoop:
     async def _bind(self, key: Key) -> float | None:
         stored = self._hub.store.peek(key)
         kind = self._hub.registry.resource(key.group, key.resource)
-        if stored is None or kind is None or b.deleting(stored.body) or not may_propagate(kind, key):
+        if stored is None or kind is None or b.deleting(stored.body):
             return None
         body = stored.body
         binding_key = Key(
@@ -149,7 +144,8 @@ class BindLoop:
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
-        policy = best_policy(body, self._policies(key.namespace), claim)
+        policies = [p for p in self._policies(key.namespace) if not why_not(kind, key, body, tenant=of_namespace(p))]
+        policy = best_policy(body, policies, claim)
         if policy is None:
             if claim:
                 await self._hub.edit(binding_key, _drop_claim)
@@ -205,26 +201,12 @@ def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
     """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""
     for body in priority_classes:
         if body["metadata"]["name"] == class_name or (not class_name and body.get("globalDefault")):
-            return int(body.get("value") or 0)
+            return whole(body.get("value"))
     return 0
 
 
 def _named(reference: Body) -> tuple[str, str]:
-    return str(reference.get("apiVersion") or ""), str(reference.get("kind") or "")
-
-
-def propagatable(kind: Kind) -> bool:
-    """Fleet's own objects, and what belongs to one cluster only, never travel."""
-    return kind.group not in NEVER_GROUPS and not (kind.group == "" and kind.resource in NEVER_CORE)
-
-
-def may_propagate(kind: Kind, key: Key) -> bool:
-    """System namespaces, and all that is in them (members' credentials!), stay on the hub whatever a policy says."""
-    if not propagatable(kind) or key.namespace in SYSTEM_NAMESPACES:
-        return False
-    if kind.group == "" and kind.resource == "namespaces":
-        return key.name not in SYSTEM_NAMESPACES
-    return not (kind.group == "" and kind.resource == "configmaps" and key.name in NEVER_CONFIGMAPS)
+    return text(reference.get("apiVersion")), text(reference.get("kind"))
 
 
 def _drop_claim(binding: Body) -> bool:

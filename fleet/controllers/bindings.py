@@ -6,7 +6,7 @@ docs/reference/objects.md says who writes the fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,11 +15,15 @@ import orjson
 from fleet.controllers.conditions import condition, is_true
 from fleet.engine.times import seconds
 from fleet.members.members import PodView
+from fleet.model.charge import running
+from fleet.model.lenient import objects, pairs, part, text, texts
+from fleet.model.unit import Component
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_ENQUEUED,
     ANNOTATION_HOLD,
+    ANNOTATION_POLICY,
     ANNOTATION_QUEUEING,
     ANNOTATION_RETRIES,
     ANNOTATION_SUSPENDED,
@@ -35,11 +39,26 @@ FAILURES_KEPT = 20
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 300.0
 BACKOFF_LIMIT = 100  # attempts, where neither job nor policy says; then a job is held
+DIGITS_MAX = 18  # of a number in an annotation; more of them say none
 LIVE_PHASES = ("Pending", "Running", "Unknown")
 
 
+def spec_of(body: Body) -> Mapping[str, Any]:
+    """Its spec, empty where it has none that can be read."""
+    return part(body.get("spec"))
+
+
+def labels_of(body: Body) -> Mapping[str, str]:
+    return pairs(body["metadata"].get("labels"))
+
+
+def resource_of(binding: Body) -> Mapping[str, Any]:
+    """The object that it places; empty where it says none that can be read."""
+    return part(spec_of(binding).get("resource"))
+
+
 def is_gang(binding: Body) -> bool:
-    return bool(binding.get("spec", {}).get("gang"))
+    return bool(spec_of(binding).get("gang"))
 
 
 def deleting(body: Body) -> bool:
@@ -48,23 +67,24 @@ def deleting(body: Body) -> bool:
 
 def clusters_of(binding: Body) -> tuple[str, ...]:
     """The members that it is placed in; empty while it waits."""
-    return tuple(entry["name"] for entry in binding.get("spec", {}).get("clusters") or ())
+    return tuple(text(entry.get("name")) for entry in objects(spec_of(binding).get("clusters")))
 
 
 def tasks_of(binding: Body) -> tuple[dict[str, Any], ...]:
     """Its graceful eviction tasks: members that it is leaving."""
-    return tuple(binding.get("spec", {}).get("gracefulEvictionTasks") or ())
+    tasks = objects(spec_of(binding).get("gracefulEvictionTasks"))
+    return tuple({**task, "fromCluster": text(task.get("fromCluster"))} for task in tasks)
 
 
 def queued(binding: Body) -> bool:
     """Whether it waits in a queue now."""
-    return bool((binding.get("spec", {}).get("suspension") or {}).get("scheduling"))
+    return bool(part(spec_of(binding).get("suspension")).get("scheduling"))
 
 
 def dispatching_suspended(binding: Body, member: str) -> bool:
     """Whether its policy wants nothing sent to this member now; what is there already stays as it is."""
-    suspension = binding.get("spec", {}).get("suspension") or {}
-    named = (suspension.get("dispatchingOnClusters") or {}).get("clusterNames") or ()
+    suspension = part(spec_of(binding).get("suspension"))
+    named = texts(part(suspension.get("dispatchingOnClusters")).get("clusterNames"))
     return bool(suspension.get("dispatching")) or member in named
 
 
@@ -89,23 +109,34 @@ def under_quota(binding: Body) -> bool:
 
 
 def annotation(body: Body, name: str) -> str:
-    return str((body["metadata"].get("annotations") or {}).get(name) or "")
+    annotations = body["metadata"].get("annotations")
+    return text(annotations.get(name)) if isinstance(annotations, dict) else ""
+
+
+def of_tenant(binding: Body) -> bool:
+    """Whether a policy of a namespace stands behind it, or none any more: it has the rights of a tenant."""
+    return not annotation(binding, ANNOTATION_POLICY).startswith("ClusterPropagationPolicy ")
 
 
 def attempt(binding: Body) -> int:
     """Number of the latest placement; 0 = never placed."""
-    text = annotation(binding, ATTEMPT)
-    return int(text) if text.isdigit() else 0
+    return number(annotation(binding, ATTEMPT)) or 0
+
+
+def number(said: str) -> int | None:
+    """The whole number that a text of digits says, None for any other text."""
+    return int(said) if said.isascii() and said.isdigit() and len(said) <= DIGITS_MAX else None
 
 
 def job_name(binding: Body) -> str:
     """namespace/name of the job, for people."""
-    resource = binding["spec"]["resource"]
-    return f"{resource['namespace']}/{resource['name']}" if resource.get("namespace") else str(resource["name"])
+    resource = resource_of(binding)
+    name = text(resource.get("name")) or str(binding["metadata"].get("name"))
+    return f"{resource['namespace']}/{name}" if resource.get("namespace") else name
 
 
 def enqueued_at(binding: Body) -> float:
-    created = seconds(binding["metadata"].get("creationTimestamp")) or 0.0
+    created = seconds(text(binding["metadata"].get("creationTimestamp"))) or 0.0
     return seconds(annotation(binding, ANNOTATION_ENQUEUED)) or created
 
 
@@ -124,8 +155,8 @@ class Failure:
 
 def failures_of(binding: Body) -> tuple[Failure, ...]:
     """Newest last; what does not parse counts as no failures (a person may edit the annotation)."""
-    text = annotation(binding, ANNOTATION_RETRIES)
-    if not text:
+    said = annotation(binding, ANNOTATION_RETRIES)
+    if not said:
         return ()
     try:
         return tuple(
@@ -138,9 +169,9 @@ def failures_of(binding: Body) -> tuple[Failure, ...]:
                 str(entry.get("message", "")),
                 int(entry.get("number", 0)),
             )
-            for entry in orjson.loads(text)
+            for entry in orjson.loads(said)
         )
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, OverflowError):
         return ()
 
 
@@ -161,8 +192,8 @@ def backoffs(failures: Sequence[Failure]) -> int:
 def gave_up(binding: Body) -> str:
     """Why no further attempt is made, after too many that came to nothing; "" while there will be another."""
     failures = failures_of(binding)
-    text = annotation(binding, ANNOTATION_BACKOFF_LIMIT)
-    limit = int(text) if text.isascii() and text.isdigit() else BACKOFF_LIMIT
+    said = number(annotation(binding, ANNOTATION_BACKOFF_LIMIT))
+    limit = BACKOFF_LIMIT if said is None else said
     count = backoffs(failures)
     if limit == 0 or count < limit:
         return ""
@@ -179,6 +210,13 @@ def backoff_until(failures: Sequence[Failure]) -> float | None:
 
 def finished(binding: Body) -> bool:
     return is_true(binding, FINISHED)
+
+
+def charged_components(admitted: tuple[Component, ...], pods: Iterable[PodView]) -> tuple[Component, ...]:
+    """What a gang is charged in its member: what it was admitted with, or what its pods there show where that is more.
+    A pod that is on its way out counts no second time beside the one that comes for it."""
+    live = [(pod.component, pod.requests) for pod in pods if pod.phase in LIVE_PHASES and not pod.terminating]
+    return tuple(running(admitted, live))
 
 
 def charged(binding: Body, pods: Iterable[PodView]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.engine.times import rfc3339, seconds
+from fleet.model.lenient import part
 from fleet.model.quantity_text import texts_of
 from fleet.model.unit import Claim
 from fleet.plan import RoomClaim
@@ -19,7 +20,7 @@ CLAIM = "claim"  # in status: {member, until, room}
 
 def claim_of(unit: Body | None) -> Claim | None:
     """What is kept for the unit; None for nothing, and for what does not parse."""
-    said: Any = ((unit or {}).get("status") or {}).get(CLAIM)
+    said: Any = part((unit or {}).get("status")).get(CLAIM)
     if not isinstance(said, dict):
         return None
     until = seconds(said.get("until") or "")

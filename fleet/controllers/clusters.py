@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from fleet.controllers import bindings as b
@@ -22,6 +22,7 @@ from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.member import State, Traits
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
+from fleet.model.lenient import objects, part, text
 from fleet.model.member import Taint
 from fleet.model.quantity_text import texts_of
 from fleet.ports import Body, Event, Key
@@ -30,6 +31,7 @@ from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
     CLUSTER,
     FINALIZER_CLUSTER,
+    LABEL_PRICE,
     SYSTEM_NAMESPACE,
     WORK,
 )
@@ -38,7 +40,6 @@ STATUS_EVERY_S = 1.0
 LOOK_AGAIN_S = 5.0  # at a Cluster that is being deleted; bindings that leave it bring it back sooner
 LEAVING = "Leaving"  # condition of a Cluster that is being deleted: what it still waits for
 NAMED_MAX = 3  # objects that its message names
-LABEL_PRICE = "fleet.io/price"  # on a Cluster: what a GPU hour costs there, a whole number in any unit
 
 
 class Joinable(Protocol):
@@ -68,11 +69,11 @@ class ClustersLoop:
             Source("", "secrets", self._of_secret),
             Source(WORK, "resourcebindings", self._of_binding),
         ]
-        self._controller = Controller(self.name, hub.store, sources, self._reconcile, workers=8)
+        self.controller = Controller(self.name, hub.store, sources, self._reconcile, workers=8)
 
     async def run(self) -> None:
         self._hub.members.subscribe(self._on_change)
-        await self._controller.run()
+        await self.controller.run()
 
     # -- when to look
 
@@ -90,7 +91,7 @@ class ClustersLoop:
 
     def _on_change(self, changed: Changed) -> None:
         if changed.what in ("pod", "node", "ready"):
-            self._controller.queue.add_after(_key(changed.member), self._pause(changed.member))
+            self.controller.queue.add_after(_key(changed.member), self._pause(changed.member))
 
     def _pause(self, name: str) -> float:
         """Seconds until the status may be written again."""
@@ -243,24 +244,23 @@ def _without_finalizer(body: Body) -> Body | None:
 
 def secret_of(cluster: Body) -> Key:
     """Where its kubeconfig is."""
-    ref = (cluster.get("spec") or {}).get("secretRef") or {}
-    name = ref.get("name") or f"member-{cluster['metadata']['name']}"
-    return Key("", "secrets", ref.get("namespace") or SYSTEM_NAMESPACE, name)
+    ref = part(b.spec_of(cluster).get("secretRef"))
+    name = text(ref.get("name")) or f"member-{cluster['metadata']['name']}"
+    return Key("", "secrets", text(ref.get("namespace")) or SYSTEM_NAMESPACE, name)
 
 
 def traits_of(cluster: Body) -> Traits:
-    meta, spec = cluster["metadata"], cluster.get("spec") or {}
-    labels: Mapping[str, str] = meta.get("labels") or {}
-    price = labels.get(LABEL_PRICE, "")
+    spec, labels = b.spec_of(cluster), b.labels_of(cluster)
     return Traits(
         labels=tuple(sorted(labels.items())),
         taints=tuple(
-            Taint(t["key"], t.get("value") or "", t.get("effect") or "NoSchedule") for t in spec.get("taints") or ()
+            Taint(text(t.get("key")), text(t.get("value")), text(t.get("effect")) or "NoSchedule")
+            for t in objects(spec.get("taints"))
         ),
-        provider=spec.get("provider") or "",
-        region=spec.get("region") or "",
-        zone=spec.get("zone") or "",
-        price=int(price) if price.isdigit() else 0,
+        provider=text(spec.get("provider")),
+        region=text(spec.get("region")),
+        zone=text(spec.get("zone")),
+        price=b.number(labels.get(LABEL_PRICE, "")) or 0,
         potential=_potential(cluster),
     )
 

@@ -21,12 +21,12 @@ from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.controllers.starting import dequeued, placed, result_text, waits
-from fleet.engine.status import StatusError, conflict
-from fleet.model.reason import Reason
+from fleet.engine.status import conflict
+from fleet.model.reason import Reason, named_to
 from fleet.placement.domains import domains
 from fleet.placement.heads import nominated
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
-from fleet.ports import Body, Committed, Key, Stored, Write
+from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
 from fleet.wellknown import (
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
@@ -94,7 +94,7 @@ class PlanCommitter:
         stale = [picture.sources[key].unit for key in over]
         found = [unit for unit in stale if unit is not None][: self._hub.config.chunk_units_max]
         if found:
-            await self._hub.edit_all([(unit.key, unit.uid, claims.release) for unit in found])
+            await self._edit_all([(unit.key, unit.uid, claims.release) for unit in found])
 
     async def nominate(self, picture: Picture, plan: Plan) -> None:
         """Write down who the heads are now, of those who wait on. What is lost to another's write is decided, and
@@ -107,7 +107,7 @@ class PlanCommitter:
             if unit.id not in started:
                 edits.append((stored.key, stored.uid, partial(heads.nominate, nomination=unit.head)))
         if edits:
-            await self._hub.edit_all(edits[: self._hub.config.chunk_units_max])
+            await self._edit_all(edits[: self._hub.config.chunk_units_max])
 
     async def _commit(self, picture: Picture, acts: Sequence[_Act]) -> frozenset[str]:
         """The units of the acts that were committed."""
@@ -140,17 +140,27 @@ class PlanCommitter:
             owners: list[frozenset[str]] = []
             self._preconditions(picture, pending, writes, owners)
             first = len(writes)
+            broken: set[str] = set()
             for act in pending:
-                made = act.writes()
+                try:
+                    made = act.writes()
+                except Exception as error:  # what it is made from cannot be read: its own affair
+                    self._unfit(act, error)
+                    broken.add(act.unit)
+                    continue
                 writes += made
                 owners += [frozenset({act.unit})] * len(made)
+            if broken:
+                pending = _without(pending, frozenset(broken))
+                continue
             try:
                 outcome = await self._hub.commit(writes)
-            except StatusError as error:
+            except (Fenced, StoreUnavailable):
+                raise
+            except Exception as error:
                 if len(pending) > 1:
                     return await self._one_by_one(picture, pending)
-                self._refused("rejected")
-                log.warning("a part of a plan was refused", unit=pending[0].unit, error=error.message)
+                self._unfit(pending[0], error)
                 return frozenset()
             if isinstance(outcome, Committed):
                 return frozenset(act.unit for act in pending)
@@ -161,6 +171,23 @@ class PlanCommitter:
             self._refused("unit" if outcome.index >= first else "policy")
             pending = _without(pending, lost)
         return frozenset()
+
+    def _unfit(self, act: _Act, error: Exception) -> None:
+        self._refused("rejected")
+        log.warning("a part of a plan was refused", unit=act.unit, error=repr(error)[:300])
+
+    async def _edit_all(self, edits: Sequence[tuple[Key, str, Callable[[Body], bool]]]) -> None:
+        """In one commit, or where one of them cannot be made, each alone."""
+        try:
+            await self._hub.edit_all(edits)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            if len(edits) == 1:
+                log.warning("a unit cannot be written", key=str(edits[0][0]), error=repr(error)[:300])
+                return
+            for edit in edits:
+                await self._edit_all([edit])
 
     def _refused(self, cause: str) -> None:
         self._hub.metrics.refusals.labels(cause).inc()
@@ -211,12 +238,14 @@ class PlanCommitter:
         sources = picture.sources[room.unit]
         tier = str(reasons[room.unit].numbers.get("tier", ""))
         why = _WHY.get(tier, "which has a higher priority")
-        message = f"makes room for {b.job_name(sources.binding.body)}, {why}"
+        job = b.job_name(sources.binding.body)
 
         def writes() -> list[Write]:
             made = self._claim_writes(sources, room)
             for eviction in leaving:
-                made += self._evict_writes(picture.sources[eviction.unit], message)
+                victim = picture.sources[eviction.unit]
+                message = f"makes room for {named_to(victim.binding.key.namespace, job)}, {why}"
+                made += self._evict_writes(victim, message)
             return made
 
         return _Act(room.unit, writes, 1 + len(leaving), chained=True)

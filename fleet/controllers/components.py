@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleet.model.amounts import Amounts, parse_quantity
+from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
 from fleet.model.quantity_text import texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
+
+AMOUNT_MAX = 2**63 - 1  # of a resource, in base units
+REPLICAS_MAX = 2**31 - 1  # of a component, as in every job kind
 
 
 def to_body(component: Component, priority_class: str = "") -> dict[str, Any]:
@@ -48,15 +51,13 @@ def _requirement_body(entry: Requirement) -> dict[str, Any]:
 def from_body(body: Mapping[str, Any]) -> Component:
     """The core's component. Raises BadQuantity for amounts that are none."""
     requirements = body.get("replicaRequirements") or {}
-    requests = {
-        name: parse_quantity(value, name) for name, value in (requirements.get("resourceRequest") or {}).items()
-    }
+    requests = {name: _amount(value, name) for name, value in (requirements.get("resourceRequest") or {}).items()}
     requests["pods"] = 1
     claim = requirements.get("nodeClaim") or {}
     terms = (claim.get("hardNodeAffinity") or {}).get("nodeSelectorTerms") or ()
     return Component(
         name=str(body["name"]),
-        replicas=int(body.get("replicas") or 0),
+        replicas=_replicas(body.get("replicas") or 0),
         requests=Amounts.of(requests),
         claim=NodeClaim(
             node_selector=tuple(sorted((claim.get("nodeSelector") or {}).items())),
@@ -75,6 +76,19 @@ def from_body(body: Mapping[str, Any]) -> Component:
             ),
         ),
     )
+
+
+def _amount(value: object, resource: str) -> int:
+    amount = parse_quantity(value, resource)
+    if not 0 <= amount <= AMOUNT_MAX:
+        raise BadQuantity(f"{str(value)[:40]} is no amount of {resource}")
+    return amount
+
+
+def _replicas(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= REPLICAS_MAX:
+        raise BadQuantity(f"{str(value)[:40]} is no number of replicas")
+    return value
 
 
 def total(components: Sequence[Mapping[str, Any]]) -> dict[str, str]:

@@ -28,7 +28,7 @@ from fleet.controllers.metrics import Counted, Phases
 from fleet.controllers.queueitems import QueueItems
 from fleet.controllers.reasons import ReasonWriter
 from fleet.controllers.record import DecisionRecorder
-from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.runtime import Controller, Source, Teller
 from fleet.controllers.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.waking import next_change
 from fleet.members.members import Changed
@@ -55,7 +55,7 @@ class DecideLoop:
 
     name = "decide"
 
-    def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None) -> None:
+    def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None, aside: Teller) -> None:
         self._hub = hub
         self._solver = Counted(solver, hub.metrics) if solver is not None else None
         self._decider = Decider(hub.clock.monotonic)
@@ -71,6 +71,8 @@ class DecideLoop:
         self._latest = LatestSnapshot(hub, self._recorder.packer)
         self._faults = Faults(hub, events, self._recorder.packer)
         self._items = QueueItems(hub)
+        self._aside = aside
+        self._unreadable: set[Key] = set()  # bindings that say so
         self._last: Snapshot | None = None
         self._seen: Snapshot | None = None  # what this cycle decides on
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
@@ -90,7 +92,11 @@ class DecideLoop:
 
     async def run(self) -> None:
         self._hub.members.subscribe(self._on_member)
-        await self.controller.run()
+        try:
+            await self.controller.run()
+        finally:  # what it began beside its cycles ends with it
+            for part in (self._items, self._latest, self._recorder):
+                await part.close()
 
     def _wake(self, event: Event) -> Iterable[Key]:
         return (_CYCLE,)
@@ -120,9 +126,7 @@ class DecideLoop:
     async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
         """How it went, as metrics name it, and when to look again."""
         whole = self._builder.build(now)
-        unread, self._builder.unread = self._builder.unread, []
-        for name, error in unread[:UNREAD_TOLD]:
-            await self._faults.tell(error, Resort.UNREAD, None, now, [name])
+        await self._tell_unreadable(now)
         heard = self._decider.heard(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
@@ -158,6 +162,18 @@ class DecideLoop:
         pauses += [one.until - now + 0.01 for one in self._decider.aside.values()]
         pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
         return outcome, min(pauses, default=None)
+
+    async def _tell_unreadable(self, now: float) -> None:
+        """Bindings that cannot be read say so, once, and no longer say so when they can be."""
+        failing = self._builder.unreadable
+        for key in [key for key in self._unreadable if key not in failing]:
+            self._unreadable.discard(key)
+            if self._hub.store.peek(key) is not None:
+                await self._aside.handled(self.name, key)
+        for key in [key for key in failing if key not in self._unreadable][:UNREAD_TOLD]:
+            self._unreadable.add(key)
+            await self._faults.tell(failing[key], Resort.UNREAD, None, now, [f"{key.namespace}/{key.name}"])
+            await self._aside.tell(self.name, key, failing[key])
 
     async def _decide(self, picture: Picture, began: float, now: float) -> tuple[Plan, Phases] | None:
         """None when somebody was left out: decide again."""

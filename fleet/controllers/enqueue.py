@@ -15,11 +15,13 @@ from fleet.controllers import claims
 from fleet.controllers.components import total
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
-from fleet.controllers.trees import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import read_tree, tree_object
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
+from fleet.model.lenient import objects, part, text, whole
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, Key, Stored
+from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_PRIORITY,
@@ -34,6 +36,8 @@ from fleet.wellknown import (
 )
 
 ENQUEUED, DEQUEUED, BACKING_OFF, RESERVED = "Enqueued", "Dequeued", "TimeoutBackoff", "Reserved"
+
+_SIZES = ("resource", "request", "podSet")  # of a unit's spec: what its gang asks for
 
 
 class EnqueueLoop:
@@ -70,12 +74,12 @@ class EnqueueLoop:
     def _of_class(self, event: Event) -> Iterable[Key]:
         """Units whose class a person chose; the bindings of the others follow by themselves."""
         for stored in self._hub.scan(QUEUE, "queueunits"):
-            if (stored.body.get("spec") or {}).get("priorityClassName") == event.stored.key.name:
+            if b.spec_of(stored.body).get("priorityClassName") == event.stored.key.name:
                 yield _binding_of(stored)
 
     def _class_value(self, name: str) -> int | None:
         body = self._hub.peek("scheduling.k8s.io", "priorityclasses", "", name)
-        return int(body.get("value") or 0) if body is not None else None
+        return whole(body.get("value")) if body is not None else None
 
     def _tree_mark(self) -> int:
         stored = tree_object(self._hub.store)
@@ -92,7 +96,7 @@ class EnqueueLoop:
         """Names of the Queues by full quota path."""
         found: dict[str, str] = {}
         for stored in self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE):
-            path = (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+            path = b.annotation(stored.body, ANNOTATION_QUOTA_FULLNAME)
             if path and not b.deleting(stored.body):
                 found.setdefault(path, stored.key.name)
         return found
@@ -112,21 +116,21 @@ class EnqueueLoop:
             if unit is not None and waits and not b.deleting(unit.body):
                 await self._hub.delete(unit_key, uid=unit.uid)  # its policy let it go
             elif unit is not None:
-                await self._rehang(stored.body, unit)
+                await self._follow(stored, unit)
             return None
         return await self._keep(stored, unit_key, unit)
 
-    async def _rehang(self, binding: Body, unit: Stored) -> None:
+    async def _follow(self, stored: Stored, unit: Stored) -> None:
         """A unit that left its queue stays in it, unless the queue went with a tree that was deleted: then it is in the
-        queue of its leaf in the tree of now, which it is charged to."""
-        name = str((unit.body.get("spec") or {}).get("queue"))
-        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is not None:
-            return
-        queues = self._queues()
-        namespace = binding["spec"]["resource"].get("namespace", "")
-        leaf = leaf_for(self._read_tree(), namespace, binding["metadata"].get("labels") or {})
-        if leaf in queues:
-            await self._hub.edit(unit.key, partial(_hang, queue=queues[leaf]), uid=unit.uid)
+        queue of its leaf in the tree of now, which it is charged to. It asks for what its binding asks for."""
+        binding, name = stored.body, str((unit.body.get("spec") or {}).get("queue"))
+        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is None:
+            namespace = binding["spec"]["resource"].get("namespace", "")
+            leaf = leaf_for(self._read_tree(), namespace, binding["metadata"].get("labels") or {})
+            name = self._queues().get(leaf, name)
+        spec = unit_spec(binding, stored, name)
+        wanted = {field: spec[field] for field in ("queue", *_SIZES)}
+        await self._hub.edit(unit.key, partial(_settle, wanted=wanted), uid=unit.uid)
 
     async def _keep(self, stored: Stored, unit_key: Key, unit: Stored | None) -> float | None:
         binding, now = stored.body, self._hub.clock.now()
@@ -148,10 +152,11 @@ class EnqueueLoop:
         return None
 
 
-def _hang(unit: Body, queue: str) -> bool:
+def _settle(unit: Body, wanted: Body) -> bool:
     spec = unit.setdefault("spec", {})
-    before, spec["queue"] = spec.get("queue"), queue
-    return bool(before != queue)
+    changed = any(spec.get(field) != value for field, value in wanted.items())
+    spec.update(wanted)
+    return changed
 
 
 def _consumer(event: Event) -> Iterable[Key]:
@@ -159,13 +164,13 @@ def _consumer(event: Event) -> Iterable[Key]:
 
 
 def _binding_of(unit: Stored) -> Key:
-    reference = (unit.body.get("spec") or {}).get("consumerRef") or {}
-    name = str(reference.get("name") or unit.key.name.removesuffix(UNIT_SUFFIX))
+    reference = part(b.spec_of(unit.body).get("consumerRef"))
+    name = text(reference.get("name")) or unit.key.name.removesuffix(UNIT_SUFFIX)
     return Key(WORK, "resourcebindings", unit.key.namespace, name)
 
 
 def _owned_by(unit: Body, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in unit["metadata"].get("ownerReferences") or ())
+    return any(owner.get("uid") == uid for owner in objects(unit["metadata"].get("ownerReferences")))
 
 
 def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:

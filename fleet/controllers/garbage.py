@@ -11,11 +11,12 @@ in the store itself.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
+from fleet.model.lenient import objects, text, texts
 from fleet.ports import Body, Event, EventType, Key
 from fleet.store.objects import Objects
 from fleet.store.writing import Options
@@ -23,6 +24,12 @@ from fleet.store.writing import Options
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
 KINDS_EVERY_S = 1.0  # how soon a new kind is followed
+
+
+def _references(meta: Body) -> Sequence[Body]:
+    """Its owner references that name an owner's uid."""
+    found = objects(meta.get("ownerReferences"))
+    return found if all(isinstance(ref.get("uid"), str) for ref in found) else [r for r in found if text(r.get("uid"))]
 
 
 class GarbageCollector:
@@ -36,11 +43,11 @@ class GarbageCollector:
         self._dependents: dict[str, set[Key]] = {}  # owner uid -> keys
         self._owners: dict[Key, tuple[str, ...]] = {}  # dependent -> owner uids
         self._waiting: dict[str, Key] = {}  # uid of what waits for its dependents -> key
-        self._controller = Controller(self.name, self._store, (), self._reconcile, workers=workers)
+        self.controller = Controller(self.name, self._store, (), self._reconcile, workers=workers)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._controller.run())
+            group.create_task(self.controller.run())
             group.create_task(self._follow_kinds())
 
     async def _follow_kinds(self) -> None:
@@ -49,7 +56,7 @@ class GarbageCollector:
             await asyncio.sleep(0)  # the controller's own tasks start first
             if self._registry.generation != seen:
                 seen = self._registry.generation
-                self._controller.follow_only(
+                self.controller.follow_only(
                     Source(kind.group, kind.resource, self._keys)
                     for kind in self._registry
                     if {"list", "watch", "delete"} <= set(kind.verbs)
@@ -63,15 +70,15 @@ class GarbageCollector:
         if event.type is EventType.DELETED:
             self._index(key, ())
             self._waiting.pop(event.stored.uid, None)
-            uids = [ref["uid"] for ref in meta.get("ownerReferences") or ()]
+            uids = [ref["uid"] for ref in _references(meta)]
             waiting = [self._waiting[uid] for uid in uids if uid in self._waiting]
             return [*self._dependents.get(event.stored.uid, ()), *waiting]
         before = self._owners.get(key, ())
-        owners = tuple(ref["uid"] for ref in meta.get("ownerReferences") or ())
+        owners = tuple(ref["uid"] for ref in _references(meta))
         self._index(key, owners)
         released = [self._waiting[uid] for uid in before if uid in self._waiting and uid not in owners]
         going = bool(meta.get("deletionTimestamp"))
-        if going and not {ORPHAN, FOREGROUND}.isdisjoint(meta.get("finalizers") or ()):
+        if going and not {ORPHAN, FOREGROUND}.isdisjoint(texts(meta.get("finalizers"))):
             self._waiting[event.stored.uid] = key
             return [key, *released]
         if owners and not going and (event.type is EventType.ADDED or owners != before):
@@ -102,14 +109,14 @@ class GarbageCollector:
             return None
         body = stored.body
         meta = body["metadata"]
-        finalizers = meta.get("finalizers") or ()
+        finalizers = texts(meta.get("finalizers"))
         if meta.get("deletionTimestamp"):
             if ORPHAN in finalizers:
                 return await self._let_go(kind, key, body)
             if FOREGROUND in finalizers:
                 return await self._wait_for_dependents(kind, key, body)
             return None
-        references = meta.get("ownerReferences") or []
+        references = _references(meta)
         if not references:
             return None
         gone = [ref["uid"] for ref in references if not await self._alive(key, ref)]
@@ -121,11 +128,11 @@ class GarbageCollector:
 
     async def _alive(self, dependent: Key, reference: Body) -> bool:
         """Owners of a kind that is not known count as alive: their CRD may only be on its way."""
-        kind = self._registry.kind_of(reference["apiVersion"], reference["kind"])
+        kind = self._registry.kind_of(text(reference.get("apiVersion")), text(reference.get("kind")))
         if kind is None:
             return True
         namespace = dependent.namespace if kind.namespaced else ""
-        owner = await self._store.get(Key(kind.group, kind.resource, namespace, reference["name"]))
+        owner = await self._store.get(Key(kind.group, kind.resource, namespace, text(reference.get("name"))))
         return owner is not None and owner.uid == reference["uid"]
 
     def _cared_for(self, key: Key, body: Body) -> bool:
@@ -133,11 +140,11 @@ class GarbageCollector:
         the store need not be asked."""
         if body["metadata"].get("deletionTimestamp"):
             return False
-        for reference in body["metadata"].get("ownerReferences") or ():
-            kind = self._registry.kind_of(reference["apiVersion"], reference["kind"])
+        for reference in _references(body["metadata"]):
+            kind = self._registry.kind_of(text(reference.get("apiVersion")), text(reference.get("kind")))
             if kind is not None:
                 namespace = key.namespace if kind.namespaced else ""
-                owner = self._store.peek(Key(kind.group, kind.resource, namespace, reference["name"]))
+                owner = self._store.peek(Key(kind.group, kind.resource, namespace, text(reference.get("name"))))
                 if owner is None or owner.uid != reference["uid"]:
                     return False
         return True
@@ -158,7 +165,7 @@ class GarbageCollector:
         lost = set(gone)
 
         def change(body: Body) -> Body | None:
-            references = body["metadata"].get("ownerReferences") or []
+            references = _references(body["metadata"])
             body["metadata"]["ownerReferences"] = [ref for ref in references if ref["uid"] not in lost]
             return body
 
@@ -173,10 +180,10 @@ class GarbageCollector:
             if stored is None or dependent_kind is None:
                 continue
             meta = stored.body["metadata"]
-            mine = [ref for ref in meta.get("ownerReferences") or () if ref["uid"] == uid]
+            mine = [ref for ref in _references(meta) if ref["uid"] == uid]
             if not mine:
                 continue
-            others = [ref for ref in meta["ownerReferences"] if ref["uid"] != uid]
+            others = [ref for ref in _references(meta) if ref["uid"] != uid]
             if any([await self._alive(dependent, ref) for ref in others]):
                 await self._drop_references(dependent_kind, dependent, stored.uid, [uid])
                 continue
@@ -201,7 +208,7 @@ class GarbageCollector:
 
     async def _remove_finalizer(self, kind: Kind, key: Key, uid: str, finalizer: str) -> None:
         def change(body: Body) -> Body | None:
-            left = [f for f in body["metadata"].get("finalizers") or () if f != finalizer]
+            left = [f for f in texts(body["metadata"].get("finalizers")) if f != finalizer]
             body["metadata"]["finalizers"] = left
             return body
 

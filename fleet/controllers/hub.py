@@ -17,12 +17,13 @@ from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.members import Members
+from fleet.model.lenient import part, text
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
-from fleet.wellknown import FIELD_MANAGER
+from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER
 
-CONTROLLER = User(name="system:fleet:controllers", groups=("system:masters",))
+CONTROLLER = User(name=CONTROLLERS_USER, groups=("system:masters",), hub=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +147,15 @@ def _if_changed(change: Callable[[Body], bool]) -> Callable[[Body], Body | None]
     return lambda body: body if change(body) else None
 
 
-def kind_of(registry: Registry, resource: Body) -> Kind | None:
+def kind_of(registry: Registry, resource: object) -> Kind | None:
     """The kind of the object that a binding's `spec.resource` (or any reference) names."""
-    return registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
+    said = part(resource)
+    return registry.kind_of(text(said.get("apiVersion")), text(said.get("kind")))
 
 
-def object_key(registry: Registry, resource: Body) -> Key | None:
-    """The key of the object that a binding's `spec.resource` names; None while its kind is not known."""
-    kind = kind_of(registry, resource)
-    if kind is None:
-        return None
-    return Key(kind.group, kind.resource, str(resource.get("namespace") or ""), str(resource["name"]))
+def object_key(registry: Registry, resource: object) -> Key | None:
+    """The key of the object that a binding's `spec.resource` names; None while its kind is not known, and for what
+    names none."""
+    kind, said = kind_of(registry, resource), part(resource)
+    name = text(said.get("name"))
+    return Key(kind.group, kind.resource, text(said.get("namespace")), name) if kind is not None and name else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from fleet.controllers import bindings as b
 from fleet.controllers.hub import Hub, object_key
 from fleet.ports import Key, Stored
 from fleet.wellknown import SYSTEM_NAMESPACE, WORK, binding_name
@@ -37,6 +38,6 @@ class BindingIndex:
             return ()
         name = binding_name(kind.kind, key.name)
         found = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, name))
-        if found is None or object_key(self._hub.registry, found.body["spec"]["resource"]) != key:
+        if found is None or object_key(self._hub.registry, b.resource_of(found.body)) != key:
             return ()
         return (found.key,)

@@ -14,6 +14,7 @@ import structlog
 
 from fleet.controllers.hub import Hub
 from fleet.controllers.record import Packer
+from fleet.controllers.runtime import cancelled
 from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
 
@@ -45,6 +46,11 @@ class LatestSnapshot:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_when_due(), name="latest snapshot")
 
+    async def close(self) -> None:
+        """Write no more; what was offered is forgotten."""
+        self._offered = None
+        await cancelled(self._writing)
+
     async def _write_when_due(self) -> None:
         while self._offered is not None:
             await self._hub.clock.sleep(max(0.0, self._due - self._hub.clock.monotonic()))
@@ -57,7 +63,8 @@ class LatestSnapshot:
                 await self._hub.store.history(KIND, row, keep=1)
                 self._written = snapshot
                 self.rows += 1
-            except StoreUnavailable as error:
-                log.warning("the latest snapshot is not written", error=str(error))
+            except Exception as error:
+                bug = None if isinstance(error, StoreUnavailable) else error
+                log.warning("the latest snapshot is not written", error=str(error), exc_info=bug)
             ended = self._hub.clock.monotonic()
             self._due = ended + min(PAUSE_MAX_S, max(PAUSE_MIN_S, PAUSE_PER_COST * (ended - began)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from fleet.controllers.admission_checks import AdmissionChecksLoop
+from fleet.controllers.aside import Aside
 from fleet.controllers.bind import BindLoop
 from fleet.controllers.clusters import ClustersLoop
 from fleet.controllers.decide import DecideLoop
@@ -33,25 +34,24 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
     """Every loop, for `runtime.run_all`; that of joining clusters only where there is something to join. All of them
     write under `hub.epoch`, and each may be run once."""
     events, index = EventRecorder(hub), BindingIndex(hub)
+    aside = Aside(hub, events)
     evictor = Evictor(hub, events)
     dispatch = DispatchLoop(hub, events, evictor, index)
-    joining: list[Loop] = [ClustersLoop(hub, hub.members)] if isinstance(hub.members, ClusterMembers) else []
     reconciling: list[_Reconciling] = [
         QuotaLoop(hub),
         BindLoop(hub, events),
         EnqueueLoop(hub),
-        DecideLoop(hub, events, solver),
+        DecideLoop(hub, events, solver, aside),
         AdmissionChecksLoop(hub, events),
         dispatch,
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),
-    ]
-    hub.metrics.watch(loop.controller for loop in reconciling)
-    return [
-        *joining,
-        *reconciling,
-        SweepLoop(hub, dispatch.controller.queue),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options),
-        EventRetention(hub),
     ]
+    if isinstance(hub.members, ClusterMembers):
+        reconciling.insert(0, ClustersLoop(hub, hub.members))
+    for loop in reconciling:
+        loop.controller.teller = aside
+    hub.metrics.watch(loop.controller for loop in reconciling)
+    return [*reconciling, SweepLoop(hub, dispatch.controller.queue), EventRetention(hub)]

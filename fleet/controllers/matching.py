@@ -10,24 +10,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.model.lenient import objects, pairs, part, text, texts, whole
 from fleet.model.unit import AffinityGroup, Toleration
 from fleet.ports import Body
 
 _KIND, _SELECTOR, _NAME = 1, 2, 3  # how closely a selector names an object; higher wins at equal priority
 
 
-def labels_match(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """A metav1.LabelSelector against labels; an empty or missing one matches everything."""
-    for key, value in ((selector or {}).get("matchLabels") or {}).items():
-        if labels.get(key) != value:
-            return False
-    return all(
-        _expression(entry, labels.get(entry.get("key", ""))) for entry in (selector or {}).get("matchExpressions") or ()
-    )
+def labels_match(selector: object, labels: Mapping[str, str]) -> bool:
+    """A metav1.LabelSelector against labels; an empty or missing one matches everything, one that cannot be read
+    nothing."""
+    if selector is None:
+        return True
+    if not isinstance(selector, Mapping):
+        return False
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if not isinstance(wanted, Mapping) or not isinstance(expressions, list):
+        return False
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(_expression(entry, labels) for entry in expressions)
 
 
-def _expression(entry: Mapping[str, Any], value: str | None) -> bool:
-    operator, values = entry.get("operator"), entry.get("values") or ()
+def _expression(entry: object, labels: Mapping[str, str]) -> bool:
+    said = part(entry)
+    operator, values, value = said.get("operator"), texts(said.get("values")), labels.get(text(said.get("key")))
     if operator == "In":
         return value is not None and value in values
     if operator == "NotIn":
@@ -37,14 +44,14 @@ def _expression(entry: Mapping[str, Any], value: str | None) -> bool:
     return operator == "DoesNotExist" and value is None
 
 
-def selects(selectors: Iterable[Mapping[str, Any]] | None, body: Body, policy_namespace: str = "") -> int:
+def selects(selectors: object, body: Body, policy_namespace: str = "") -> int:
     """How closely `resourceSelectors` name the object: 0 not at all, 1 by kind, 2 by labels, 3 by name.
 
     `policy_namespace` is that of a namespaced policy, which reaches only its own namespace.
     """
     meta = body["metadata"]
     best = 0
-    for selector in selectors or ():
+    for selector in objects(selectors):
         if selector.get("kind") != body.get("kind") or selector.get("apiVersion") != body.get("apiVersion"):
             continue
         namespace = selector.get("namespace") or policy_namespace
@@ -55,11 +62,16 @@ def selects(selectors: Iterable[Mapping[str, Any]] | None, body: Body, policy_na
         if selector.get("name"):
             found = _NAME if selector["name"] == meta["name"] else 0
         elif selector.get("labelSelector") is not None:
-            found = _SELECTOR if labels_match(selector["labelSelector"], meta.get("labels") or {}) else 0
+            found = _SELECTOR if labels_match(selector["labelSelector"], pairs(meta.get("labels"))) else 0
         else:
             found = _KIND
         best = max(best, found)
     return best
+
+
+def of_namespace(policy: Body) -> bool:
+    """Whether it is a namespace's own policy, which tenants may write."""
+    return bool(policy["metadata"].get("namespace"))
 
 
 def policy_claim(policy: Body) -> str:
@@ -81,10 +93,10 @@ def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body |
         meta = policy["metadata"]
         if meta.get("deletionTimestamp"):
             continue
-        spec = policy.get("spec") or {}
+        spec = part(policy.get("spec"))
         close = selects(spec.get("resourceSelectors"), body, meta.get("namespace", ""))
         if close:
-            order = (0 if meta.get("namespace") else 1, -int(spec.get("priority") or 0), -close, meta["name"])
+            order = (0 if meta.get("namespace") else 1, -whole(spec.get("priority")), -close, meta["name"])
             ranked.append((order, policy))
     ranked.sort(key=lambda entry: entry[0])
     if not ranked:
@@ -107,9 +119,9 @@ class Candidate:
 
 
 def candidate(cluster: Body) -> Candidate:
-    spec, meta = cluster.get("spec") or {}, cluster["metadata"]
-    fields = {name: str(spec.get(name) or "") for name in ("provider", "region", "zone")}
-    return Candidate(meta["name"], meta.get("labels") or {}, fields, spec.get("taints") or ())
+    spec, meta = part(cluster.get("spec")), cluster["metadata"]
+    fields = {name: text(spec.get(name)) for name in ("provider", "region", "zone")}
+    return Candidate(meta["name"], pairs(meta.get("labels")), fields, objects(spec.get("taints")))
 
 
 def affinity_matches(affinity: Mapping[str, Any] | None, cluster: Candidate) -> bool:
@@ -124,7 +136,7 @@ def affinity_matches(affinity: Mapping[str, Any] | None, cluster: Candidate) -> 
     if not labels_match(affinity.get("labelSelector"), cluster.labels):
         return False
     expressions = (affinity.get("fieldSelector") or {}).get("matchExpressions") or ()
-    return all(_expression(entry, cluster.fields.get(entry.get("key", ""))) for entry in expressions)
+    return all(_expression(entry, cluster.fields) for entry in expressions)
 
 
 def affinity_groups(placement: Mapping[str, Any] | None, clusters: Sequence[Candidate]) -> tuple[AffinityGroup, ...]:

@@ -8,7 +8,7 @@ nothing for it. Labels are bounded: a leaf that users make up is "(unknown)", an
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -20,6 +20,7 @@ from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
 from fleet.placement.process import FAILED, LATE, STARTING
 from fleet.plan import Plan
+from fleet.ports import Key
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 
@@ -39,13 +40,16 @@ class Queue(Protocol):
 
 
 class Loop(Protocol):
-    """What is told of a loop; `failures`: of keys, since it began."""
+    """What is told of a loop; `failures`: of keys, since it began; `aside`: keys that it cannot handle now."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def failures(self) -> int: ...
+
+    @property
+    def aside(self) -> Collection[Key]: ...
 
     @property
     def queue(self) -> Queue: ...
@@ -98,6 +102,10 @@ class Metrics:
         self.aside = Gauge(
             "fleet_units_aside", "Waiting units that are left out since deciding them fails.", registry=registry
         )
+        self._ends = Counter(
+            "fleet_loop_restarts", "Loops that ended by an exception and were started again.", ("loop",),
+            registry=registry,
+        )  # fmt: skip
         for counter, values in (
             (self.cycles, ("decided", "unchanged", "idle", "failed")),
             (self.refusals, ("unit", "policy", "tree", "rejected")),
@@ -108,12 +116,16 @@ class Metrics:
                 counter.labels(value)
         self._snapshot = Snapshot()
         self._reasons: Mapping[str, Reason] = {}
-        self._loops: list[Loop] = []
+        self.loops: list[Loop] = []  # that are told of; tests read it
         registry.register(_Scraped(self._now))
 
     def watch(self, loops: Iterable[Loop]) -> None:
         """Tell of these loops from now on, and of no others."""
-        self._loops = list(loops)
+        self.loops = list(loops)
+
+    def ended(self, loop: str) -> None:
+        """A loop ended by itself, and is started again."""
+        self._ends.labels(loop).inc()
 
     def see(self, snapshot: Snapshot, reasons: Mapping[str, Reason] | None = None) -> None:
         """What the decider sees now; `reasons` None: those of the plan before stand."""
@@ -149,11 +161,16 @@ class Metrics:
             "fleet_reconcile_failures", "Keys of a loop that failed, to be tried again.", labels=["loop"]
         )
         depth = GaugeMetricFamily("fleet_queue_depth", "Keys of a loop that wait for a worker.", labels=["loop"])
-        for loop in self._loops:
+        aside = GaugeMetricFamily(
+            "fleet_keys_aside", "Objects that a loop cannot handle and has set aside.", labels=["loop"]
+        )
+        for loop in self.loops:
             failures.add_metric([loop.name], loop.failures)
             depth.add_metric([loop.name], loop.queue.depth)
+            aside.add_metric([loop.name], len(loop.aside))
         yield failures
         yield depth
+        yield aside
 
 
 class Counted:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.status import StatusError
-from fleet.ports import Body, Event, EventType, Key
+from fleet.model.lenient import part, texts
+from fleet.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.store.objects import Objects
 from fleet.store.writing import Options
 
@@ -32,10 +33,10 @@ class Namespaces:
     def __init__(self, objects: Objects, options: Options) -> None:
         self._objects, self._options = objects, options
         sources = [Source("", "namespaces"), Source("", "serviceaccounts", _of_accounts)]
-        self._controller = Controller(self.name, objects.store, sources, self._reconcile)
+        self.controller = Controller(self.name, objects.store, sources, self._reconcile)
 
     async def run(self) -> None:
-        await self._controller.run()
+        await self.controller.run()
 
     async def _reconcile(self, key: Key) -> float | None:
         stored = await self._objects.store.get(key)
@@ -58,7 +59,7 @@ class Namespaces:
                 raise
 
     async def _finish(self, key: Key, namespace: Body) -> float | None:
-        left = False
+        left, failed = False, None
         for kind in list(self._objects.registry):
             if not kind.namespaced or "delete" not in kind.verbs:
                 continue
@@ -68,17 +69,21 @@ class Namespaces:
                     written = await self._objects.delete(
                         kind, key.name, stored.key.name, self._options, {"propagationPolicy": "Background"}
                     )
-                except StatusError as error:
-                    if error.code != 404:
-                        raise
+                except (Fenced, StoreUnavailable):
+                    raise
+                except Exception as error:  # the others go all the same
+                    if not (isinstance(error, StatusError) and error.code == 404):
+                        failed = error
                 else:
                     left = left or not written.deleted
+        if failed is not None:
+            raise failed
         if left:
             return AGAIN_S
 
         def change(body: Body) -> Body | None:
-            spec = body.setdefault("spec", {})
-            spec["finalizers"] = [f for f in spec.get("finalizers") or () if f != KUBERNETES]
+            spec = body["spec"] = dict(part(body.get("spec")))
+            spec["finalizers"] = [f for f in texts(spec.get("finalizers")) if f != KUBERNETES]
             return body
 
         kind = self._objects.registry.need("", "namespaces")

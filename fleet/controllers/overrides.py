@@ -12,7 +12,9 @@ from typing import Any
 
 import jsonpatch
 
+from fleet.admission.overriding import wrong_overriders
 from fleet.controllers.matching import Candidate, affinity_matches, selects
+from fleet.model.lenient import part
 from fleet.ports import Body
 
 
@@ -25,15 +27,19 @@ def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Itera
     BadOverride."""
     found = manifest
     for policy in sorted(policies, key=lambda p: (bool(p["metadata"].get("namespace")), p["metadata"]["name"])):
-        spec, namespace = policy.get("spec") or {}, policy["metadata"].get("namespace", "")
+        namespace = policy["metadata"].get("namespace", "")
+        if namespace and namespace != source["metadata"].get("namespace", ""):
+            continue  # whatever it says
+        spec = part(policy.get("spec"))
         selectors = spec.get("resourceSelectors")
         if selectors and not selects(selectors, source, namespace):
             continue
-        if not selectors and namespace and namespace != source["metadata"].get("namespace", ""):
-            continue
         for rule in spec.get("overrideRules") or ():
             if affinity_matches(rule.get("targetCluster"), cluster):
-                found = _apply(copy.deepcopy(found), rule.get("overriders") or {}, policy["metadata"]["name"])
+                overriders, name = rule.get("overriders") or {}, policy["metadata"]["name"]
+                for field, why in wrong_overriders(overriders, tenant=bool(namespace)):
+                    raise BadOverride(f"override policy {name}: {field}: {why}")
+                found = _apply(copy.deepcopy(found), overriders, name)
     return found
 
 

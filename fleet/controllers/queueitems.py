@@ -8,6 +8,7 @@ place, or that of this moment, asks /fleet/v1.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from functools import partial
 
@@ -15,9 +16,11 @@ import structlog
 
 from fleet.controllers import bindings as b
 from fleet.controllers.hub import Hub
+from fleet.controllers.runtime import cancelled
 from fleet.controllers.snapshot import Picture
 from fleet.engine.status import StatusError
 from fleet.foresee.position import first_in_line
+from fleet.model.lenient import part
 from fleet.model.reason import Reason
 from fleet.ports import Body, Fenced, StoreUnavailable
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, HIDE_ITEMS_ANNOTATIONS, QUEUE, QUEUE_NAMESPACE
@@ -44,14 +47,20 @@ class QueueItems:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_when_due(), name="queue items")
 
+    async def close(self) -> None:
+        """Write no more; what was offered is forgotten."""
+        self._offered = None
+        await cancelled(self._writing)
+
     async def _write_when_due(self) -> None:
         while self._offered is not None:
             await self._hub.clock.sleep(REFRESH_S)
             (picture, reasons), self._offered = self._offered, None
             try:
                 await self._write(await asyncio.to_thread(_items, picture, reasons))
-            except (StoreUnavailable, StatusError, Fenced) as error:
-                log.warning("who waits in the queues is not written", error=str(error))
+            except Exception as error:
+                bug = None if isinstance(error, StoreUnavailable | StatusError | Fenced) else error
+                log.warning("who waits in the queues is not written", error=str(error), exc_info=bug)
 
     async def _write(self, items: Mapping[str, list[Body]]) -> None:
         """`items` by full path of the node."""
@@ -65,7 +74,13 @@ class QueueItems:
             if not _hidden(queue.body)
         ]
         for start in range(0, len(edits), QUEUES_AT_ONCE):
-            await self._hub.edit_all(edits[start : start + QUEUES_AT_ONCE])
+            chunk = edits[start : start + QUEUES_AT_ONCE]
+            try:
+                await self._hub.edit_all(chunk)
+            except StatusError:  # one Queue that cannot be written keeps none of the others from it
+                for edit in chunk:
+                    with contextlib.suppress(StatusError):
+                        await self._hub.edit_all([edit])
 
 
 def _items(picture: Picture, reasons: Mapping[str, Reason]) -> dict[str, list[Body]]:
@@ -81,13 +96,13 @@ def _items(picture: Picture, reasons: Mapping[str, Reason]) -> dict[str, list[Bo
 
 def _show(queue: Body, items: list[Body]) -> bool:
     """Write them into the Queue; False when it says so already, and where there never was anything to say."""
-    status = queue.get("status") or {}
-    if (status.get(DETAILS) or {}).get(ACTIVE, []) == items:
+    status = part(queue.get("status"))
+    if part(status.get(DETAILS)).get(ACTIVE, []) == items:
         return False
-    queue["status"] = status | {DETAILS: {ACTIVE: items}}
+    queue["status"] = dict(status) | {DETAILS: {ACTIVE: items}}
     return True
 
 
 def _hidden(queue: Body) -> bool:
     """Whether an annotation, whatever its value, keeps the list as it is."""
-    return not (queue["metadata"].get("annotations") or {}).keys().isdisjoint(HIDE_ITEMS_ANNOTATIONS)
+    return not part(queue["metadata"].get("annotations")).keys().isdisjoint(HIDE_ITEMS_ANNOTATIONS)

@@ -6,14 +6,17 @@ that cannot be read changes nothing: the queues stay as they were until it can.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from functools import partial
 
 import structlog
 
+from fleet.controllers import bindings as b
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.trees import tree_object
-from fleet.ports import Body, Event, Key, Stored
+from fleet.model.lenient import part, text
+from fleet.ports import Body, Event, Fenced, Key, Stored, StoreUnavailable
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaNode
 from fleet.wellknown import (
@@ -62,6 +65,7 @@ class QuotaLoop:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
+        self._told: set[Key] = set()
         sources = [Source(QUOTA, "elasticquotatrees", _always), Source(QUEUE, "queues", _always)]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
 
@@ -75,15 +79,17 @@ class QuotaLoop:
         if stored is not None:
             try:
                 nodes = dict(parse_tree(stored.body["spec"]).nodes)
-            except BadTree as error:
+            except (BadTree, LookupError, TypeError, AttributeError, ArithmeticError) as error:
                 log.warning("the quota tree cannot be read", tree=str(stored.key), error=str(error))
+                await self._tell(stored.key, error)
                 return None
+            await self._tell(stored.key, None)
         have: dict[str, Stored] = {}
         surplus: list[Stored] = []
         queues = self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE)
-        for queue in sorted(queues, key=lambda q: (q.body["metadata"].get("creationTimestamp", ""), q.key.name)):
-            path = (queue.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
-            if path is None:
+        for queue in sorted(queues, key=lambda q: (text(q.body["metadata"].get("creationTimestamp")), q.key.name)):
+            path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME)
+            if not path:
                 continue
             if path in nodes and path not in have:
                 have[path] = queue
@@ -93,16 +99,41 @@ class QuotaLoop:
             if path not in have:
                 await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
             else:
-                await self._hub.edit(have[path].key, partial(_settle, node=node))
+                await self._each(have[path].key, self._hub.edit(have[path].key, partial(_settle, node=node)))
         for queue in surplus:
-            await self._hub.delete(queue.key, uid=queue.uid)
+            await self._each(queue.key, self._hub.delete(queue.key, uid=queue.uid))
         return None
+
+    async def _each(self, key: Key, write: Awaitable[object]) -> None:
+        """One Queue that cannot be written costs itself alone."""
+        try:
+            await write
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            log.warning("a Queue cannot be written", key=str(key), error=repr(error)[:300])
+            await self._tell(key, error)
+        else:
+            await self._tell(key, None)
+
+    async def _tell(self, key: Key, error: Exception | None) -> None:
+        """Say on the object that it cannot be handled, or no longer."""
+        teller = self.controller.teller
+        if teller is None or (error is None and key not in self._told):
+            return
+        if error is None:
+            self._told.discard(key)
+            await teller.handled(self.name, key)
+        elif key not in self._told:
+            self._told.add(key)
+            await teller.tell(self.name, key, error)
 
 
 def _settle(queue: Body, node: QuotaNode) -> bool:
     """Bring a Queue in line with its node, in place; False when it was. `Round` is a policy that Kube Queue gave up:
     what still asks for it gets Priority, as there."""
-    annotations, spec = queue["metadata"].setdefault("annotations", {}), queue.setdefault("spec", {})
+    annotations = queue["metadata"].setdefault("annotations", {})
+    spec = queue["spec"] = dict(part(queue.get("spec")))
     before = annotations.get(ANNOTATION_QUOTA_PARENT), spec.get("queuePolicy")
     annotations[ANNOTATION_QUOTA_PARENT] = node.parent or ""
     if spec.get("queuePolicy") == GIVEN_UP:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from fleet.controllers import bindings as b
 from fleet.controllers.commit import SCHEDULER
 from fleet.controllers.conditions import condition, set_condition
@@ -17,9 +19,12 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.engine.times import rfc3339
+from fleet.model.lenient import part
 from fleet.model.reason import Code, Reason
-from fleet.ports import Body, Conflict, Write
+from fleet.ports import Body, Conflict, Fenced, StoreUnavailable, Write
 from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
+
+log = structlog.get_logger(__name__)
 
 UNITS_AT_ONCE = 25  # in one commit
 CONDITION_REASONS = {
@@ -100,7 +105,8 @@ class ReasonWriter:
         self._budget_at = clock
         batch: list[_Due] = []
         pause: float | None = None
-        for unit_id, reason in list(self._reasons.items()):
+        for unit_id, whole in list(self._reasons.items()):
+            reason = whole.told_to(picture.sources[unit_id].binding.key.namespace)
             said = self._known(unit_id, picture.sources[unit_id])
             due, wait = self._due(unit_id, reason, said, picture.sources[unit_id].unit is not None, now)
             if due is None and wait == 0:
@@ -117,7 +123,7 @@ class ReasonWriter:
             self._budget -= 1
             batch.append(due)
         for start in range(0, len(batch), UNITS_AT_ONCE):
-            await self._write(picture, batch[start : start + UNITS_AT_ONCE], now)
+            await self._write_each(picture, batch[start : start + UNITS_AT_ONCE], now)
         if any(due.unit_id in self._reasons for due in batch):
             # something went meanwhile, which the next picture knows; or the binding is to follow its unit
             return min(1.0, pause) if pause is not None else 1.0
@@ -150,13 +156,29 @@ class ReasonWriter:
     def _stored(self, sources: Sources) -> _Said | None:
         """What a process before this one wrote."""
         if sources.unit is not None:
-            reason = (sources.unit.body.get("status") or {}).get("reason") or {}
+            status = part(sources.unit.body.get("status"))
+            reason = part(status.get("reason"))
             told = condition(sources.binding.body, SCHEDULED)
-            if reason and told is not None and told["status"] == "False":
-                numbers = reason.get("numbers") or {}
-                shown = numbers if told.get("message") == sources.unit.body["status"].get("message") else None
+            if reason and told is not None and told.get("status") == "False":
+                numbers = part(reason.get("numbers"))
+                shown = numbers if told.get("message") == status.get("message") else None
                 return _Said(sources.unit.uid, str(reason.get("code")), numbers, 0.0, shown, 0.0)
         return None
+
+    async def _write_each(self, picture: Picture, batch: list[_Due], now: float) -> None:
+        """As `_write`; a reason that cannot be written is forgotten, and costs the others nothing."""
+        try:
+            await self._write(picture, batch, now)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            if len(batch) > 1:
+                for due in batch:
+                    await self._write_each(picture, [due], now)
+                return
+            key = picture.sources[batch[0].unit_id].binding.key
+            log.warning("why it waits cannot be written", key=str(key), error=repr(error)[:300])
+            self._reasons.pop(batch[0].unit_id, None)
 
     async def _write(self, picture: Picture, batch: list[_Due], now: float) -> None:
         """One commit; one by one when some unit of it is gone."""
@@ -164,7 +186,7 @@ class ReasonWriter:
         outcome = await self._hub.commit(writes)
         if isinstance(outcome, Conflict):
             for due in batch if len(batch) > 1 else ():
-                await self._write(picture, [due], now)
+                await self._write_each(picture, [due], now)
             return
         for due in batch:
             uid, numbers = _uid(picture.sources[due.unit_id]), dict(due.reason.numbers)

@@ -19,6 +19,7 @@ import structlog
 
 from fleet.codec import encode_one, encode_record, encode_snapshot
 from fleet.controllers.hub import Hub
+from fleet.controllers.runtime import cancelled
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.plan import Plan
@@ -48,14 +49,20 @@ class DecisionRecorder:
             await self._writing
         self._writing = asyncio.create_task(self._write(snapshot, plan, now, seed), name="decision record")
 
+    async def close(self) -> None:
+        """Write no more."""
+        await cancelled(self._writing)
+        self._writing = None
+
     async def _write(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> None:
         try:
             row = await asyncio.to_thread(self.packer.pack, snapshot, plan, now, seed)
             await self._hub.store.history(KIND, row)
-        except StoreUnavailable as error:
+        except Exception as error:
             self.lost += 1
             self._hub.metrics.lost_records.inc()
-            log.warning("a decision record is lost", error=str(error), lost=self.lost)
+            bug = None if isinstance(error, StoreUnavailable) else error
+            log.warning("a decision record is lost", error=str(error), lost=self.lost, exc_info=bug)
 
 
 class Packer:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fleet.controllers import bindings as b
 from fleet.controllers import claims, heads
@@ -18,6 +17,7 @@ from fleet.controllers.conditions import set_condition
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.matching import labels_match
 from fleet.engine.times import rfc3339, seconds
+from fleet.model.lenient import objects, part, text
 from fleet.model.reason import Code, Reason, instant
 from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX
@@ -33,6 +33,7 @@ from fleet.wellknown import (
 
 RESERVED = "Reserved"
 NOMINATION, CHECKS = "nomination", "admissionChecks"  # in status
+PATIENCE_MAX_S = 10 * 365 * 86400.0  # for admission checks; times beyond cannot be written down
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 
@@ -51,7 +52,7 @@ class Nomination:
 
 def nomination_of(unit: Body | None) -> Nomination | None:
     """None for a unit that is not Reserved, and for one whose nomination does not parse."""
-    status: Any = (unit or {}).get("status") or {}
+    status = part((unit or {}).get("status"))
     said = status.get(NOMINATION)
     if status.get("phase") != RESERVED or not isinstance(said, dict) or not said.get("member"):
         return None
@@ -91,30 +92,30 @@ class Queues:
 def asked_of(hub: Hub, queues: Queues, unit: Body, binding: Body) -> tuple[tuple[Body, ...], tuple[str, ...]]:
     """The queue of a unit with those above it, and the checks that its job has to pass in any of them."""
     line = queues.line(str((unit.get("spec") or {}).get("queue") or ""))
-    if not any((queue.get("spec") or {}).get(CHECKS) for queue in line):
+    if not any(b.spec_of(queue).get(CHECKS) for queue in line):
         return line, ()
-    key = object_key(hub.registry, binding["spec"]["resource"])
+    key = object_key(hub.registry, b.resource_of(binding))
     job = hub.store.peek(key) if key is not None else None
-    return line, wanted(line, (job.body["metadata"].get("labels") or {}) if job is not None else {})
+    return line, wanted(line, b.labels_of(job.body) if job is not None else {})
 
 
 def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
     """The checks of these queues that a job with these labels has to pass, in their order, each once."""
-    asked = (check for queue in line for check in (queue.get("spec") or {}).get(CHECKS) or ())
-    return tuple(dict.fromkeys(c["name"] for c in asked if labels_match(c.get("labelSelector"), labels)))
+    asked = (check for queue in line for check in objects(b.spec_of(queue).get(CHECKS)))
+    matching = (c for c in asked if labels_match(c.get("labelSelector"), labels))
+    return tuple(dict.fromkeys(name for c in matching if (name := text(c.get("name")))))
 
 
 def patience_s(line: Iterable[Body], default: float) -> float:
     """How long units wait for their checks: as the first of these queues says; a number that does not parse says
     nothing."""
-    texts = (b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT) for queue in line)
-    said = (float(text) for text in texts if text.isascii() and text.isdigit() and int(text) > 0)
-    return next(said, default)
+    said = (b.number(b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT)) for queue in line)
+    return next((min(float(seconds), PATIENCE_MAX_S) for seconds in said if seconds), default)
 
 
 def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
     """The entries of `status.admissionChecks`: what is there already, Pending for those that are new."""
-    there = {entry.get("name"): entry for entry in (unit.get("status") or {}).get(CHECKS) or ()}
+    there = {text(entry.get("name")): entry for entry in objects(part(unit.get("status")).get(CHECKS))}
     new = {"state": PENDING, "message": "", "lastTransitionTime": rfc3339(now)}
     return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
 

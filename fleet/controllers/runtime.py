@@ -3,28 +3,41 @@
 A controller is a function from a key to nothing: `reconcile(key)` compares what is stored with what should be and
 mends the difference. It may be killed at any line and be called any number of times. Keys that fail come back after
 a growing, bounded pause; the same key is never reconciled by two workers at once.
+
+What fails costs itself alone. A key that keeps failing is set aside: it is looked at every ASIDE_S and when its object
+changes, and the object says so (`Teller`). An object that a source cannot map to keys is set aside in the same way. A
+loop that ends with an exception is started again, after a growing pause. Only lost leadership ends them all.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
+import traceback
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 
-from fleet.ports import Event, EventType, Expired, Fenced, Key, Store, StoreUnavailable
+from fleet.controllers.workqueue import WorkQueue
+from fleet.engine.status import StatusError
+from fleet.ports import Event, EventType, Expired, Fenced, Key, Store, Stored, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
 Mapper = Callable[[Event], Iterable[Key]]
 
-BACKOFF_FIRST_S = 0.05
-BACKOFF_MAX_S = 30.0
 STORE_BACKOFF_MAX_S = 2.0  # while the store is away
+ASIDE_AFTER = 5  # exceptions in a row; then the key is set aside
+ASIDE_S = 300.0  # between two looks at a key that is set aside and does not change
+RESTART_FIRST_S = 0.5  # before a loop that ended, or a source that failed, is started again
+RESTART_MAX_S = 30.0
+CANCEL_AGAIN_S = 1.0
+RAN_WELL_S = 60.0  # a loop that ran for so long begins with the first pause again
+FAILURES_KNOWN_MAX = 200  # kinds of failure of one loop that were logged with their trace
+ERROR_TEXT_MAX = 1000  # characters of one error in the log
+RACES = (408, 409, 410, 429, 503, 504)  # codes of a StatusError that say nothing of the object
 
 
 def same_object(event: Event) -> Iterable[Key]:
@@ -49,76 +62,20 @@ class Loop(Protocol):
     async def run(self) -> None: ...
 
 
-class WorkQueue:
-    """Keys waiting to be reconciled: each at most once, not while a worker has it, failed ones after a pause."""
+class Teller(Protocol):
+    """Tells of objects that a loop cannot handle; aside.py has it."""
 
-    def __init__(self) -> None:
-        self._ready: asyncio.Queue[Key] = asyncio.Queue()
-        self._waiting: set[Key] = set()
-        self._running: set[Key] = set()
-        self._again: set[Key] = set()
-        self._failures: dict[Key, int] = {}
-        self._timers: dict[Key, tuple[float, asyncio.TimerHandle]] = {}  # loop time, and what rings then
+    async def tell(self, loop: str, key: Key, error: Exception) -> None:
+        """Say on the object, once, that the loop cannot handle it."""
+        ...
 
-    def add(self, key: Key) -> None:
-        timer = self._timers.pop(key, None)
-        if timer is not None:
-            timer[1].cancel()
-        if key in self._running:
-            self._again.add(key)
-        elif key not in self._waiting:
-            self._waiting.add(key)
-            self._ready.put_nowait(key)
+    async def handled(self, loop: str, key: Key) -> None:
+        """Take back what was said of it for this loop."""
+        ...
 
-    def add_after(self, key: Key, seconds: float) -> None:
-        """Look at the key again in `seconds`; an earlier `add` replaces the timer, a nearer timer stays."""
-        if seconds <= 0:
-            self.add(key)
-            return
-        loop = asyncio.get_running_loop()
-        at = loop.time() + seconds
-        timer = self._timers.get(key)
-        if timer is not None:
-            if timer[0] <= at:
-                return
-            timer[1].cancel()
-        # The time is kept beside the handle: what uvloop answers to less than half a millisecond does not know it.
-        self._timers[key] = (at, loop.call_later(seconds, self.add, key))
-
-    async def take(self) -> Key:
-        key = await self._ready.get()
-        self._waiting.discard(key)
-        self._running.add(key)
-        return key
-
-    def done(self, key: Key) -> None:
-        self._running.discard(key)
-        self._failures.pop(key, None)
-        if key in self._again:
-            self._again.discard(key)
-            self.add(key)
-
-    def failed(self, key: Key, at_most_s: float = BACKOFF_MAX_S) -> float:
-        """Put the key back after a pause, which is returned in seconds."""
-        self._running.discard(key)
-        self._again.discard(key)
-        count = self._failures[key] = self._failures.get(key, 0) + 1
-        pause = min(at_most_s, BACKOFF_FIRST_S * 2.0 ** min(count - 1, 12)) * random.uniform(0.8, 1.2)
-        self.add_after(key, pause)
-        return pause
-
-    @property
-    def depth(self) -> int:
-        """Keys that wait for a worker."""
-        return len(self._waiting)
-
-    def idle(self) -> bool:
-        return not (self._waiting or self._running or self._again)
-
-    def close(self) -> None:
-        for _, timer in self._timers.values():
-            timer.cancel()
-        self._timers.clear()
+    def told(self, loop: str, stored: Stored) -> bool:
+        """Whether the object says so of this loop."""
+        ...
 
 
 class Controller:
@@ -138,6 +95,7 @@ class Controller:
         self.name = name
         self.queue = WorkQueue()
         self.failures = 0  # of keys, since it was made; metrics read it
+        self.teller: Teller | None = None
         self._store = store
         self._sources = tuple(sources)
         self._reconcile = reconcile
@@ -145,6 +103,16 @@ class Controller:
         self._resync_s = resync_s
         self._group: asyncio.TaskGroup | None = None
         self._followed: dict[Source, asyncio.Task[None]] = {}
+        self._in_a_row: dict[Key, int] = {}  # exceptions
+        self._aside: set[Key] = set()
+        self._unmapped: set[Key] = set()  # objects
+        self._told: set[Key] = set()  # objects that say so since before this process, or this loop, began
+        self._logged: OrderedDict[tuple[str, str], None] = OrderedDict()
+
+    @property
+    def aside(self) -> frozenset[Key]:
+        """Keys that are set aside, and objects that cannot be mapped to keys."""
+        return frozenset(self._aside | self._unmapped)
 
     async def run(self) -> None:
         try:
@@ -172,27 +140,66 @@ class Controller:
 
     async def _follow(self, source: Source) -> None:
         """Feed the queue: everything there is, then every change; start over when the log no longer reaches back."""
+        pause = RESTART_FIRST_S
         while True:
             try:
-                page = await self._store.list(source.group, source.resource, fresh=True)
-                for stored in page.items:
-                    for key in source.keys(Event(stored.revision, EventType.ADDED, stored)):
-                        self.queue.add(key)
-                watch = await self._store.watch(source.group, source.resource, since=page.revision)
-                try:
-                    deadline = asyncio.get_running_loop().time() + self._resync_s
-                    while (left := deadline - asyncio.get_running_loop().time()) > 0:
-                        event = await watch.next(timeout=left)
-                        if event is not None:
-                            for key in source.keys(event):
-                                self.queue.add(key)
-                finally:
-                    await watch.aclose()
+                await self._follow_once(source)
+                pause = RESTART_FIRST_S
             except Expired:
                 log.info("watch expired, listing again", controller=self.name, resource=source.resource)
             except StoreUnavailable as error:
                 log.warning("store unavailable", controller=self.name, error=str(error))
                 await asyncio.sleep(1.0)
+            except Fenced:
+                raise
+            except Exception as error:
+                self.failures += 1
+                log.error(
+                    "a source failed, listing again", controller=self.name, resource=source.resource,
+                    again_in_s=pause, exc_info=error,
+                )  # fmt: skip
+                await asyncio.sleep(pause)
+                pause = min(RESTART_MAX_S, 2 * pause)
+
+    async def _follow_once(self, source: Source) -> None:
+        """Until it is time for a full pass."""
+        page = await self._store.list(source.group, source.resource, fresh=True)
+        for stored in page.items:
+            if self.teller is not None and self.teller.told(self.name, stored):
+                self._told.add(stored.key)
+            await self._map(source, Event(stored.revision, EventType.ADDED, stored))
+        watch = await self._store.watch(source.group, source.resource, since=page.revision)
+        try:
+            deadline = asyncio.get_running_loop().time() + self._resync_s
+            while (left := deadline - asyncio.get_running_loop().time()) > 0:
+                event = await watch.next(timeout=left)
+                if event is not None:
+                    await self._map(source, event)
+        finally:
+            await watch.aclose()
+
+    async def _map(self, source: Source, event: Event) -> None:
+        """Put the keys of the event into the queue. One that cannot be mapped is told of, and costs itself alone; it is
+        tried again when it changes and with the next full pass."""
+        key, own = event.stored.key, False
+        try:
+            for wanted in source.keys(event):
+                own = own or wanted == key
+                self.queue.add(wanted)
+        except Exception as error:
+            self.failures += 1
+            self._log(key, error, "an object cannot be mapped to keys")
+            if event.type is not EventType.DELETED:
+                self._unmapped.add(key)
+                await self._tell(key, error)
+                return
+        if event.type is EventType.DELETED:
+            for known in (self._unmapped, self._told):
+                known.discard(key)
+        elif key in self._unmapped or key in self._told:
+            self._unmapped.discard(key)
+            if not own and key not in self._aside:  # no worker will have it
+                await self._take_back(key)
 
     async def _work(self) -> None:
         while True:
@@ -202,27 +209,71 @@ class Controller:
             except (asyncio.CancelledError, Fenced):
                 raise
             except Exception as error:
-                unexpected = not isinstance(error, StoreUnavailable)
-                # A store that is back should find everybody at work soon, however long it was away.
                 self.failures += 1
-                pause = self.queue.failed(key, BACKOFF_MAX_S if unexpected else STORE_BACKOFF_MAX_S)
-                log.warning(
-                    "reconcile failed",
-                    controller=self.name,
-                    key=str(key),
-                    error=repr(error),
-                    again_in_s=round(pause, 2),
-                    exc_info=unexpected,
-                )
+                await self._failed(key, error)
             else:
+                if self._in_a_row or self._told:
+                    await self._succeeded(key)
                 self.queue.done(key)
                 if again is not None:
                     self.queue.add_after(key, again)
 
+    async def _failed(self, key: Key, error: Exception) -> None:
+        """Have the key tried again: soon, or when it failed too often, late."""
+        if isinstance(error, StoreUnavailable):
+            # A store that is back should find everybody at work soon, however long it was away.
+            pause = self.queue.failed(key, STORE_BACKOFF_MAX_S)
+            log.warning("store unavailable", controller=self.name, key=str(key), again_in_s=round(pause, 2))
+            return
+        if isinstance(error, StatusError) and error.code in RACES:
+            pause = self.queue.failed(key)
+            log.info("lost to another writer", controller=self.name, key=str(key), again_in_s=round(pause, 2))
+            return
+        self._in_a_row[key] = self._in_a_row.get(key, 0) + 1
+        # What is no object (one piece of work for all, such as a decision) is never set aside.
+        if self._in_a_row[key] < ASIDE_AFTER or self._store.peek(key) is None:
+            self._log(key, error, "reconcile failed", again_in_s=round(self.queue.failed(key), 2))
+            return
+        if key not in self._aside:
+            self._aside.add(key)
+            log.error("set aside", controller=self.name, key=str(key), error=repr(error), again_in_s=ASIDE_S)
+        await self._tell(key, error)
+        self.queue.set_aside(key, ASIDE_S)
 
-async def run_all(loops: Iterable[Loop], stop: asyncio.Event) -> None:
-    """Run every loop until `stop` is set or one of them ends with an error, which is raised (Fenced among them)."""
-    tasks = [asyncio.create_task(loop.run(), name=loop.name) for loop in loops]
+    async def _succeeded(self, key: Key) -> None:
+        self._in_a_row.pop(key, None)
+        if (key in self._aside or key in self._told) and key not in self._unmapped:
+            self._aside.discard(key)
+            await self._take_back(key)
+
+    async def _tell(self, key: Key, error: Exception) -> None:
+        if self.teller is not None:
+            self._told.add(key)
+            await self.teller.tell(self.name, key, error)
+
+    async def _take_back(self, key: Key) -> None:
+        self._told.discard(key)
+        if self.teller is not None:
+            await self.teller.handled(self.name, key)
+
+    def _log(self, key: Key, error: Exception, what: str, **more: object) -> None:
+        """With its trace when the loop meets this kind of failure for the first time."""
+        frames = traceback.extract_tb(error.__traceback__)
+        kind = (type(error).__name__, f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "")
+        new = kind not in self._logged
+        self._logged[kind] = None
+        while len(self._logged) > FAILURES_KNOWN_MAX:
+            self._logged.popitem(last=False)
+        log.warning(
+            what, controller=self.name, key=str(key), error=repr(error)[:ERROR_TEXT_MAX], exc_info=new and error, **more
+        )
+
+
+async def run_all(loops: Iterable[Loop], stop: asyncio.Event, ended: Callable[[str], object] | None = None) -> None:
+    """Run every loop until `stop` is set. One that ends by itself is started again, alone; `ended` is told its name.
+    Raises Fenced when one meets it: what leads no more has no loop to start again. When this returns or raises, all of
+    them have ended."""
+    tasks = [asyncio.create_task(_keep(loop, ended), name=loop.name) for loop in loops]
     stopper = asyncio.create_task(stop.wait(), name="stop")
     try:
         done, _ = await asyncio.wait([*tasks, stopper], return_when=asyncio.FIRST_COMPLETED)
@@ -233,5 +284,39 @@ async def run_all(loops: Iterable[Loop], stop: asyncio.Event) -> None:
         for task in (*tasks, stopper):
             task.cancel()
         for task in (*tasks, stopper):
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await task
+            await cancelled(task)
+
+
+async def _keep(loop: Loop, ended: Callable[[str], object] | None) -> None:
+    """Run the loop again and again. Raises Fenced."""
+    pause, clock = RESTART_FIRST_S, asyncio.get_running_loop().time
+    while True:
+        began, why = clock(), None
+        try:
+            await loop.run()
+        except Exception as error:
+            if _fenced(error):
+                raise Fenced(f"the loop {loop.name} leads no more") from error
+            why = error
+        if ended is not None:
+            ended(loop.name)
+        pause = RESTART_FIRST_S if clock() - began >= RAN_WELL_S else pause
+        log.error("a loop ended and is started again", loop=loop.name, again_in_s=pause, exc_info=why)
+        await asyncio.sleep(pause)
+        pause = min(RESTART_MAX_S, 2 * pause)
+
+
+def _fenced(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(_fenced(one) for one in error.exceptions)
+    return isinstance(error, Fenced)
+
+
+async def cancelled(task: asyncio.Task[Any] | None) -> None:
+    """Return when the task, if there is one, has ended. One that is cancelled in the very moment in which it catches
+    something else goes on, so it is cancelled again."""
+    while task is not None and not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
+    if task is not None and not task.cancelled():
+        task.exception()  # has been looked at

@@ -17,15 +17,17 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
-from fleet.controllers.trees import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import read_tree, tree_object
 from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, BadQuantity
+from fleet.model.lenient import number, part, text
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Key, Store, Stored
+from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
@@ -83,6 +85,7 @@ class _Kept:
     unit: Unit | None
     asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
     pools: tuple[Pool, ...] | None = None
+    failed: Exception | None = None  # why it could not be read
 
 
 class SnapshotBuilder:
@@ -103,7 +106,7 @@ class SnapshotBuilder:
         self._trees = 0  # so many were read, one after the other
         self._named: frozenset[tuple[str, str]] = frozenset()
         self._waits = Waits(pods_run_s)
-        self.unread: list[tuple[str, Exception]] = []  # what could not be read, until somebody takes it from here
+        self.unreadable: Mapping[Key, Exception] = {}  # of the newest picture: what stands in it as `_unreadable`
         self._last = Snapshot()
 
     def build(self, now: float = 0.0) -> Picture:
@@ -118,6 +121,7 @@ class SnapshotBuilder:
         sources: dict[str, Sources] = {}
         kept: dict[str, _Kept] = {}
         named: set[tuple[str, str]] = set()
+        unreadable: dict[Key, Exception] = {}
         for stored in self._store.scan(WORK, "resourcebindings"):
             known = self._kept.get(stored.uid)
             if known is not None and (known.revision != stored.revision or known.around is not self._around):
@@ -129,22 +133,28 @@ class SnapshotBuilder:
             revision = queue_unit.revision if queue_unit else 0
             pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
             if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
+                failed: Exception | None = None
                 try:
-                    base = known.base if known else base_unit(stored.body, tree, clusters)
+                    sound = known is not None and known.failed is None
+                    base = known.base if known and sound else base_unit(stored.body, tree, clusters)
                     unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
                     unit = self._as_admitted(unit, queue_unit)
-                    asked = known.asked if known else asked_of_nodes(base)
+                    asked = known.asked if known and sound else asked_of_nodes(base)
                 except Exception as error:  # this one alone is left out
                     base, asked = _unreadable(stored, error), frozenset()
                     unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
-                    self.unread.append((base.name, error))
-                known = _Kept(stored.revision, self._around, base, key, revision, pods, copies, unit, asked)
+                    failed = error
+                known = _Kept(
+                    stored.revision, self._around, base, key, revision, pods, copies, unit, asked, failed=failed
+                )
             kept[stored.uid] = known
+            if known.failed is not None:
+                unreadable[stored.key] = known.failed
             if known.unit is not None:
                 named |= known.asked
                 units[known.unit.id] = known.unit
                 sources[known.unit.id] = Sources(stored, queue_unit)
-        self._kept = kept
+        self._kept, self.unreadable = kept, unreadable
         if named != self._named:
             self._named = frozenset(named)
             self._members.tell_apart(self._named)
@@ -248,7 +258,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         name=b.job_name(binding),
         components=components,
         leaf=leaf_for(tree, resource.get("namespace", ""), labels) if b.under_quota(binding) else None,
-        priority=int((spec.get("schedulePriority") or {}).get("priority") or 0),
+        priority=number((spec.get("schedulePriority") or {}).get("priority") or 0),
         preemptible=preemptible.lower() != "false",
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
         enqueued_at=b.enqueued_at(binding),
@@ -270,7 +280,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
 def _unreadable(binding: Stored, error: Exception) -> Unit:
     """A unit that says so and never starts, for a binding that somebody wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
-    name = ((binding.body.get("spec") or {}).get("resource") or {}).get("name") or binding.key.name
+    name = text(part(part(binding.body.get("spec")).get("resource")).get("name")) or binding.key.name
     stands_for = Component("unknown", 1, NOTHING)
     return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
 
@@ -299,7 +309,7 @@ def _preferences(placement: Mapping[str, object], clusters: Sequence[Candidate])
     for entry in weights.get("staticWeightList") or ():
         for cluster in clusters:
             if affinity_matches(entry.get("targetCluster"), cluster):
-                found[cluster.name] = max(found.get(cluster.name, 0), int(entry.get("weight") or 0))
+                found[cluster.name] = max(found.get(cluster.name, 0), number(entry.get("weight") or 0))
     return tuple(sorted(found.items()))
 
 
@@ -331,15 +341,17 @@ def now_unit(
     leaving = bool(tasks) or b.deleting(binding)
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
     copy_there = any(name == member for name, _ in copies)
+    there = [pod for pod in pods if pod.member == member]
+    charged = b.charged_components(within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)), there)
     return replace(
         _as_queued(base, binding, queue_unit),
-        components=within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)),
+        components=charged,
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
         placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
-        visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
+        visible=visible(charged, there, gone=leaving and not copy_there),
         leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
-        checkpoint_at=_checkpoint(binding, [p for p in pods if p.member == member], copies),
+        checkpoint_at=_checkpoint(binding, there, copies),
         backoff_until=None,
         generation=generation,
     )
@@ -364,8 +376,8 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
     over = evicted is not None and evicted.get("reason") == b.OVER_TIME
     return replace(
         base,
-        priority=int(spec.get("priority", base.priority)),
-        walltime_s=float(limit) if limit else None,
+        priority=number(spec.get("priority", base.priority)),
+        walltime_s=float(number(limit)) if limit else None,
         suspended=suspended,
         held=suspended or stopped or b.held(binding) or base.held,
         held_why=str(evicted["message"]) if over and evicted is not None else base.held_why,

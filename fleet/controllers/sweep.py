@@ -12,9 +12,9 @@ from fleet.controllers import bindings as b
 from fleet.controllers.dependencies import is_kept, let_stay, share
 from fleet.controllers.hub import Hub
 from fleet.controllers.manifests import is_dependency, users_of
-from fleet.controllers.runtime import WorkQueue
+from fleet.controllers.workqueue import WorkQueue
 from fleet.members.members import Changed
-from fleet.ports import Body, Key, StoreUnavailable
+from fleet.ports import Body, Fenced, Key, StoreUnavailable
 from fleet.wellknown import LABEL_BINDING, WORK
 
 log = structlog.get_logger(__name__)
@@ -62,8 +62,13 @@ class SweepLoop:
         removed = 0
         for member, bodies in there:
             for body in bodies:
-                if not b.deleting(body):
-                    removed += await self._look_at(member, body, bindings)
+                try:
+                    if not b.deleting(body):
+                        removed += await self._look_at(member, body, bindings)
+                except (Fenced, StoreUnavailable):
+                    raise
+                except Exception as error:  # what one member shows costs the others nothing
+                    log.warning("what is in a member cannot be judged", member=member, error=repr(error)[:300])
         return removed
 
     async def _look_at(self, member: str, body: Body, bindings: dict[str, tuple[Key, Body]]) -> int:
@@ -79,7 +84,7 @@ class SweepLoop:
                 await let_stay(self._hub, member, body)
                 return 0
         else:
-            known = bindings.get((body["metadata"].get("labels") or {}).get(LABEL_BINDING, ""))
+            known = bindings.get(b.labels_of(body).get(LABEL_BINDING, ""))
             if known is not None:
                 key, binding = known
                 if member not in b.clusters_of(binding) or b.deleting(binding):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fleet.controllers import bindings as b
+from fleet.model.lenient import text
 from fleet.ports import Body, Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     QUOTA,
-    QUOTA_NAME_LABELS,
     THRESHOLD_ANNOTATIONS,
     TREE_NAMESPACE,
 )
@@ -21,25 +21,14 @@ from fleet.wellknown import (
 def tree_object(store: Store) -> Stored | None:
     """The one ElasticQuotaTree (the oldest, should there ever be two)."""
     trees = [t for t in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE) if not b.deleting(t.body)]
-    return min(trees, key=lambda t: (t.body["metadata"].get("creationTimestamp", ""), t.key.name), default=None)
-
-
-def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) -> str:
-    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. What the
-    tree does not have comes back as people would name it, and is decided as NoQueue."""
-    for label in QUOTA_NAME_LABELS:
-        wanted = labels.get(label)
-        if wanted:
-            nodes = tree.nodes.items() if tree is not None else ()
-            return next((path for path, node in nodes if wanted in (path, node.name) and not node.children), wanted)
-    return (tree.leaf_of(namespace) if tree is not None else None) or f"namespace {namespace}"
+    return min(trees, key=lambda t: (text(t.body["metadata"].get("creationTimestamp")), t.key.name), default=None)
 
 
 def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:
     """The tree, each node's policy as its Queue says; None when there is none that can be read (admission refuses bad
     trees, so only a restored or hand-made one can be)."""
     by_path = {b.annotation(queue, ANNOTATION_QUOTA_FULLNAME): queue for queue in queues}
-    policies = {path: str((queue.get("spec") or {}).get("queuePolicy") or "") for path, queue in by_path.items()}
+    policies = {path: text(b.spec_of(queue).get("queuePolicy")) for path, queue in by_path.items()}
     thresholds = {path: threshold_of(queue) for path, queue in by_path.items()}
     try:
         return (
@@ -51,7 +40,7 @@ def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree |
             if stored
             else None
         )
-    except BadTree:
+    except (BadTree, LookupError, TypeError, AttributeError, ArithmeticError):  # the quota loop tells of it
         return None
 
 

@@ -87,6 +87,9 @@ class BatchJob:
     def suspended(self, body: Body) -> bool:
         return bool(at(body, "spec", "suspend"))
 
+    def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
+        return pods.condition(type_, status, reason, message, at)  # the built-in type knows no lastUpdateTime
+
     def merge_status(self, hub: Body | None, member: Body | None) -> Body:
         return pods.merged_status(hub, member)
 

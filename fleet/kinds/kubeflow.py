@@ -109,5 +109,8 @@ class KubeflowJob:
     def suspended(self, body: Body) -> bool:
         return bool(at(body, "spec", "runPolicy", "suspend"))
 
+    def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
+        return {**pods.condition(type_, status, reason, message, at), "lastUpdateTime": at}
+
     def merge_status(self, hub: Body | None, member: Body | None) -> Body:
         return pods.merged_status(hub, member)

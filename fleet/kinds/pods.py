@@ -7,6 +7,7 @@ from typing import Any
 
 from fleet.kinds.interpreter import Body, Dependency, Template
 from fleet.kinds.requests import pod_requests
+from fleet.marks import without_hub_keys
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
@@ -99,11 +100,13 @@ def priority_class(templates: Iterable[Template]) -> str:
 def stamped_metadata(
     metadata: Mapping[str, Any] | None, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Body:
-    """Metadata for a member: name, namespace, finalizer-free, with these labels and annotations put on top."""
+    """Metadata for a member: name, namespace, finalizer-free, with these labels and annotations put on top, and nothing
+    of what the hub means by its own keys."""
     metadata = mapping(metadata)
     new: Body = {field: metadata[field] for field in ("name", "namespace") if metadata.get(field)}
-    new["labels"] = {**mapping(metadata.get("labels")), **labels}
-    kept = {k: v for k, v in mapping(metadata.get("annotations")).items() if k not in _DROPPED_ANNOTATIONS}
+    new["labels"] = {**without_hub_keys(mapping(metadata.get("labels"))), **labels}
+    kept = without_hub_keys(mapping(metadata.get("annotations")))
+    kept = {k: v for k, v in kept.items() if k not in _DROPPED_ANNOTATIONS}
     if kept or annotations:
         new["annotations"] = {**kept, **(annotations or {})}
     return new
@@ -112,6 +115,10 @@ def stamped_metadata(
 def stamped_template(template: Body, component: str, labels: Mapping[str, str], more: Mapping[str, str] | None) -> Body:
     metadata = stamped_metadata(template.get("metadata"), {**labels, **(more or {}), LABEL_COMPONENT: component})
     return {**template, "metadata": metadata}
+
+
+def condition(type_: str, status: str, reason: str, message: str, at: str) -> Body:
+    return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
 
 
 def merged_status(hub: Body | None, member: Body | None) -> Body:

@@ -143,7 +143,8 @@ class ClusterMembers:
         return await member.relabel(body, labels, annotations)
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
-        self._callbacks.append(callback)
+        if callback not in self._callbacks:  # a loop that is started again
+            self._callbacks.append(callback)
 
     def _tell(self, changed: Changed) -> None:
         for callback in self._callbacks:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.members.connection import Answer, Connection, Unreachable
+from fleet.model.lenient import objects, part, text, texts
 from fleet.ports import Body
 
 AGGREGATED = (
@@ -107,12 +108,12 @@ class Discovery:
 
     async def _by_group(self, root: str, body: Body) -> list[Served]:
         if root == "/api":
-            versions = [("", version) for version in body.get("versions") or ()]
+            versions = [("", version) for version in texts(body.get("versions"))]
         else:
             versions = [
-                (group["name"], version["version"])
-                for group in body.get("groups") or ()
-                for version in group.get("versions") or ()
+                (text(group.get("name")), text(version.get("version")))
+                for group in objects(body.get("groups"))
+                for version in objects(group.get("versions"))
             ]
         found: list[Served] = []
         for group, version in versions:
@@ -122,9 +123,16 @@ class Discovery:
                 continue
             _need(answer, path)
             found += [
-                Served(group, version, r["name"], r["kind"], bool(r.get("namespaced")), frozenset(r.get("verbs") or ()))
-                for r in answer.body.get("resources") or ()
-                if "/" not in r["name"]
+                Served(
+                    group,
+                    version,
+                    text(r.get("name")),
+                    text(r.get("kind")),
+                    bool(r.get("namespaced")),
+                    frozenset(texts(r.get("verbs"))),
+                )
+                for r in objects(answer.body.get("resources"))
+                if text(r.get("name")) and "/" not in text(r.get("name"))
             ]
         return found
 
@@ -135,12 +143,14 @@ def _need(answer: Answer, path: str) -> None:
 
 
 def _aggregated(body: Body) -> Iterable[Served]:
-    for group in body.get("items") or ():
-        name = (group.get("metadata") or {}).get("name") or ""
-        for version in group.get("versions") or ():
-            for resource in version.get("resources") or ():
-                kind = (resource.get("responseKind") or {}).get("kind") or ""
-                yield Served(
-                    name, version["version"], resource["resource"], kind,
-                    resource.get("scope") == "Namespaced", frozenset(resource.get("verbs") or ()),
-                )  # fmt: skip
+    for group in objects(body.get("items")):
+        name = text(part(group.get("metadata")).get("name"))
+        for version in objects(group.get("versions")):
+            for resource in objects(version.get("resources")):
+                kind = text(part(resource.get("responseKind")).get("kind"))
+                called, plural = text(version.get("version")), text(resource.get("resource"))
+                if called and plural:
+                    yield Served(
+                        name, called, plural, kind, resource.get("scope") == "Namespaced",
+                        frozenset(texts(resource.get("verbs"))),
+                    )  # fmt: skip

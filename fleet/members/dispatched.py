@@ -14,6 +14,7 @@ from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
+from fleet.model.lenient import named, pairs, text
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
@@ -69,8 +70,9 @@ class Dispatched:
 
     def put(self, served: Served, body: Body) -> None:
         meta = body["metadata"]
-        labels = meta.get("labels") or {}
-        key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
+        labels = pairs(meta.get("labels"))
+        key = Key(served.group, served.resource, text(meta.get("namespace")), named(meta["name"]))
+        named(meta["uid"])
         if labels.get(LABEL_HUB) != self.hub:
             self.drop(key)
             return
@@ -127,4 +129,4 @@ class KindSink:
 
     def _key(self, body: Body) -> Key:
         meta = body["metadata"]
-        return Key(self._served.group, self._served.resource, meta.get("namespace") or "", meta["name"])
+        return Key(self._served.group, self._served.resource, text(meta.get("namespace")), named(meta["name"]))

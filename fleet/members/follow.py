@@ -13,11 +13,16 @@ from collections.abc import Callable
 from typing import Protocol
 
 import orjson
+import structlog
 
 from fleet.members.connection import Connection, Unreachable
+from fleet.model.lenient import objects, part, text
 from fleet.ports import Body
 
+log = structlog.get_logger(__name__)
+
 PAGE = 500
+PAGES_MAX = 2000  # of one list; a member with more objects of a kind is not followed
 WATCH_S = 300  # the server ends a watch after this; it is then resumed
 SILENCE_S = WATCH_S + 30.0
 PAUSE_FIRST_S = 0.2
@@ -59,6 +64,7 @@ class Follower:
         self.path = path
         self.synced = False
         self.error = ""
+        self.unread = 0  # objects that could not be read so far
         self._connection = connection
         self._sink = sink
         self._selector = selector
@@ -101,7 +107,7 @@ class Follower:
     async def _list(self) -> None:
         self._sink.started()
         token = ""
-        while True:
+        for _ in range(PAGES_MAX):
             params = {"limit": str(PAGE)}
             if token:
                 params["continue"] = token
@@ -113,12 +119,14 @@ class Follower:
             if not answer.ok:
                 raise Unreachable(f"cannot list {self.path}: {answer.message}")
             self._contact()
-            for item in answer.body.get("items") or ():
-                self._sink.seen(item)
-            meta = answer.body.get("metadata") or {}
-            token = meta.get("continue") or ""
+            for item in objects(answer.body.get("items")):
+                self._tell(self._sink.seen, item)
+            meta = part(answer.body.get("metadata"))
+            token = text(meta.get("continue"))
             if not token:
                 break
+        else:
+            raise Unreachable(f"the list of {self.path} has more than {PAGES_MAX} pages")
         self._sink.listed()
         self._revision = str(meta.get("resourceVersion") or "")
         self.synced = True
@@ -166,16 +174,28 @@ class Follower:
         if not received and asyncio.get_running_loop().time() - started < 1.0:
             raise Unreachable(f"the watch of {self.path} ended at once")
 
+    def _tell(self, sink: Callable[[Body], None], body: Body) -> None:
+        """One object that cannot be read costs itself alone, and counts as not there."""
+        try:
+            sink(body)
+        except Exception as error:
+            self.unread += 1
+            if self.unread in (1, 10, 100) or self.unread % 1000 == 0:  # a member may show many
+                log.warning("an object of a member cannot be read", path=self.path, error=repr(error)[:200],
+                            so_many=self.unread, exc_info=self.unread == 1)  # fmt: skip
+
     def _take(self, event: Body) -> None:
-        kind, body = event.get("type"), event.get("object") or {}
+        if not isinstance(event, dict):
+            raise Unreachable(f"the watch of {self.path} sent what is no event")
+        kind, body = event.get("type"), dict(part(event.get("object")))
         if kind == "ERROR":
             if body.get("code") == 410:
                 raise _Relist
             raise Unreachable(f"the watch of {self.path} failed: {body.get('message')}")
-        revision = (body.get("metadata") or {}).get("resourceVersion")
+        revision = part(body.get("metadata")).get("resourceVersion")
         if kind in ("ADDED", "MODIFIED"):
-            self._sink.seen(body)
+            self._tell(self._sink.seen, body)
         elif kind == "DELETED":
-            self._sink.gone(body)
+            self._tell(self._sink.gone, body)
         if revision:
             self._revision = str(revision)

@@ -7,15 +7,17 @@ until it is Succeeded, Failed or gone, as kube-scheduler counts it.
 from __future__ import annotations
 
 from calendar import timegm
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from time import strptime
+from typing import Any
 
 from fleet.engine.times import seconds
 from fleet.kinds.requests import pod_requests
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
-from fleet.members.nodes import Nodes, read_node
+from fleet.members.nodes import AMOUNT_MAX, Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.model.lenient import named, objects, pairs, part, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
@@ -24,27 +26,28 @@ INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors t
 
 
 def epoch(timestamp: str | None) -> float:
-    """Seconds of an RFC 3339 time in UTC as Kubernetes writes it; 0.0 for none."""
-    if not timestamp:
+    """Seconds of an RFC 3339 time in UTC as Kubernetes writes it; 0.0 for none, and for what is no time."""
+    try:
+        return float(timegm(strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))) if timestamp else 0.0
+    except (ValueError, TypeError):
         return 0.0
-    return float(timegm(strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S")))
 
 
-def attempt_of(labels: dict[str, str]) -> int:
-    text = labels.get(ATTEMPT, "")
-    return int(text) if text.isdigit() else 0
+def attempt_of(labels: Mapping[str, str]) -> int:
+    said = labels.get(ATTEMPT, "")
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
 
 
-def _why(status: Body) -> str:
+def _why(status: Mapping[str, Any]) -> str:
     """Why it is not scheduled, or why it failed: one line."""
-    for condition in status.get("conditions") or ():
+    for condition in objects(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f"{condition.get('reason') or 'Unschedulable'}: {condition.get('message') or ''}".rstrip(": ")
     if status.get("phase") == "Failed":
         texts = [str(status[key]) for key in ("reason", "message") if status.get(key)]
-        for container in status.get("containerStatuses") or ():
-            ended = (container.get("state") or {}).get("terminated")
-            if ended and ended.get("exitCode"):
+        for container in objects(status.get("containerStatuses")):
+            ended = part(part(container.get("state")).get("terminated"))
+            if ended.get("exitCode"):
                 why = ended.get("reason") or "Error"
                 texts.append(f"{container.get('name')} exited with {ended['exitCode']} ({why})")
         return "; ".join(texts)
@@ -52,16 +55,16 @@ def _why(status: Body) -> str:
 
 
 def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
-    meta, status = body["metadata"], body.get("status") or {}
-    labels = meta.get("labels") or {}
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+    meta, status = body["metadata"], part(body.get("status"))
+    labels = pairs(meta.get("labels"))
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in objects(status.get("conditions")))
     return PodView(
         member=member,
-        namespace=meta.get("namespace", ""),
+        namespace=text(meta.get("namespace")),
         name=meta["name"],
         uid=meta["uid"],
-        node=(body.get("spec") or {}).get("nodeName") or "",
-        phase=status.get("phase") or "Pending",
+        node=text(part(body.get("spec")).get("nodeName")),
+        phase=text(status.get("phase")) or "Pending",
         ready=ready,
         terminating=bool(meta.get("deletionTimestamp")),
         binding=labels.get(LABEL_BINDING, ""),
@@ -71,7 +74,7 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         reason=_why(status),
         since=epoch(meta.get("creationTimestamp")),
         gone_by=epoch(meta.get("deletionTimestamp")),
-        checkpoint_at=seconds((meta.get("annotations") or {}).get(ANNOTATION_CHECKPOINT, "")) or 0.0,
+        checkpoint_at=seconds(pairs(meta.get("annotations")).get(ANNOTATION_CHECKPOINT, "")) or 0.0,
     )
 
 
@@ -84,8 +87,9 @@ class NodeSink:
         self._missing = self._nodes.names()
 
     def seen(self, body: Body) -> None:
-        self._missing.discard(body["metadata"]["name"])
-        if self._nodes.put(read_node(body)):
+        node = read_node(body)
+        self._missing.discard(node.name)
+        if self._nodes.put(node):
             self._notify(Changed(self._member, "node"))
 
     def gone(self, body: Body) -> None:
@@ -120,14 +124,13 @@ class PodSink:
 
     def seen(self, body: Body) -> None:
         meta = body["metadata"]
-        uid = meta["uid"]
+        uid, _ = named(meta["uid"]), named(meta["name"])
         self._missing.discard(uid)
-        spec = body.get("spec") or {}
-        status = body.get("status") or {}
-        node = spec.get("nodeName") or ""
+        spec, status = part(body.get("spec")), part(body.get("status"))
+        node = text(spec.get("nodeName"))
         counts = bool(node) and status.get("phase") not in ("Succeeded", "Failed")
         charged = self._charged.get(uid)
-        ours = (meta.get("labels") or {}).get(LABEL_HUB) == self._hub
+        ours = part(meta.get("labels")).get(LABEL_HUB) == self._hub
         requests = self._requests(body) if ours or counts else NOTHING
         if counts and charged is None:
             self._charged[uid] = (node, requests)
@@ -170,7 +173,9 @@ class PodSink:
     def _requests(self, body: Body) -> Amounts:
         try:
             requests = pod_requests(body.get("spec") or {})
-        except BadQuantity:  # no API server stores such a pod
+            if any(not 0 <= amount <= AMOUNT_MAX for _, amount in requests.items_):
+                raise BadQuantity("no amounts of a pod")
+        except (BadQuantity, LookupError, TypeError, AttributeError, ValueError):  # no API server stores such a pod
             requests = Amounts.of({"pods": 1})
         if len(self._interned) >= INTERNED_MAX:
             self._interned.clear()

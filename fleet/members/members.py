@@ -126,5 +126,6 @@ class Members(Protocol):
         ...
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
-        """Be told of every change, on the event loop; the callback must be fast and must not raise."""
+        """Be told of every change, on the event loop; the callback must be fast and must not raise.
+        One that is told already is not told twice."""
         ...

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.model.lenient import named, objects, pairs, part, text
 from fleet.model.member import Pool, Taint
 from fleet.model.unit import Seat
 from fleet.ports import Body
@@ -38,6 +39,7 @@ ABSENT_TAINTS = frozenset(
         "ToBeDeletedByClusterAutoscaler",
     }
 )
+AMOUNT_MAX = 2**63 - 1  # of a resource of one node; one that claims more offers none
 ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
 SEATS_PER_NODE = 16  # that are remembered
 PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
@@ -64,27 +66,28 @@ class Node:
 
 def read_node(body: Body) -> Node:
     """What a Node object says about room. Quantities that do not parse count as none of that resource."""
-    meta, spec, status = body["metadata"], body.get("spec") or {}, body.get("status") or {}
-    name = meta["name"]
-    given = sorted((meta.get("labels") or {}).items())
+    meta, spec, status = body["metadata"], part(body.get("spec")), part(body.get("status"))
+    name = named(meta["name"])
+    given = sorted(pairs(meta.get("labels")).items())
     labels = tuple((k, v) for k, v in given if k not in PER_NODE_LABELS and v != name)
     own = tuple((k, v) for k, v in given if k in PER_NODE_LABELS or v == name)
-    hard = [t for t in spec.get("taints") or () if t.get("effect") != "PreferNoSchedule"]
+    hard = [t for t in objects(spec.get("taints")) if t.get("effect") != "PreferNoSchedule"]
     taints = tuple(
         sorted(
-            (Taint(t["key"], t.get("value") or "", t.get("effect") or "NoSchedule") for t in hard),
+            (Taint(text(t.get("key")), text(t.get("value")), text(t.get("effect")) or "NoSchedule") for t in hard),
             key=lambda t: (t.key, t.value, t.effect),
         )
     )
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in objects(status.get("conditions")))
     absent = any(t.key in ABSENT_TAINTS for t in taints)
     usable = ready and not absent and not spec.get("unschedulable") and not meta.get("deletionTimestamp")
     allocatable: dict[str, int] = {}
-    for resource, quantity in (status.get("allocatable") or {}).items():
+    for resource, quantity in part(status.get("allocatable")).items():
         try:
-            allocatable.update(amounts({resource: quantity}))
-        except BadQuantity:
+            read = amounts({resource: quantity})
+        except (BadQuantity, TypeError, AttributeError):
             continue
+        allocatable.update({name: amount for name, amount in read.items() if 0 <= amount <= AMOUNT_MAX})
     return Node(name, (labels, taints), Amounts.of(allocatable), usable, ready, own)
 
 

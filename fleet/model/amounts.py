@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
+TEXT_MAX = 80  # characters of a quantity
 _SUFFIXES = {
     "": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"),
     "k": Decimal(10**3), "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15),
@@ -32,6 +33,8 @@ def parse_quantity(value: object, resource: str = "") -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise BadQuantity(f"{value!r} is not a quantity")
     text = str(value).strip()
+    if len(text) > TEXT_MAX:
+        raise BadQuantity(f"{text[:TEXT_MAX]}... is not a quantity")
     number, scale = text, _SUFFIXES[""]
     for length in (2, 1):
         suffix = text[-length:]
@@ -40,8 +43,10 @@ def parse_quantity(value: object, resource: str = "") -> int:
             break
     try:
         exact = Decimal(number) * scale
-    except InvalidOperation:
+    except ArithmeticError:
         raise BadQuantity(f"{value!r} is not a quantity") from None
+    if exact and exact.is_finite() and exact.adjusted() > TEXT_MAX:  # as an integer it could take gigabytes
+        raise BadQuantity("is larger than any amount can be")
     if not exact.is_finite() or not number or number[-1] in "eE+-":
         raise BadQuantity(f"{value!r} is not a quantity")
     if resource == "cpu":

@@ -8,15 +8,31 @@ nothing when it has been done, so followers cannot disagree and none of them is 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 import structlog
 
 from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, kind_of, status_of, validate
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.ports import EXISTS, Body, Change, Delete, Expect, Expired, Fenced, Key, Store, StoreUnavailable
+from fleet.model.lenient import objects, part
+from fleet.ports import (
+    EXISTS,
+    Body,
+    Change,
+    Committed,
+    Delete,
+    Expect,
+    Expired,
+    Fenced,
+    Key,
+    Store,
+    Stored,
+    StoreUnavailable,
+)
 from fleet.store.definitions import definitions
+from fleet.wellknown import HANDLING_FAILED
 
 log = structlog.get_logger(__name__)
 
@@ -36,6 +52,11 @@ async def follow_crds(store: Store, registry: Registry, loaded: asyncio.Event | 
         except StoreUnavailable as error:
             log.warning("store unavailable", error=str(error))
             await asyncio.sleep(RETRY_S)
+        except Fenced:
+            raise
+        except Exception:  # a process that no longer learns of kinds would refuse objects of those that come
+            log.exception("following the CRDs failed, listing them again")
+            await asyncio.sleep(RETRY_S)
 
 
 async def load_crds(store: Store, registry: Registry) -> int:
@@ -50,7 +71,8 @@ class _Follower:
         # The kinds that came with Fleet: their CRDs, while nobody changes them, say nothing new.
         self._own: Mapping[str, Kind] = {k.group_resource: k for k in registry if not k.builtin}
         self._own_specs = {name: crd_of(kind)["spec"] for name, kind in self._own.items()}
-        self._terminating: dict[str, Body] = {}
+        self._terminating: dict[str, Stored] = {}
+        self._failed: dict[str, int] = {}  # name -> revision of a CRD that could not be handled
         self._specs: dict[str, Body] = {}
 
     async def load(self) -> int:
@@ -59,7 +81,7 @@ class _Follower:
         for gone in self._specs.keys() - names:
             self._forget(gone)
         for stored in page.items:
-            await self._take(stored.body)
+            await self._try(self._take, stored)
         return page.revision
 
     async def follow(self, loaded: asyncio.Event | None) -> None:
@@ -72,24 +94,40 @@ class _Follower:
                 if event is not None and event.type == "DELETED":
                     self._forget(event.stored.key.name)
                 elif event is not None:
-                    await self._take(event.stored.body)
-                for crd in list(self._terminating.values()):
-                    await self._clean_up(crd)
+                    await self._try(self._take, event.stored)
+                for stored in list(self._terminating.values()):
+                    await self._try(self._clean_up, stored)
         finally:
             await watch.aclose()
 
+    async def _try(self, act: Callable[[Stored], Awaitable[None]], crd: Stored) -> None:
+        """One that cannot be handled is told of, and costs the other kinds nothing."""
+        try:
+            await act(crd)
+        except (StoreUnavailable, Fenced, Expired):
+            raise
+        except Exception as error:
+            if crd.revision == self._failed.get(crd.key.name):
+                return
+            log.exception("a CRD cannot be handled", name=crd.key.name)
+            committed = await self._store.commit([Change(crd.key, partial(_say_failed, error=error), EXISTS)])
+            newest = committed.stored[-1].revision if isinstance(committed, Committed) else crd.revision
+            self._failed[crd.key.name] = newest
+
     def _forget(self, name: str) -> None:
         self._terminating.pop(name, None)
+        self._failed.pop(name, None)
         spec = self._specs.pop(name, None)
         if spec is not None:
             self._registry.drop(spec["group"], spec["names"]["plural"])
 
-    async def _take(self, body: Body) -> None:
+    async def _take(self, crd: Stored) -> None:
+        body = crd.body
         name, spec = body["metadata"]["name"], body.get("spec")
         new = spec is None or spec != self._specs.get(name)
-        if new and validate(body, stored=True):  # written around admission, or by an older version
-            log.warning("a CRD is not valid and is passed over", name=name)
-            return
+        flaws = validate(body, stored=True) if new else []
+        if flaws:  # written around admission, or by an older version: leave what is known alone
+            raise ValueError(f"{flaws[0].field}: {flaws[0].message}"[:300])
         spec = body["spec"]
         conflict = self._conflict(spec)
         if new and not conflict:
@@ -97,7 +135,7 @@ class _Follower:
         if not conflict:
             self._specs[name] = spec
         if body["metadata"].get("deletionTimestamp"):
-            self._terminating[name] = body
+            self._terminating[name] = crd
         await self._write_status(body, conflict)
 
     def _put(self, name: str, body: Body) -> None:
@@ -133,8 +171,9 @@ class _Follower:
 
         await self._commit(Change(_key(body), change, Expect(uid=body["metadata"]["uid"])))
 
-    async def _clean_up(self, crd: Body) -> None:
+    async def _clean_up(self, stored_crd: Stored) -> None:
         """Delete what is left of the kind; when nothing is, let the CRD go."""
+        crd = stored_crd.body
         spec = crd["spec"]
         group, plural, since = spec["group"], spec["names"]["plural"], crd["metadata"]["deletionTimestamp"]
         page = await self._store.list(group, plural, limit=DELETE_BATCH, fresh=True)
@@ -167,6 +206,17 @@ class _Follower:
             raise
         except StoreUnavailable:
             await asyncio.sleep(RETRY_S)
+
+
+def _say_failed(crd: Body, error: Exception) -> Body | None:
+    """Its status says so, until a status is written again that can be made of it."""
+    reason = f"kinds:{type(error).__name__}"
+    said = {"type": HANDLING_FAILED, "status": "True", "reason": reason, "message": "the hub cannot read this CRD"}
+    status = part(crd.get("status"))
+    others = [entry for entry in objects(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
+    if len(others) < len(objects(status.get("conditions"))):
+        return None
+    return {**crd, "status": {**status, "conditions": [*others, said]}}
 
 
 def _key(crd: Body) -> Key:

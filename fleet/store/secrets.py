@@ -24,7 +24,15 @@ ENCRYPTED = frozenset({("", "secrets")})  # (group, resource)
 
 
 class SecretUnreadable(Exception):
-    """The key of a row is not in the key file, or the row was tampered with."""
+    """The row was tampered with."""
+
+
+class KeyMissing(SecretUnreadable):
+    """The key of a row is not in the key file: the file is not the one that the database was written with."""
+
+
+class BadKeyFile(Exception):
+    """The key file is damaged, or cannot be read; the text names it and says what to do."""
 
 
 class SecretBox:
@@ -57,10 +65,10 @@ class SecretBox:
             self._read()  # another process has rotated
         cipher = self._ciphers.get(key_id)
         if cipher is None:
-            raise SecretUnreadable(f"{key} was written with the key {key_id}, which is not in {self._path.name}")
+            raise KeyMissing(f"{key} was written with the key {key_id}, which is not in {self._path.name}")
         try:
             return cipher.decrypt(stored[:NONCE_BYTES], stored[NONCE_BYTES:], _bound_to(key))
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:
             raise SecretUnreadable(f"{key} does not open with its key {key_id}") from error
 
     def rotate(self) -> str:
@@ -100,10 +108,32 @@ class SecretBox:
             os.close(directory)
 
     def _read(self) -> str:
-        content = orjson.loads(self._path.read_bytes())
-        self._ciphers = {name: AESGCM(base64.b64decode(key)) for name, key in content["keys"].items()}
-        self._current = content["current"]
+        self._ciphers, self._current = read_keys(self._path)
         return self._current
+
+
+def read_keys(path: Path) -> tuple[dict[str, AESGCM], str]:
+    """The keys by their id, and the id of the current one. Raises BadKeyFile."""
+    remedy = "put back the file that the database was written with, from a backup"
+    try:
+        content = orjson.loads(path.read_bytes())
+        ciphers = {str(name): AESGCM(base64.b64decode(key)) for name, key in content["keys"].items()}
+        current = content["current"]
+    except OSError as error:
+        raise BadKeyFile(f"{path} cannot be read ({error.strerror}): {remedy}") from error
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise BadKeyFile(f"{path} is damaged: {remedy}") from error
+    if current not in ciphers:
+        raise BadKeyFile(f"{path} is damaged: {remedy}")
+    return ciphers, current
+
+
+def unreadable(key: Key, uid: str, revision: int) -> bytes:
+    """What stands for an object whose body does not open: its name, and nothing that was in it. Whoever may write it
+    puts it right by writing it anew."""
+    where = {"namespace": key.namespace} if key.namespace else {}
+    meta = {"name": key.name, **where, "uid": uid, "resourceVersion": str(revision)}
+    return orjson.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque"})
 
 
 def _bound_to(key: Key) -> bytes:

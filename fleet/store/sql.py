@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+import structlog
 
 from fleet.ports import Event, EventType, Key, Stored
-from fleet.store.secrets import SecretBox
+from fleet.store.secrets import KeyMissing, SecretBox, SecretUnreadable, unreadable
+
+log = structlog.get_logger(__name__)
 
 COMMIT_LOCK = 0x666C6565_0002  # held from before the first read of a batch to its end
 CHANNEL = "fleet_log"  # NOTIFY; the payload is the newest revision
@@ -54,9 +57,18 @@ WRITE = f"""
 SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::bigint[])"
 
 
-def stored_of(row: Mapping[str, Any], box: SecretBox) -> Stored:
+def stored_of(row: Mapping[str, Any], box: SecretBox, *, at_start: bool = False) -> Stored:
+    """The object of a row. One that does not open is shown without what was in it, so that it keeps nobody from the
+    others. `at_start`: raises KeyMissing for a key that the key file does not have, since then it is the wrong file."""
     key = Key(row["group"], row["resource"], row["namespace"], row["name"])
-    return Stored(key, row["uid"], row["revision"], box.open(key, row["key_id"], row["body"]))
+    try:
+        raw = box.open(key, row["key_id"], row["body"])
+    except SecretUnreadable as error:
+        if at_start and isinstance(error, KeyMissing):
+            raise
+        log.error("a secret cannot be read, and is shown empty", key=str(key), error=str(error))
+        raw = unreadable(key, row["uid"], row["revision"])
+    return Stored(key, row["uid"], row["revision"], raw)
 
 
 def event_of(row: Mapping[str, Any], box: SecretBox) -> Event:

@@ -17,6 +17,7 @@ from tests.chaos.witness import Witness
 from tests.chaos.work import Copies, delete_all, set_up, wait_all
 from tests.e2e.hub import BIN
 from tests.e2e.manifests import leaf, pytorchjob
+from tests.testbed.processes import wait_for
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
@@ -61,7 +62,9 @@ def test_a_leader_that_was_stopped_is_replaced_and_changes_nothing_when_it_wakes
         revision = client.get(ALL_JOBS)["metadata"]["resourceVersion"]
     finally:
         os.kill(leader.pid, signal.SIGCONT)
-    leader.wait(30)  # it ends by itself
+    woken = data / "logs" / "controllers.log"
+    wait_for("the old leader stands by", lambda: "stands for election again" in woken.read_text())
+    assert leader.is_running()
     assert standby[0].poll() is None, log.read_text()
     copies.stop()
     assert copies.double == []

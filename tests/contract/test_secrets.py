@@ -9,7 +9,7 @@ import pytest
 
 from fleet.ports import Change, Delete, Put
 from fleet.store.secrets import SecretBox, SecretUnreadable
-from tests.contract.world import PostgresWorld, body, key, must, take
+from tests.contract.world import PostgresWorld, body, key, must, put, take
 
 HIDDEN = "correct horse battery staple"
 
@@ -91,3 +91,21 @@ async def test_a_lost_key_file_is_named_at_the_start(postgres: PostgresWorld) ->
     postgres.key_file.unlink()
     with pytest.raises(SecretUnreadable, match=r"secrets default/a was written with the key k1-\w+, which is not in"):
         await postgres.open()
+
+
+async def test_a_row_that_was_tampered_with_is_shown_empty_and_costs_the_others_nothing(
+    postgres: PostgresWorld,
+) -> None:
+    store = await postgres.open()
+    await must(store, secret("a"), secret("b"), put("c"))
+    connection = await asyncpg.connect(postgres.dsn)
+    for table in ("objects", "events"):
+        await connection.execute(f"UPDATE {table} SET body = '\\x00'::bytea WHERE resource = 'secrets' AND name = 'a'")
+    await connection.close()
+    other = await postgres.open()
+    page = await other.list("", "secrets")
+    assert {stored.key.name for stored in page.items} == {"a", "b"}
+    assert HIDDEN not in str((await other.get(key("a", resource="secrets"))).body)
+    await must(other, secret("a"))
+    again = await postgres.open()
+    assert HIDDEN in str((await again.get(key("a", resource="secrets"))).body)

@@ -112,7 +112,7 @@ async def test_status_follows_the_member_and_is_still_when_nothing_changes(
     await eventually(lambda: world.status()["nodeSummary"]["totalNum"] == 5)
     writes = world.hub.store.stats.writes  # type: ignore[attr-defined]
     await simulated.merge("/api/v1/nodes/extra", {"metadata": {"annotations": {"note": "changes nothing of interest"}}})
-    await eventually(lambda: world.loop._controller.queue.idle())
+    await eventually(lambda: world.loop.controller.queue.idle())
     assert world.hub.store.stats.writes == writes  # type: ignore[attr-defined]
 
 
@@ -161,7 +161,7 @@ async def test_a_cluster_stays_while_a_binding_is_in_it_or_leaving_it(world: Wor
         return True
 
     assert await world.hub.edit(key, evict)
-    await eventually(lambda: world.loop._controller.queue.idle())
+    await eventually(lambda: world.loop.controller.queue.idle())
     assert world.stored() is not None and world.members.names() == ("cfa",)
 
     def gone(body: Body) -> bool:

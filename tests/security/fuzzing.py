@@ -45,7 +45,7 @@ _BASES: dict[str, dict[str, Any]] = {
     "clusterpropagationpolicies": {"spec": {"resourceSelectors": _SELECTORS, "placement": {}}},
     "overridepolicies": {
         "spec": {"resourceSelectors": _SELECTORS, "overrideRules": [
-            {"overriders": {"plaintext": [{"path": "/data/a", "operator": "add", "value": "b"}]}}]},
+            {"overriders": {"plaintext": [{"path": "/metadata/labels/a", "operator": "add", "value": "b"}]}}]},
     },
     "roles": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},
     "clusterroles": {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]},

@@ -111,7 +111,8 @@ class Hosts:
         return [copied.body for copied in self._hosts[name].copies.values()] if name in self._hosts else []
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
-        self._callbacks.append(callback)
+        if callback not in self._callbacks:  # a loop that is started again
+            self._callbacks.append(callback)
 
     # -- what the hub does
 

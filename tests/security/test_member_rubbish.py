@@ -1,0 +1,153 @@
+"""A member that shows rubbish costs itself the rubbish: what else it shows counts, and no task of it ends."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+
+from fleet.codec import encode_one
+from fleet.members.connection import Answer
+from fleet.members.discovery import Catalogue, Served, _aggregated
+from fleet.members.dispatched import Dispatched, KindSink
+from fleet.members.follow import Follower
+from fleet.members.index import ByBinding
+from fleet.members.inventory import NodeSink, PodSink
+from fleet.members.members import Changed, PodView
+from fleet.members.nodes import Nodes
+from fleet.model.member import Member
+from fleet.ports import Body, Key
+from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
+from tests.security.loops.malformed import MISSING, WRONG, changed, paths
+
+QUANTITIES = ("abc", "1e999999999", "-5", "9" * 60, "1" * 200, "", " ", "0x10", "1E400")
+NODE: Body = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "good", "uid": "n", "labels": {"zone": "a"}, "creationTimestamp": "2025-01-01T00:00:00Z"},
+    "spec": {"taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}], "unschedulable": False},
+    "status": {
+        "allocatable": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+    },
+}
+POD: Body = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "good", "namespace": "default", "uid": "good", "creationTimestamp": "2025-01-01T00:00:00Z",
+        "labels": {LABEL_HUB: "hub", LABEL_BINDING: "b", LABEL_COMPONENT: "worker", "fleet.io/attempt": "1"},
+        "annotations": {"fleet.io/checkpoint-at": "2025-01-01T00:00:00Z"},
+    },
+    "spec": {
+        "nodeName": "good", "initContainers": [{"name": "i", "resources": {"limits": {"cpu": "1"}}}],
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"nvidia.com/gpu": "1"}}}],
+        "overhead": {"cpu": "1m"},
+    },
+    "status": {
+        "phase": "Running", "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}],
+    },
+}  # fmt: skip
+
+
+def rubbish(body: Body) -> list[Any]:
+    """Every field gone or of another type, every quantity none; and what is no object at all."""
+    found: list[Any] = [None, 5, "x", [], {}, {"metadata": None}, {"metadata": []}]
+    everywhere = [*paths(body), ("metadata", "name"), ("metadata", "uid"), ("metadata", "namespace"), ("metadata",)]
+    for number, path in enumerate(everywhere):
+        other = copy.deepcopy(body)
+        other["metadata"].update(name=f"bad-{number}", uid=f"bad-{number}")
+        if path != ("metadata", "namespace") or "namespace" in other["metadata"]:
+            found += [changed(other, path, value) for value in (*WRONG, *QUANTITIES, MISSING)]
+    return found
+
+
+class OneList:
+    """A connection that answers every list with these items."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._items = items
+
+    async def request(self, *_: Any, **__: Any) -> Answer:
+        return Answer(200, orjson.loads(orjson.dumps({"items": self._items, "metadata": {"resourceVersion": "7"}})))
+
+
+async def listed(items: list[Any], sink: Any) -> Follower:
+    follower = Follower(OneList(items), "/x", sink, contact=lambda: None)  # type: ignore[arg-type]
+    await follower._list()
+    assert follower.synced
+    for kind in ("MODIFIED", "DELETED"):  # a watch shows the same
+        for item in items:
+            follower._take({"type": kind, "object": item})
+    await follower._list()
+    return follower
+
+
+def quiet(_: Changed) -> None: ...
+
+
+async def test_nodes() -> None:
+    nodes = Nodes()
+    await listed([*rubbish(NODE), NODE], NodeSink("cfa", nodes, quiet))
+    assert "good" in nodes.names() and all(isinstance(name, str) for name in nodes.names())
+    orjson.dumps(encode_one(Member("cfa", ready=True, pools=nodes.pools())))  # a decision on it can be recorded
+    whole = {"cpu": 8000, "memory": 64 * 2**30, "nvidia.com/gpu": 8}
+    alike = [p for p in nodes.pools() if dict(p.labels) == {"zone": "a"} and [t.value for t in p.taints] == ["yes"]]
+    assert any(dict(free) == whole for pool in alike for free, _ in pool.free)
+
+
+async def test_pods() -> None:
+    nodes, index = Nodes(), ByBinding[PodView]()
+    await listed([NODE], NodeSink("cfa", nodes, quiet))
+    await listed([*rubbish(POD), POD], PodSink("cfa", "hub", nodes, index, quiet))
+    good = [pod for pod in index.values("b") if pod.name == "good"]
+    assert [(pod.node, pod.phase, pod.attempt, pod.requests["nvidia.com/gpu"]) for pod in good] == [
+        ("good", "Running", 1, 1)
+    ]
+    orjson.dumps(encode_one(Member("cfa", ready=True, pools=nodes.pools())))
+
+
+async def test_copies_of_jobs() -> None:
+    served = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
+    copies = ByBinding[Body]()
+    dispatched = Dispatched("cfa", "hub", copies, quiet)
+    job = {**copy.deepcopy(POD), "kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}
+    await listed([*rubbish(job), job], KindSink(dispatched, served))
+    assert dispatched.find(Key("kubeflow.org", "pytorchjobs", "default", "good")) is not None
+    assert any(body["metadata"]["name"] == "good" for _, body in copies.items("b"))
+
+
+GROUPS: Body = {
+    "kind": "APIGroupDiscoveryList",
+    "items": [
+        {
+            "metadata": {"name": "apps"},
+            "versions": [
+                {
+                    "version": "v1",
+                    "resources": [
+                        {
+                            "resource": "deployments", "responseKind": {"kind": "Deployment"}, "scope": "Namespaced",
+                            "verbs": ["list"],
+                        }
+                    ],
+                }
+            ],
+        }
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [*WRONG, MISSING], ids=repr)
+def test_discovery(value: Any) -> None:
+    for path in paths(GROUPS):
+        broken = changed(GROUPS, path, value)
+        if not isinstance(broken.get("items"), list):
+            broken["items"] = []
+        broken["items"].append(copy.deepcopy(GROUPS["items"][0]))
+        catalogue = Catalogue(_aggregated(broken))
+        assert "apps/Deployment" in catalogue.kinds
+        assert catalogue.kind("apps/v1", "Deployment") is not None
