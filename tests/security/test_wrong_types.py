@@ -202,6 +202,17 @@ async def test_a_scale_is_a_whole_number(hub: Hub, replicas: Any) -> None:
         assert "spec.replicas" in answer.json()["message"]
 
 
+@pytest.mark.parametrize("metadata", [None, {}, {"labels": None}])
+async def test_what_an_applied_configuration_leaves_out_is_filled_in(hub: Hub, metadata: Any) -> None:
+    async with hub.client() as client:
+        media = {"content-type": "application/apply-patch+yaml"}
+        for data in ("a", "b"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": data}}
+            answer = await client.patch(f"{NS}/configmaps/a?fieldManager=x", json=body, headers=media)
+            assert answer.status_code in (200, 201), answer.text
+        assert (await client.get(f"{NS}/configmaps/a")).json()["data"] == {"a": "b"}
+
+
 @pytest.mark.parametrize("target", [[], "n", {"name": 1}, {"name": ""}, None])
 async def test_a_binding_of_a_wrong_type_is_named(hub: Hub, target: Any) -> None:
     async with hub.client() as client:
