@@ -184,24 +184,6 @@ async def test_delete_options_that_are_no_object_are_refused(hub: Hub, body: Any
         assert (await client.get(f"{NS}/pods/a")).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["timeoutSeconds", "limit"])
-async def test_four_hundred_digits_are_a_number_like_any_other(hub: Hub, name: str) -> None:
-    async with hub.client() as client:
-        assert (await client.get(f"{NS}/pods?{name}=" + "9" * 400)).status_code == 200
-        if name == "timeoutSeconds":
-            async with client.stream("GET", f"{NS}/pods?watch=1&{name}=" + "9" * 400) as answer:
-                assert answer.status_code == 200
-
-
-@pytest.mark.parametrize("seconds", ["9" * 400, "x", "1.5", "", "٣"])
-async def test_a_grace_period_that_is_no_number_of_64_bits_is_refused(hub: Hub, seconds: str) -> None:
-    async with hub.client() as client:
-        await client.post(f"{NS}/pods", json=pod())
-        answer = await client.delete(f"{NS}/pods/a", params={"gracePeriodSeconds": seconds})
-        assert answer.status_code == 400
-        assert "gracePeriodSeconds" in answer.json()["message"]
-
-
 @pytest.mark.parametrize("replicas", ["1", 1.5, -1, 2**31, True, [], {}])
 async def test_a_scale_is_a_whole_number(hub: Hub, replicas: Any) -> None:
     crd = {
@@ -218,6 +200,17 @@ async def test_a_scale_is_a_whole_number(hub: Hub, replicas: Any) -> None:
         answer = await client.put(f"{path}/a/scale", json={"metadata": {"name": "a"}, "spec": {"replicas": replicas}})
         assert answer.status_code == 422
         assert "spec.replicas" in answer.json()["message"]
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"labels": None}])
+async def test_what_an_applied_configuration_leaves_out_is_filled_in(hub: Hub, metadata: Any) -> None:
+    async with hub.client() as client:
+        media = {"content-type": "application/apply-patch+yaml"}
+        for data in ("a", "b"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": data}}
+            answer = await client.patch(f"{NS}/configmaps/a?fieldManager=x", json=body, headers=media)
+            assert answer.status_code in (200, 201), answer.text
+        assert (await client.get(f"{NS}/configmaps/a")).json()["data"] == {"a": "b"}
 
 
 @pytest.mark.parametrize("target", [[], "n", {"name": 1}, {"name": ""}, None])
