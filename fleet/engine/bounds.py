@@ -14,7 +14,7 @@ import orjson
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 
 DEPTH_MAX = 100  # objects and lists inside each other, in a body and in what is stored
-CONTAINERS_MAX = 50_000  # objects and lists in all: while a parser makes them, nothing else of the process runs
+CONTAINERS_MAX = 64_000  # objects and lists in all: while a parser makes them, nothing else of the process runs
 STORED_BYTES_MAX = 3 * 512 * 1024  # of an object as JSON: what etcd takes by default
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _INT64_DIGITS = 20
