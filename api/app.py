@@ -13,6 +13,7 @@ from typing import Protocol
 
 import structlog
 
+from api import queueuse
 from api.auth import AUTHENTICATED, Authenticator, ServiceAccountTokens, account_user, bearer
 from api.discovery import Discovery
 from api.escalation import install
@@ -372,6 +373,7 @@ def build_app(
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
+        queueuse.install(objects, authorizer)
     return Api(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from api.auth import ServiceAccountTokens
 from api.discovery import Virtual
 from api.http import Answer, Request, json_response
@@ -18,10 +16,12 @@ from api.lists import get_object
 from api.negotiation import JSON_PATCH, MERGE_PATCH, accept, read_object, read_patch
 from api.routing import Route
 from api.served import Served
-from api.writes import Writes, parse_options, refuse_strict
+from api.writes import Writes, delete_write_options, parse_options, refuse_strict
 from fleet.engine.patch import json_patch, merge_patch
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
 from fleet.engine.times import rfc3339
+from fleet.engine.validate import shown
+from fleet.model.untyped import mapping, rows
 from fleet.ports import Body, Store
 from fleet.store.objects import Objects
 
@@ -111,14 +111,14 @@ class Subresources:
             patch, media, strict = await read_patch(request, builtin=True, field_validation=options.field_validation)
             wanted = json_patch(scale, patch) if media == JSON_PATCH else merge_patch(scale, patch)
         refuse_strict(strict, options)
-        replicas = (wanted.get("spec") or {}).get("replicas", 0)
-        if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
+        replicas = _part(wanted, "spec", "Scale").get("replicas", 0)
+        if replicas.__class__ is not int or not 0 <= replicas < 2**31:
             cause = Cause(
-                "spec.replicas", f"Invalid value: {orjson.dumps(replicas).decode()}: must be a non-negative integer"
+                "spec.replicas", f"Invalid value: {shown(replicas)}: must be a non-negative integer of 32 bits"
             )
             raise invalid("autoscaling", "Scale", route.name, [cause])
         metadata: Body = {}
-        revision = (wanted.get("metadata") or {}).get("resourceVersion")
+        revision = _part(wanted, "metadata", "Scale").get("resourceVersion")
         if revision:
             if revision != body["metadata"].get("resourceVersion"):
                 raise conflict(kind.group, kind.resource, route.name)
@@ -137,20 +137,20 @@ class Subresources:
     async def _bind(self, served: Served, route: Route, request: Request) -> Answer:
         options = parse_options(request, "Create")
         binding, _ = await read_object(request, field_validation="Ignore")
-        node = (binding.get("target") or {}).get("name")
+        node = _part(binding, "target", "Binding").get("name")
         if not isinstance(node, str) or not node:
             raise invalid("", "Binding", route.name, [Cause("target.name", "Required value", "FieldValueRequired")])
         at = rfc3339(self._now())
 
         def assign(pod: Body) -> Body:
-            spec = pod.setdefault("spec", {})
+            spec = pod["spec"] = mapping(pod.get("spec"))
             if spec.get("nodeName"):
                 raise conflict(
                     "", "pods/binding", route.name, f'pod {route.name} is already assigned to node "{spec["nodeName"]}"'
                 )
             spec["nodeName"] = node
-            status = pod.setdefault("status", {})
-            others = [c for c in status.get("conditions") or [] if c.get("type") != "PodScheduled"]
+            status = pod["status"] = mapping(pod.get("status"))
+            others = [c for c in rows(status.get("conditions")) if c.get("type") != "PodScheduled"]
             status["conditions"] = [*others, {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}]
             return pod
 
@@ -162,8 +162,9 @@ class Subresources:
     async def _evict(self, served: Served, route: Route, request: Request) -> Answer:
         options = parse_options(request, "Create")
         eviction, _ = await read_object(request, field_validation="Ignore")
+        given = _part(eviction, "deleteOptions", "Eviction")
         await self._objects.delete(
-            served.kind, route.namespace, route.name, options, eviction.get("deleteOptions") or {}
+            served.kind, route.namespace, route.name, delete_write_options(options, given), given
         )
         return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
 
@@ -216,6 +217,18 @@ def scale_of(served: Served, body: Mapping[str, Any]) -> Body:
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown,
         "spec": {"replicas": _at(body, scale.spec_replicas_path) or 0}, "status": status,
     }  # fmt: skip
+
+
+def _part(body: Mapping[str, Any], field: str, kind: str) -> Body:
+    """An object below a field of a request, {} when it is not there. StatusError 400 for anything else."""
+    found = body.get(field)
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise bad_request(
+            f"json: cannot unmarshal {shown(found)} into Go struct field {kind}.{field}: must be an object"
+        )
+    return found
 
 
 def _steps(path: str) -> list[str]:

@@ -90,7 +90,7 @@ def parse_watch(
     timeout = query.get("timeoutSeconds", "")
     if timeout:
         try:
-            timeout_s = min(float(int(timeout)), MAX_TIMEOUT_S)
+            timeout_s = float(min(int(timeout), int(MAX_TIMEOUT_S)))
         except ValueError:
             raise bad_request(f'unable to parse query parameter "timeoutSeconds": {timeout[:50]!r}') from None
     else:

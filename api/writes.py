@@ -5,6 +5,9 @@ What an object means is the engine's; here are only the parameters that all writ
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import orjson
 
 from api.http import Answer, Request, Response, warning_headers
@@ -14,12 +17,15 @@ from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only
+from fleet.engine.deletion import check_options
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
+from fleet.engine.validate import shown
 from fleet.ports import Body, Clock, Key, Store, Stored
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, Written
 
 MAX_MANAGER_CHARS = 128
+_SECONDS = re.compile(r"-?[0-9]{1,18}")
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -174,7 +180,7 @@ class Writes:
 
     async def delete(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         given = await self._delete_options(request)
-        options = _delete_write_options(request, given)
+        options = delete_write_options(parse_options(request, "Delete"), given)
         written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
         if written.deleted:
             return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
@@ -183,7 +189,7 @@ class Writes:
     async def delete_collection(self, served: Served, route: Route, request: Request, selection: Selection) -> Answer:
         """Every selected object; answers with what there was."""
         given = await self._delete_options(request)
-        options = _delete_write_options(request, given)
+        options = delete_write_options(parse_options(request, "Delete"), given)
         gone = await self._objects.delete_collection(
             served.kind, route.namespace or None, options, selector=selection.selector, delete_options=given
         )
@@ -199,25 +205,25 @@ class Writes:
             if name in query:
                 given.setdefault(name, query[name])
         if "gracePeriodSeconds" in query:
-            try:
-                given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
-            except ValueError:
-                raise bad_request('unable to parse query parameter "gracePeriodSeconds"') from None
+            if not _SECONDS.fullmatch(query["gracePeriodSeconds"]):
+                raise bad_request('unable to parse query parameter "gracePeriodSeconds"')
+            given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
         if "orphanDependents" in query:
             given.setdefault("orphanDependents", request.flag("orphanDependents"))
+        check_options(given)
         return given
 
 
-def _delete_write_options(request: Request, given: Body) -> Options:
-    options = parse_options(request, "Delete")
+def delete_write_options(options: Options, given: Body) -> Options:
+    """`options` of the request with what its DeleteOptions say."""
     dry_run = given.get("dryRun") or []
     if dry_run not in ([], ["All"]):
         raise _options_invalid(
             "Delete",
-            Cause("dryRun", f'Unsupported value: {dry_run!s:.50}: supported values: "All"', "FieldValueNotSupported"),
+            Cause("dryRun", f'Unsupported value: {shown(dry_run)}: supported values: "All"', "FieldValueNotSupported"),
         )
     if dry_run == ["All"] and not options.dry_run:
-        return Options(options.user, options.manager, True, options.field_validation, options.force)
+        return replace(options, dry_run=True)
     return options
 
 

@@ -1,5 +1,5 @@
-"""Writes the reference pages that the code knows best, cli.md and reasons.md, and runs the examples of snapshot.md and
-how-to/what-if.md.
+"""Writes the reference pages that the code knows best, cli.md, marks.md and reasons.md, and runs the examples of
+snapshot.md and how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
 
@@ -17,6 +17,7 @@ from typing import Any
 import typer
 
 from fleet.cli.main import app
+from fleet.marks import TABLE as MARKS
 from fleet.model.reason import TABLE
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -46,6 +47,24 @@ Amounts of resources are kept in base units there (millicores, bytes) and printe
 | code | severity | text |
 |---|---|---|
 """  # noqa: E501
+MARKS_HEAD = """# Labels, annotations and finalizers
+
+Made by `docs/generate.py` from `fleet/marks.py`: every key that Fleet works with, and who writes it.
+
+A key of the **hub** is refused from everybody else, on every kind and on pod templates, at create and at change. An object that is sent back as it is passes, and an update that leaves such a key out keeps it. An unknown key below `fleet.io/` is refused with the nearest name, and so are keys below `work.karmada.io/`, `propagationpolicy.karmada.io/` and `clusterpropagationpolicy.karmada.io/`.
+A key of the **user** is checked as any field. A key of the **administrator** stands on an object that only administrators may write. A finalizer of the hub may be taken off by everybody who may update the object.
+
+| key | place | written by | on | meaning |
+|---|---|---|---|---|
+"""  # noqa: E501
+
+
+def marks_page() -> str:
+    rows = [
+        f"| `{mark.key}` | {mark.place} | {mark.writer.value} | {mark.on} | {_cell(mark.meaning)} |\n"
+        for mark in MARKS.values()
+    ]
+    return MARKS_HEAD + "".join(rows)
 
 
 def cli_page() -> str:
@@ -108,6 +127,7 @@ def _with_examples(page: str) -> Callable[[], str]:
 
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
+    "marks.md": marks_page,
     "reasons.md": reasons_page,
     "snapshot.md": _with_examples("snapshot.md"),
     "../how-to/what-if.md": _with_examples("../how-to/what-if.md"),

@@ -25,6 +25,7 @@ ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1"
 LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
+LABEL_PRICE = "fleet.io/price"  # on a Cluster: what a GPU hour costs there, a whole number in any unit
 ANNOTATION_POTENTIAL = "fleet.io/potential-nodes"  # on a Cluster: JSON list of node groups that an autoscaler fills
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
@@ -54,6 +55,7 @@ ANNOTATION_BACKOFF_LIMIT = "fleet.io/backoff-limit"
 ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
 ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's
 ANNOTATION_PRIORITY_CLASS = "fleet.io/priority-class-from-job"  # on a unit, likewise of spec.priorityClassName
+ANNOTATION_SEEDED = "fleet.io/seeded"  # on a CRD: digest of the spec that Fleet wrote
 ANNOTATION_JOB_GENERATION = "fleet.io/job-generation"  # on a binding: generation of the object it was made from
 ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2
 ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent
@@ -86,6 +88,10 @@ EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 POLICY_FAILED = "ApplyPolicyFailed"
 HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
+
+# -- names that the hub itself writes under
+SYSTEM_USER = "system:fleet"
+CONTROLLERS_USER = "system:fleet:controllers"
 
 FIELD_MANAGER = "fleet"  # of every write that Fleet makes, on the hub and in members
 

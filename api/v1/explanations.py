@@ -95,7 +95,7 @@ class Explanations:
                 latest.snapshot, uid, history, now=now, limit_s=LIMIT_S, improve=improve,
                 elapsed_s=lambda: time.monotonic() - began,
             )  # fmt: skip
-            return document(said)
+            return document(said, reader=unit.name.partition("/")[0])
 
         found = await asyncio.to_thread(made)
         self._kept[uid] = _Kept(latest.id, time.monotonic() + KEPT_S, found)

@@ -19,8 +19,8 @@ from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer, encoded, need, spared, unhurried
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.models import QueueList
-from api.v1.quantities import add, amounts_of, quantities
-from api.v1.standing import Stands, charged, enqueued_at, priority_of, reason_of, spec_of, state_of
+from api.v1.quantities import add, quantities
+from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of
 from api.v1.targets import job_kind
 from fleet.engine.status import StatusError
 from fleet.model.lenient import part, text
@@ -126,8 +126,8 @@ def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[s
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):
         return None
-    spec = part(unit.body.get("spec"))
-    return paths.get(text(spec.get("queue")), ""), amounts_of(spec.get("resource"))
+    queue = text(part(unit.body.get("spec")).get("queue"))
+    return paths.get(queue, ""), charged_amounts(unit.body)
 
 
 def _parents_first(tree: QuotaTree) -> Iterable[str]:

@@ -121,6 +121,11 @@ def charged(binding: Body, unit: Body | None = None) -> bool:
     return bool(spec.get("clusters")) and _finished(binding) is None
 
 
+def charged_amounts(unit: Body) -> dict[str, int]:
+    """What a unit that uses quota is charged: what it asks for, or what its member runs where that is more."""
+    return amounts_of((unit.get("status") or {}).get("charged") or (unit.get("spec") or {}).get("resource"))
+
+
 def annotation(body: Body, name: str) -> str:
     return text(part(body["metadata"].get("annotations")).get(name))
 

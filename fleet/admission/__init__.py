@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fleet.admission import core, crds, fleet_objects, policies, quotatree
 from fleet.admission.jobs import batch_job, kubeflow_job
-from fleet.admission.rule import Rule
+from fleet.admission.marks import marks
+from fleet.admission.rule import Checks, Rule
 from fleet.kinds.jaxjob import JAXJOB
 from fleet.kinds.job import JOB
 from fleet.kinds.mpijob import MPIJOB
@@ -12,13 +13,18 @@ from fleet.kinds.paddlejob import PADDLEJOB
 from fleet.kinds.pytorchjob import PYTORCHJOB
 from fleet.kinds.tfjob import TFJOB
 from fleet.kinds.xgboostjob import XGBOOSTJOB
+from fleet.store.objects import EVERY_KIND
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"
 
 
 def rules() -> dict[tuple[str, str], Rule]:
-    """(group, resource) -> its rule."""
+    """(group, resource) -> its rule, and the one of all other kinds. Every rule keeps the hub's marks first."""
+    return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: Checks(marks)}
+
+
+def _rules() -> dict[tuple[str, str], Checks]:
     return {
         ("", "namespaces"): core.NAMESPACE,
         ("", "configmaps"): core.CONFIG_MAP,

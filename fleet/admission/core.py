@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fleet.admission.rule import Checks, duplicate, forbidden, immutable, invalid, of_new, required
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.validate import shown
+from fleet.model.untyped import mapping
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
@@ -121,7 +122,7 @@ def _lease(body: Body) -> Sequence[Cause]:
 def _same_role(review: Review) -> Sequence[Cause]:
     if review.new is None or review.old is None or review.new.get("roleRef") == review.old.get("roleRef"):
         return ()
-    ref = review.new.get("roleRef") or {}
+    ref = mapping(review.new.get("roleRef"))
     named = {name: ref.get(key, "") for name, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))}
     return [Cause("roleRef", f"Invalid value: {shown(named)}: cannot change roleRef")]
 

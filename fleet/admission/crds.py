@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from fleet.admission.rule import Checks, immutable, of_new
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
+from fleet.model.untyped import at
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 INTERNAL_GROUPS = (CLUSTER, POLICY, QUEUE, QUOTA, WORK)
-SYSTEM_USER = "system:fleet"
 
 
 def _defaults(review: Review) -> Sequence[Cause]:
     if review.new is not None and not review.subresource:
         crd.default(review.new)
         if review.operation == "CREATE":
-            finalizers = review.new["metadata"].setdefault("finalizers", [])
+            finalizers = review.new["metadata"]["finalizers"] = list(review.new["metadata"].get("finalizers") or ())
             if crd.FINALIZER not in finalizers:
                 finalizers.append(crd.FINALIZER)
     return ()
@@ -27,14 +27,14 @@ def _defaults(review: Review) -> Sequence[Cause]:
 
 def _internal(review: Review) -> Sequence[Cause]:
     """The controllers of the hub read and write these kinds: another schema would prune what they need."""
-    if review.old is None or review.user.name == SYSTEM_USER:
+    if review.old is None or review.user.hub:
         return ()
-    if review.old["spec"]["group"] not in INTERNAL_GROUPS:
+    if at(review.old, "spec", "group") not in INTERNAL_GROUPS:
         return ()
     why = ""
     if review.operation == "DELETE":
         why = "the hub works with this kind; it cannot be deleted"
-    elif review.new is not None and review.new.get("spec") != review.old["spec"]:
+    elif review.new is not None and review.new.get("spec") != review.old.get("spec"):
         why = "the hub works with this kind; its definition cannot be changed"
     if why:
         raise forbidden(review.kind.group, review.kind.resource, review.name, why)

@@ -20,8 +20,10 @@ from fleet.admission.rule import (
     required,
     unsupported,
 )
+from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
 from fleet.members.potential import BadPotential, read_groups
+from fleet.model.untyped import mapping
 from fleet.ports import Body, Key
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
@@ -81,7 +83,7 @@ def _unit(review: Review) -> Sequence[Cause]:
     """The queue follows from the job, so that there is one place to change it. Of the status others write the answers
     to admission checks."""
     if review.subresource == "status" and review.new is not None:
-        new, old = review.new.get("status") or {}, (review.old or {}).get("status") or {}
+        new, old = mapping(review.new.get("status")), mapping((review.old or {}).get("status"))
         changed = sorted(name for name in {*new, *old} if name != "admissionChecks" and new.get(name) != old.get(name))
         said = "Fleet keeps this field; others may change status.admissionChecks"
         return [forbidden(f"status.{name}", said) for name in changed]
@@ -118,7 +120,9 @@ def queue(body: Body) -> Sequence[Cause]:
     return causes
 
 
-QUEUE = Checks(of_new(queue))
-CLUSTER = Checks(of_new(cluster), _id_stays)
-RESOURCE_BINDING = Checks(only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt"))
-QUEUE_UNIT = Checks(_unit, ask=_known_class)
+QUEUE = Checks(status_by_hub, of_new(queue))
+CLUSTER = Checks(status_by_hub, of_new(cluster), _id_stays)
+RESOURCE_BINDING = Checks(
+    made_by_hub, status_by_hub, only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt")
+)
+QUEUE_UNIT = Checks(made_by_hub, _unit, ask=_known_class)

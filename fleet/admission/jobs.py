@@ -10,8 +10,10 @@ from typing import Any
 
 from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
+from fleet.admission.growth import stays_in_size
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
+from fleet.admission.statuses import status_by_hub
 from fleet.engine.meta import is_qualified_name
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
@@ -40,6 +42,8 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
     return Checks(
         creator,
         stays_in_queue,
+        stays_in_size(interpreter),
+        status_by_hub,
         of_new(asked_of_job),
         of_new(restart_policies),
         of_new(_pods(interpreter, f"spec.{field}")),
@@ -59,6 +63,8 @@ def batch_job(interpreter: Interpreter) -> Checks:
     return Checks(
         creator,
         stays_in_queue,
+        stays_in_size(interpreter),
+        status_by_hub,
         of_new(asked_of_job),
         of_new(restart_policy),
         of_new(_pods(interpreter, "spec.parallelism")),

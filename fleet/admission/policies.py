@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.admission.asked import asked_of_policy
+from fleet.admission.overriding import wrong_overriders
 from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
+from fleet.admission.travel import grants_rights
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_of
 from fleet.ports import Body
@@ -22,7 +24,10 @@ def propagation(body: Body) -> Sequence[Cause]:
     selectors = spec.get("resourceSelectors") or []
     if not selectors:
         causes.append(required("spec.resourceSelectors", "a policy says which objects it is for"))
-    causes.extend(_selectors(selectors, body["metadata"].get("namespace") or ""))
+    namespace = body["metadata"].get("namespace") or ""
+    causes.extend(_selectors(selectors, namespace))
+    if namespace:
+        causes.extend(_not_a_tenants(spec, selectors))
     placement = spec.get("placement") or {}
     scheduling = placement.get("replicaScheduling") or {}
     jobs = [s["kind"] for s in selectors if interpreter_of(s.get("apiVersion") or "", s.get("kind") or "")]
@@ -40,6 +45,17 @@ def propagation(body: Body) -> Sequence[Cause]:
     return causes
 
 
+def _not_a_tenants(spec: Body, selectors: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    """What takes more rights in a member than those of a namespace on the hub."""
+    if spec.get("conflictResolution") == "Overwrite":
+        why = "only a ClusterPropagationPolicy may take over what a member has of its own"
+        yield forbidden("spec.conflictResolution", why)
+    for index, selector in enumerate(selectors):
+        if grants_rights(str(selector.get("apiVersion") or "")):
+            why = f"a {selector.get('kind')} grants rights, and travels by a ClusterPropagationPolicy only"
+            yield forbidden(f"spec.resourceSelectors[{index}]", why)
+
+
 def override(body: Body) -> Sequence[Cause]:
     """All that is wrong with an OverridePolicy or a ClusterOverridePolicy."""
     spec = body.get("spec") or {}
@@ -47,8 +63,10 @@ def override(body: Body) -> Sequence[Cause]:
     if not spec.get("overrideRules") and not spec.get("overriders"):
         causes.append(required("spec.overrideRules", "a policy says what is different"))
     rules = [(f"spec.overrideRules[{i}]", rule) for i, rule in enumerate(spec.get("overrideRules") or [])]
+    tenant = bool(body["metadata"].get("namespace"))
     for where, rule in [*rules, ("spec", spec)]:
         overriders = rule.get("overriders") or {}
+        causes += [forbidden(f"{where}.overriders.{at}", w) for at, w in wrong_overriders(overriders, tenant=tenant)]
         for index, patch in enumerate(overriders.get("plaintext") or []):
             if not str(patch.get("path") or "").startswith("/"):
                 field = f"{where}.overriders.plaintext[{index}].path"

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
+from fleet.model.untyped import at, rows, text
 from fleet.ports import Body
 from fleet.store.writing import Review
 from fleet.wellknown import PREEMPTIBLE_LABELS, QUEUING, QUOTA_NAME_LABELS
@@ -20,7 +21,7 @@ _OVER = ("Succeeded", "Failed", "Complete")
 
 def stays_in_queue(review: Review) -> Sequence[Cause]:
     """The check of one job."""
-    if review.new is None or review.old is None or review.subresource or not _holds_quota(review.old):
+    if review.new is None or review.old is None or review.subresource or not holds_quota(review.old):
         return ()
     new, old = _labels(review.new), _labels(review.old)
     why = "the job has left its queue and is charged as it was admitted; suspend it to change this"
@@ -31,8 +32,9 @@ def stays_in_queue(review: Review) -> Sequence[Cause]:
     ]
 
 
-def _holds_quota(job: Body) -> bool:
-    told = {c.get("type"): c.get("status") for c in (job.get("status") or {}).get("conditions") or ()}
+def holds_quota(job: Body) -> bool:
+    """Whether a job that a policy queues has left its queue and is not over."""
+    told = {text(c.get("type")): c.get("status") for c in rows(at(job, "status", "conditions"))}
     return told.get(QUEUING) == "False" and not any(told.get(name) == "True" for name in _OVER)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from fleet.admission.rule import Checks, invalid, of_new
 from fleet.engine.status import Cause, conflict
 from fleet.engine.times import rfc3339
+from fleet.model.untyped import at, text, whole
 from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.quota.parse import leaf_fields, validate_tree
 from fleet.store.objects import Objects
@@ -55,7 +56,7 @@ def _turn(guard: Key, last: Stored | None, tree: str, objects: Objects) -> Put:
     turns = 0
     if last is not None:
         metadata = last.body["metadata"]
-        turns = (last.body.get("spec") or {}).get("leaseTransitions") or 0
+        turns = whole(at(last.body, "spec", "leaseTransitions"), 0)
     body: Body = {
         "apiVersion": f"{LEASES}/v1", "kind": "Lease", "metadata": metadata,
         "spec": {"holderIdentity": tree, "leaseTransitions": turns + 1},
@@ -73,13 +74,13 @@ async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:
     if units is None or queues is None:
         return ()
     leaf_of = {
-        queue["metadata"]["name"]: (queue["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+        queue["metadata"]["name"]: at(queue, "metadata", "annotations", ANNOTATION_QUOTA_FULLNAME)
         for queue in await objects.list(queues)
     }
     work: dict[str, list[str]] = {}
     for unit in await objects.list(units):
-        leaf = leaf_of.get((unit.get("spec") or {}).get("queue"))
-        if leaf in gone and (unit.get("status") or {}).get("phase") not in _OVER:
+        leaf = leaf_of.get(text(at(unit, "spec", "queue")))
+        if leaf in gone and at(unit, "status", "phase") not in _OVER:
             metadata = unit["metadata"]
             work.setdefault(leaf, []).append(f"{metadata['namespace']}/{metadata['name']}")
     causes = []

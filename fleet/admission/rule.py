@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
-from fleet.engine.status import Cause
+from fleet.engine.schema import compiled
+from fleet.engine.status import Cause, cut
+from fleet.engine.validate import shown, validate
+from fleet.model.untyped import mapping
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
 
 Check = Callable[[Review], Sequence[Cause]]
 Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]
+
+
+_APART = ("status", "finalize")  # subresources that leave the object itself alone; a write to /scale does not
+_UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError, OverflowError)
 
 
 class Checks:
@@ -21,13 +28,25 @@ class Checks:
         self._checks = checks
         self._ask = ask
 
+    def after(self, *checks: Check) -> Checks:
+        """This rule with other checks before it."""
+        return Checks(*checks, *self._checks, ask=self._ask)
+
     @property
     def pure(self) -> Check | None:
         """The whole rule as a function of the review, when it is one."""
         return self._check if self._ask is None else None
 
     def _check(self, review: Review) -> Sequence[Cause]:
-        return [cause for check in self._checks for cause in check(review)]
+        """A part that a write leaves as it was stored is not asked of its schema again, so a check may meet what was
+        stored before the schema said no. Whoever writes the object mends that first."""
+        try:
+            return [cause for check in self._checks for cause in check(review)]
+        except _UNREADABLE:
+            damage = validate(compiled(review.kind), review.new) if review.new is not None else []
+            if not damage:
+                raise
+            return damage
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
         causes = self._check(review)
@@ -40,7 +59,7 @@ def of_new(validate: Callable[[Body], Sequence[Cause]]) -> Check:
     """A check of the object as it is to be stored; deletions and writes to the status pass."""
 
     def check(review: Review) -> Sequence[Cause]:
-        return () if review.new is None or review.subresource else validate(review.new)
+        return () if review.new is None or review.subresource in _APART else validate(review.new)
 
     return check
 
@@ -63,7 +82,7 @@ def only_mutable(*paths: str) -> Check:
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.old is None or review.subresource:
             return ()
-        new, old = review.new.get("spec") or {}, review.old.get("spec") or {}
+        new, old = mapping(review.new.get("spec")), mapping(review.old.get("spec"))
         changed = sorted(key for key in {*new, *old} if key not in paths and new.get(key) != old.get(key))
         allowed = ", ".join(f"spec.{path}" for path in paths)
         message = f"Forbidden: Fleet keeps this field; users may change {allowed}"
@@ -81,8 +100,7 @@ def dig(body: Mapping[str, Any] | None, path: str) -> Any:
 
 
 def invalid(field: str, value: Any, why: str) -> Cause:
-    shown = f'"{value}"' if isinstance(value, str) else _short(value)
-    return Cause(field, f"Invalid value: {shown}: {why}", "FieldValueInvalid")
+    return Cause(field, f"Invalid value: {_short(value)}: {why}", "FieldValueInvalid")
 
 
 def required(field: str, why: str) -> Cause:
@@ -94,12 +112,13 @@ def forbidden(field: str, why: str) -> Cause:
 
 
 def duplicate(field: str, value: str) -> Cause:
-    return Cause(field, f'Duplicate value: "{value}"', "FieldValueDuplicate")
+    return Cause(field, f"Duplicate value: {shown(value)}", "FieldValueDuplicate")
 
 
 def unsupported(field: str, value: Any, supported: Sequence[str]) -> Cause:
     allowed = ", ".join(f'"{s}"' for s in supported)
-    return Cause(field, f'Unsupported value: "{value}": supported values: {allowed}', "FieldValueNotSupported")
+    quoted = cut(f'"{value}"')
+    return Cause(field, f"Unsupported value: {quoted}: supported values: {allowed}", "FieldValueNotSupported")
 
 
 def _short(value: Any) -> str:
@@ -107,8 +126,7 @@ def _short(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
-    text = str(value)
-    return text if len(text) <= 200 else text[:200] + "…"
+    return cut(f'"{value}"' if isinstance(value, str) else str(value))
 
 
 __all__ = [

@@ -11,19 +11,18 @@ from typing import Any
 
 import orjson
 
-from fleet.admission.crds import INTERNAL_GROUPS, SYSTEM_USER
+from fleet.admission.crds import INTERNAL_GROUPS
 from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
-from fleet.wellknown import FIELD_MANAGER, SYSTEM_NAMESPACES
+from fleet.wellknown import ANNOTATION_SEEDED, FIELD_MANAGER, SYSTEM_NAMESPACES, SYSTEM_USER
 
 NAMESPACES = ("default", *SYSTEM_NAMESPACES)
-ANNOTATION_SEEDED = "fleet.io/seeded"  # on a CRD: digest of the spec that Fleet wrote
 
-_OPTIONS = Options(user=User(SYSTEM_USER, ("system:masters",)), manager=FIELD_MANAGER)
+_OPTIONS = Options(user=User(SYSTEM_USER, ("system:masters",), hub=True), manager=FIELD_MANAGER)
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]

@@ -18,6 +18,7 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.runtime import ASIDE_S
 from fleet.engine.times import rfc3339
+from fleet.kinds import Interpreter, interpreter_for, pods
 from fleet.model.lenient import objects, part, text
 from fleet.ports import Body, Fenced, Key, Stored
 from fleet.wellknown import HANDLING_FAILED, QUEUE, UNIT_SUFFIX, WORK
@@ -38,12 +39,15 @@ class Aside:
         why = f"{loop} cannot handle this object ({type(error).__name__})"
         message = f"{why}; it is left aside, and tried again every {ASIDE_S / 60:.0f} minutes and when it changes"
         try:
-            now = self._hub.clock.now()
-            say = partial(_say, reason=_reason(loop, type(error).__name__), message=message, now=now)
-            said = await self._edit(key, say)
+            at, reason = rfc3339(self._hub.clock.now()), _reason(loop, type(error).__name__)
+            said = await self._edit(
+                key, partial(_say, said=pods.condition(HANDLING_FAILED, "True", reason, message, at))
+            )
             job = self._job_of(key)
-            if job is not None:
-                await self._edit(job, partial(say, first=True))
+            interpreter = self._interpreter(job)
+            if job is not None and interpreter is not None:
+                shown = interpreter.condition(HANDLING_FAILED, "True", reason, message, at)
+                await self._edit(job, partial(_say, said=shown, first=True))
             if not said:
                 await self._record(key, message)
         except Fenced:
@@ -95,6 +99,10 @@ class Aside:
         about = {"apiVersion": kind.api_version, "kind": kind.kind, "name": key.name, "uid": stored.uid}
         await self._events.record({**about, "namespace": key.namespace}, HANDLING_FAILED, message, warning=True)
 
+    def _interpreter(self, job: Key | None) -> Interpreter | None:
+        kind = self._hub.registry.resource(job.group, job.resource) if job is not None else None
+        return interpreter_for(kind) if kind is not None else None
+
     def _job_of(self, key: Key) -> Key | None:
         """The object that a binding or unit is of."""
         if (key.group, key.resource) == (QUEUE, "queueunits"):
@@ -124,15 +132,13 @@ def _says(body: Body, prefix: str) -> bool:
     return said is not None and text(said.get("reason")).startswith(prefix)
 
 
-def _say(body: Body, reason: str, message: str, now: float, first: bool = False) -> bool:
+def _say(body: Body, said: Body, first: bool = False) -> bool:
     """Put the condition in, in place, where it does not stand yet. `first`: before the others, the last of which a job
     shows as its state."""
     if _says(body, ""):  # what another loop said stands: two that replaced each other's would never end
         return False
     status = dict(part(body.get("status")))
     others = [entry for entry in objects(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
-    times = {"lastTransitionTime": rfc3339(now), **({"lastUpdateTime": rfc3339(now)} if first else {})}
-    said = {"type": HANDLING_FAILED, "status": "True", "reason": reason, "message": message, **times}
     status["conditions"] = [said, *others] if first else [*others, said]
     body["status"] = status
     return True

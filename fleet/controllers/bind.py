@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fleet.admission.travel import propagatable, why_not
 from fleet.controllers import bindings as b
 from fleet.controllers.bindspec import Wanted, new_binding, settle
 from fleet.controllers.components import to_body
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
-from fleet.controllers.matching import best_policy, candidate, duplicated_to, policy_claim, selects
+from fleet.controllers.matching import best_policy, candidate, duplicated_to, of_namespace, policy_claim, selects
 from fleet.controllers.runtime import Controller, Source
-from fleet.engine.kind import Kind
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
 from fleet.model.lenient import objects, text, whole
@@ -28,18 +28,12 @@ from fleet.wellknown import (
     CLUSTER,
     POLICY,
     POLICY_FAILED,
-    QUEUE,
-    QUOTA,
     SYSTEM_NAMESPACE,
-    SYSTEM_NAMESPACES,
     WORK,
     binding_name,
 )
 
 POLICIES = ("propagationpolicies", "clusterpropagationpolicies")
-NEVER_GROUPS = frozenset({POLICY, WORK, CLUSTER, QUEUE, QUOTA, "coordination.k8s.io", "events.k8s.io"})
-NEVER_CORE = frozenset({"events", "nodes", "pods", "endpoints"})
-NEVER_CONFIGMAPS = frozenset({"kube-root-ca.crt"})  # every cluster makes its own
 _REFRESH = Key("", "", "", "which resources policies select")
 _RETRY_S = 1.0
 
@@ -138,7 +132,7 @@ class BindLoop:
     async def _bind(self, key: Key) -> float | None:
         stored = self._hub.store.peek(key)
         kind = self._hub.registry.resource(key.group, key.resource)
-        if stored is None or kind is None or b.deleting(stored.body) or not may_propagate(kind, key):
+        if stored is None or kind is None or b.deleting(stored.body):
             return None
         body = stored.body
         binding_key = Key(
@@ -150,7 +144,8 @@ class BindLoop:
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
-        policy = best_policy(body, self._policies(key.namespace), claim)
+        policies = [p for p in self._policies(key.namespace) if not why_not(kind, key, body, tenant=of_namespace(p))]
+        policy = best_policy(body, policies, claim)
         if policy is None:
             if claim:
                 await self._hub.edit(binding_key, _drop_claim)
@@ -212,20 +207,6 @@ def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
 
 def _named(reference: Body) -> tuple[str, str]:
     return text(reference.get("apiVersion")), text(reference.get("kind"))
-
-
-def propagatable(kind: Kind) -> bool:
-    """Fleet's own objects, and what belongs to one cluster only, never travel."""
-    return kind.group not in NEVER_GROUPS and not (kind.group == "" and kind.resource in NEVER_CORE)
-
-
-def may_propagate(kind: Kind, key: Key) -> bool:
-    """System namespaces, and all that is in them (members' credentials!), stay on the hub whatever a policy says."""
-    if not propagatable(kind) or key.namespace in SYSTEM_NAMESPACES:
-        return False
-    if kind.group == "" and kind.resource == "namespaces":
-        return key.name not in SYSTEM_NAMESPACES
-    return not (kind.group == "" and kind.resource == "configmaps" and key.name in NEVER_CONFIGMAPS)
 
 
 def _drop_claim(binding: Body) -> bool:

@@ -15,12 +15,15 @@ import orjson
 from fleet.controllers.conditions import condition, is_true
 from fleet.engine.times import seconds
 from fleet.members.members import PodView
+from fleet.model.charge import running
 from fleet.model.lenient import objects, pairs, part, text, texts
+from fleet.model.unit import Component
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_ENQUEUED,
     ANNOTATION_HOLD,
+    ANNOTATION_POLICY,
     ANNOTATION_QUEUEING,
     ANNOTATION_RETRIES,
     ANNOTATION_SUSPENDED,
@@ -108,6 +111,11 @@ def under_quota(binding: Body) -> bool:
 def annotation(body: Body, name: str) -> str:
     annotations = body["metadata"].get("annotations")
     return text(annotations.get(name)) if isinstance(annotations, dict) else ""
+
+
+def of_tenant(binding: Body) -> bool:
+    """Whether a policy of a namespace stands behind it, or none any more: it has the rights of a tenant."""
+    return not annotation(binding, ANNOTATION_POLICY).startswith("ClusterPropagationPolicy ")
 
 
 def attempt(binding: Body) -> int:
@@ -202,6 +210,13 @@ def backoff_until(failures: Sequence[Failure]) -> float | None:
 
 def finished(binding: Body) -> bool:
     return is_true(binding, FINISHED)
+
+
+def charged_components(admitted: tuple[Component, ...], pods: Iterable[PodView]) -> tuple[Component, ...]:
+    """What a gang is charged in its member: what it was admitted with, or what its pods there show where that is more.
+    A pod that is on its way out counts no second time beside the one that comes for it."""
+    live = [(pod.component, pod.requests) for pod in pods if pod.phase in LIVE_PHASES and not pod.terminating]
+    return tuple(running(admitted, live))
 
 
 def charged(binding: Body, pods: Iterable[PodView]) -> bool:

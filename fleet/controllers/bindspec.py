@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.controllers import bindings as b
+from fleet.controllers.components import from_body
 from fleet.controllers.conditions import condition, drop_condition, set_condition
-from fleet.controllers.matching import policy_claim
+from fleet.controllers.matching import of_namespace, policy_claim
 from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
+from fleet.model.charge import beyond
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,
@@ -96,18 +98,29 @@ def settle(binding: Body, wanted: Wanted, now: float) -> bool:
     _settle_metadata(binding, wanted)
     spec, policy = binding["spec"], wanted.policy["spec"]
     for name in COPIED:
-        if policy.get(name) is not None:
+        if policy.get(name) is not None and (name != "conflictResolution" or not of_namespace(wanted.policy)):
             spec[name] = policy[name]
         else:
             spec.pop(name, None)
     _settle_suspension(binding, wanted, now)
     if wanted.gang:
         spec["gang"] = True
-        spec["components"] = [dict(component) for component in wanted.components]
+        _settle_components(binding, wanted)
         spec["schedulePriority"] = {"priority": wanted.priority}
     else:
         _settle_members(binding, wanted, now)
     return repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions"))) != before
+
+
+def _settle_components(binding: Body, wanted: Wanted) -> None:
+    """What it asks for. A gang that has its room keeps what it was admitted with until it waits again; it may ask for
+    less, and is charged for that once its pods are gone."""
+    spec = binding["spec"]
+    if b.clusters_of(binding) or b.tasks_of(binding):
+        had = map(from_body, spec.get("components") or ())
+        if beyond(map(from_body, wanted.components), had):
+            return
+    spec["components"] = [dict(component) for component in wanted.components]
 
 
 def _settle_metadata(binding: Body, wanted: Wanted) -> None:

@@ -31,6 +31,7 @@ from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
     CLUSTER,
     FINALIZER_CLUSTER,
+    LABEL_PRICE,
     SYSTEM_NAMESPACE,
     WORK,
 )
@@ -39,7 +40,6 @@ STATUS_EVERY_S = 1.0
 LOOK_AGAIN_S = 5.0  # at a Cluster that is being deleted; bindings that leave it bring it back sooner
 LEAVING = "Leaving"  # condition of a Cluster that is being deleted: what it still waits for
 NAMED_MAX = 3  # objects that its message names
-LABEL_PRICE = "fleet.io/price"  # on a Cluster: what a GPU hour costs there, a whole number in any unit
 
 
 class Joinable(Protocol):

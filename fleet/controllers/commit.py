@@ -22,7 +22,7 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.controllers.starting import dequeued, placed, result_text, waits
 from fleet.engine.status import conflict
-from fleet.model.reason import Reason
+from fleet.model.reason import Reason, named_to
 from fleet.placement.domains import domains
 from fleet.placement.heads import nominated
 from fleet.plan import Eviction, Placement, Plan, RoomClaim
@@ -238,12 +238,14 @@ class PlanCommitter:
         sources = picture.sources[room.unit]
         tier = str(reasons[room.unit].numbers.get("tier", ""))
         why = _WHY.get(tier, "which has a higher priority")
-        message = f"makes room for {b.job_name(sources.binding.body)}, {why}"
+        job = b.job_name(sources.binding.body)
 
         def writes() -> list[Write]:
             made = self._claim_writes(sources, room)
             for eviction in leaving:
-                made += self._evict_writes(picture.sources[eviction.unit], message)
+                victim = picture.sources[eviction.unit]
+                message = f"makes room for {named_to(victim.binding.key.namespace, job)}, {why}"
+                made += self._evict_writes(victim, message)
             return made
 
         return _Act(room.unit, writes, 1 + len(leaving), chained=True)

@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Sequence
 
+from fleet.admission.travel import why_not
 from fleet.controllers import bindings as b
 from fleet.controllers.hub import Hub
+from fleet.controllers.index import BindingIndex
 from fleet.controllers.manifests import (
     CLAIM,
     DEPENDENCIES,
@@ -35,8 +37,9 @@ from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_USERS, LABEL_BINDING, LA
 class Dependencies:
     """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims and service accounts."""
 
-    def __init__(self, hub: Hub) -> None:
+    def __init__(self, hub: Hub, index: BindingIndex) -> None:
         self._hub = hub
+        self._index = index
         self._locks: dict[tuple[str, Key], asyncio.Lock] = {}
         self._bindings: dict[Key, set[Key]] = {}
 
@@ -54,16 +57,19 @@ class Dependencies:
             key = Key("", DEPENDENCIES[kind], namespace, name)
             self._bindings.setdefault(key, set()).add(stored.key)
             source = self._hub.store.peek(key)
+            if source is not None and why_not(self._hub.registry.need("", key.resource), key, source.body, tenant=True):
+                missing.append(f"{kind} {namespace}/{name} (its type stays on the hub)")
+                continue
             if source is None or b.deleting(source.body):
                 if kind in OFTEN_LOCAL:
                     continue
-                missing.append(f"{kind} {namespace}/{name}")
+                missing.append(f"{kind} {namespace}/{name} (not on the hub)")
                 continue
             async with self._lock(member, key):
                 there = self._hub.members.find(member, key)
                 if there is not None and not is_dependency(there):
                     continue  # it is propagated there by a binding of its own
-                users = {stored.uid, *(users_of(there) if there is not None else ())}
+                users = {stored.uid, *(self._known(users_of(there)) if there is not None else ())}
                 body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
                 if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                     continue
@@ -102,6 +108,11 @@ class Dependencies:
                 return (await share(self._hub, member, there, others)).did is Did.NOT_FOUND
             return (await let_stay(self._hub, member, there)).did is not Did.UNREACHABLE
 
+    def _known(self, users: Collection[str]) -> list[str]:
+        """Those that are bindings of this hub: what a copy says of its users is believed of nobody else."""
+        others = [uid for uid in users if self._index.key(uid) is None]  # or not seen yet, after a start
+        return list(set(users).difference(others) | (self._living().intersection(others) if others else set()))
+
     def _living(self) -> set[str]:
         return {stored.uid for stored in self._hub.scan(WORK, "resourcebindings")}
 
@@ -123,9 +134,9 @@ async def share(hub: Hub, member: str, copy: Body, users: Collection[str]) -> Ou
     if not users:
         return await hub.members.delete(member, copy)
     if copy.get("kind") != CLAIM:
-        return await hub.members.apply(member, with_users(copy, users))
+        return await hub.members.apply(member, with_users(copy, hub.hub_id, users))
     # Most of a claim may never change: only who uses it is written, so that none of the member's defaults become ours.
-    marks = with_users(copy, users)["metadata"]
+    marks = with_users(copy, hub.hub_id, users)["metadata"]
     labels, annotations = marks["labels"], marks["annotations"]
     return await hub.members.relabel(
         member, copy, {LABEL_BINDING: labels[LABEL_BINDING]},

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 import structlog
 
+from fleet.admission.travel import why_not
 from fleet.controllers import bindings as b
 from fleet.controllers.conditions import drop_condition, is_true, set_condition
 from fleet.controllers.dependencies import Dependencies
@@ -21,6 +22,7 @@ from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.index import BindingIndex
 from fleet.controllers.manifests import DEPENDENCIES, hash_of, manifest, marks
 from fleet.controllers.matching import Candidate, candidate
+from fleet.controllers.outgoing import Unsafe
 from fleet.controllers.overdue import Overdue
 from fleet.controllers.overrides import BadOverride
 from fleet.controllers.runtime import Controller, Source
@@ -37,6 +39,7 @@ from fleet.wellknown import (
     POLICY,
     SYNC_FAILED,
     SYNC_SUCCEED,
+    SYSTEM_NAMESPACE,
     WORK,
 )
 
@@ -61,7 +64,7 @@ class DispatchLoop:
         self._events = events
         self._evictor = evictor
         self._index = index
-        self._dependencies = Dependencies(hub)
+        self._dependencies = Dependencies(hub, index)
         self._withdrawal = Withdrawal(hub, self._dependencies)
         self._overdue = Overdue(hub, events)
         self._in_flight: dict[str, int] = {}
@@ -172,6 +175,10 @@ class DispatchLoop:
         source = self._hub.store.peek(key) if key is not None else None
         if key is None or source is None or source.uid != stored.body["spec"]["resource"].get("uid"):
             return None  # its object is gone, and it will be
+        stays = self._stays_here(stored, key, source)
+        if stays:
+            await self._refuse(stored, wanted, stays)
+            return None
         if b.finished(stored.body) and not self._there(stored.body, wanted):
             return self._again(stored.key) if left else None  # over, and cleaned away in its member: not to run again
         outcomes: dict[str, Outcome] = {}
@@ -194,6 +201,18 @@ class DispatchLoop:
             return self._again(stored.key)
         self._tries.pop(stored.key, None)
         return None
+
+    def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
+        """Why the object must not go to any member, whatever made its binding; "" when it may."""
+        if (key.namespace or SYSTEM_NAMESPACE) != stored.key.namespace:
+            return f"a binding of namespace {stored.key.namespace} places nothing of namespace {key.namespace}"
+        kind = self._hub.registry.need(key.group, key.resource)
+        return why_not(kind, key, source.body, tenant=b.of_tenant(stored.body))
+
+    async def _refuse(self, stored: Stored, wanted: Sequence[str], why: str) -> None:
+        outcomes = {member: Outcome(Did.REFUSED, why) for member in wanted}
+        now = self._hub.clock.now()
+        await self._hub.edit(stored.key, lambda body: _applied(body, outcomes, (), (), now), uid=stored.uid)
 
     async def _judge(self, stored: Stored, outcomes: dict[str, Outcome]) -> bool:
         """Whether to try again. A gang that its member will not take is evicted, with a back-off."""
@@ -256,12 +275,12 @@ class DispatchLoop:
             there = self._hub.members.find(member, key)
             if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                 return Outcome(Did.DONE), missing
-            overwrite = binding["spec"].get("conflictResolution") == "Overwrite"
+            overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
             outcome = await self._hub.members.apply(member, body, overwrite=overwrite)
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
             return outcome, missing
-        except BadOverride as error:
+        except (BadOverride, Unsafe) as error:
             return Outcome(Did.REFUSED, str(error)), missing
         finally:
             self._leave(member)
@@ -357,7 +376,7 @@ def _applied(
         changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
     elif missing:
         changed |= set_condition(
-            binding, FULLY_APPLIED, False, "DependencyMissing", f"not on the hub: {', '.join(missing)}", now
+            binding, FULLY_APPLIED, False, "DependencyMissing", f"cannot be sent: {', '.join(missing)}", now
         )
     else:
         message = "All works have been successfully applied"

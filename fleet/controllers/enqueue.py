@@ -15,12 +15,13 @@ from fleet.controllers import claims
 from fleet.controllers.components import total
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
-from fleet.controllers.trees import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import read_tree, tree_object
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
 from fleet.model.lenient import objects, part, text, whole
 from fleet.model.reason import Code, Reason
 from fleet.ports import Body, Event, Key, Stored
+from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_PRIORITY,
@@ -35,6 +36,8 @@ from fleet.wellknown import (
 )
 
 ENQUEUED, DEQUEUED, BACKING_OFF, RESERVED = "Enqueued", "Dequeued", "TimeoutBackoff", "Reserved"
+
+_SIZES = ("resource", "request", "podSet")  # of a unit's spec: what its gang asks for
 
 
 class EnqueueLoop:
@@ -113,21 +116,21 @@ class EnqueueLoop:
             if unit is not None and waits and not b.deleting(unit.body):
                 await self._hub.delete(unit_key, uid=unit.uid)  # its policy let it go
             elif unit is not None:
-                await self._rehang(stored.body, unit)
+                await self._follow(stored, unit)
             return None
         return await self._keep(stored, unit_key, unit)
 
-    async def _rehang(self, binding: Body, unit: Stored) -> None:
+    async def _follow(self, stored: Stored, unit: Stored) -> None:
         """A unit that left its queue stays in it, unless the queue went with a tree that was deleted: then it is in the
-        queue of its leaf in the tree of now, which it is charged to."""
-        name = str((unit.body.get("spec") or {}).get("queue"))
-        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is not None:
-            return
-        queues = self._queues()
-        namespace = binding["spec"]["resource"].get("namespace", "")
-        leaf = leaf_for(self._read_tree(), namespace, binding["metadata"].get("labels") or {})
-        if leaf in queues:
-            await self._hub.edit(unit.key, partial(_hang, queue=queues[leaf]), uid=unit.uid)
+        queue of its leaf in the tree of now, which it is charged to. It asks for what its binding asks for."""
+        binding, name = stored.body, str((unit.body.get("spec") or {}).get("queue"))
+        if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is None:
+            namespace = binding["spec"]["resource"].get("namespace", "")
+            leaf = leaf_for(self._read_tree(), namespace, binding["metadata"].get("labels") or {})
+            name = self._queues().get(leaf, name)
+        spec = unit_spec(binding, stored, name)
+        wanted = {field: spec[field] for field in ("queue", *_SIZES)}
+        await self._hub.edit(unit.key, partial(_settle, wanted=wanted), uid=unit.uid)
 
     async def _keep(self, stored: Stored, unit_key: Key, unit: Stored | None) -> float | None:
         binding, now = stored.body, self._hub.clock.now()
@@ -149,10 +152,11 @@ class EnqueueLoop:
         return None
 
 
-def _hang(unit: Body, queue: str) -> bool:
+def _settle(unit: Body, wanted: Body) -> bool:
     spec = unit.setdefault("spec", {})
-    before, spec["queue"] = spec.get("queue"), queue
-    return bool(before != queue)
+    changed = any(spec.get(field) != value for field, value in wanted.items())
+    spec.update(wanted)
+    return changed
 
 
 def _consumer(event: Event) -> Iterable[Key]:

@@ -113,7 +113,8 @@ def _requeued(
     status["message"] = message
     status["lastUpdateTime"] = rfc3339(now)
     status["podState"] = {"running": 0, "pending": 0}
-    status.pop("admissions", None)
+    for name in ("admissions", "charged"):
+        status.pop(name, None)
     if until is not None and requeued:
         status["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
     set_condition(unit, "Evicted", True, reason, message, now)

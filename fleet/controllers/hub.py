@@ -21,9 +21,9 @@ from fleet.model.lenient import part, text
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
-from fleet.wellknown import FIELD_MANAGER
+from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER
 
-CONTROLLER = User(name="system:fleet:controllers", groups=("system:masters",))
+CONTROLLER = User(name=CONTROLLERS_USER, groups=("system:masters",), hub=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,13 @@ from collections.abc import Iterable
 import orjson
 
 from fleet.controllers import bindings as b
+from fleet.controllers.components import from_body
 from fleet.controllers.matching import Candidate
+from fleet.controllers.outgoing import checked
 from fleet.controllers.overrides import overridden
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import within
+from fleet.marks import without_hub_keys
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_DOMAIN,
@@ -44,7 +47,7 @@ def marks(hub_id: str, binding: Body) -> dict[str, str]:
 
 
 def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Iterable[Body]) -> Body:
-    """The object of a binding as this member gets it. Raises BadOverride."""
+    """The object of a binding as this member gets it. Raises BadOverride and Unsafe."""
     labels = marks(hub_id, binding)
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
     interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
@@ -56,36 +59,41 @@ def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, polic
             own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
             domain = b.annotation(binding, ANNOTATION_DOMAIN)
             changed = within(changed, interpreter.templates(changed), topology, domain, own)
-        return hashed(interpreter.stamp(changed, labels, annotations))
-    return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))
+        charged = [from_body(entry) for entry in binding["spec"].get("components") or ()]
+        return hashed(checked(interpreter.stamp(changed, labels, annotations), source, labels, charged))
+    body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
+    return hashed(checked(body, source, labels, None))
 
 
 def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Iterable[Body]) -> Body:
     """A dependency as this member gets it: of a claim what it asks for, without the volume that it got on the hub, of a
     service account no token Secrets. `users`: uids of all the bindings that use it there, at least one.
-    It carries no attempt: it is shared. Raises BadOverride."""
+    It carries no attempt: it is shared. Raises BadOverride and Unsafe."""
     listed = sorted(users)
     labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
     annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}
-    return hashed(_marked(overridden(_bare(source), source, cluster, policies), labels, annotations))
+    body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
+    return hashed(checked(body, source, labels, None))
 
 
 def users_of(copy_: Body) -> frozenset[str]:
-    """Uids of the bindings that use a dependency in a member."""
+    """Uids of the bindings that a copy in a member names as its users. What people of the member made of the annotation
+    is none; whoever asks compares the uids with the hub's own bindings."""
     text = (copy_["metadata"].get("annotations") or {}).get(ANNOTATION_USERS, "[]")
     try:
         found = orjson.loads(text)
     except orjson.JSONDecodeError:
         found = []
+    named = {uid for uid in found if isinstance(uid, str) and uid} if isinstance(found, list) else set()
     own = (copy_["metadata"].get("labels") or {}).get(LABEL_BINDING)
-    return frozenset(map(str, found)) or frozenset({own} if own else ())
+    return frozenset(named) or frozenset({own} if own else ())
 
 
-def with_users(copy_: Body, users: Iterable[str]) -> Body:
+def with_users(copy_: Body, hub_id: str, users: Iterable[str]) -> Body:
     """A dependency's manifest as the member shows it, for other users."""
     body = _bare(copy_)
     remaining = sorted(users)
-    labels = {**body["metadata"].get("labels", {}), LABEL_BINDING: remaining[0]}
+    labels = {**body["metadata"].get("labels", {}), LABEL_HUB: hub_id, LABEL_BINDING: remaining[0]}
     return hashed(_marked(body, labels, {ANNOTATION_USERS: orjson.dumps(remaining).decode()}))
 
 
@@ -111,10 +119,10 @@ def _bare(source: Body) -> Body:
     body = {k: copy.deepcopy(v) for k, v in source.items() if k not in ("metadata", "status")}
     meta = source["metadata"]
     kept = {name: meta[name] for name in ("name", "namespace") if meta.get(name)}
-    kept["labels"] = dict(meta.get("labels") or {})
-    kept["annotations"] = {
-        k: v for k, v in (meta.get("annotations") or {}).items() if k not in (LAST_APPLIED, ANNOTATION_HASH)
-    }
+    kept["labels"] = without_hub_keys(meta.get("labels") or {})
+    kept["annotations"] = without_hub_keys(
+        {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
+    )
     if source.get("kind") == "Namespace":
         body.pop("spec", None)
     if source.get("kind") == CLAIM:

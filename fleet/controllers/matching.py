@@ -69,6 +69,11 @@ def selects(selectors: object, body: Body, policy_namespace: str = "") -> int:
     return best
 
 
+def of_namespace(policy: Body) -> bool:
+    """Whether it is a namespace's own policy, which tenants may write."""
+    return bool(policy["metadata"].get("namespace"))
+
+
 def policy_claim(policy: Body) -> str:
     """How a binding's annotation names the policy: "PropagationPolicy ns/name", "ClusterPropagationPolicy name"."""
     meta = policy["metadata"]

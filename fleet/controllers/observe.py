@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from fleet.controllers import bindings as b
 from fleet.controllers.aside import kept
+from fleet.controllers.components import from_body, to_body, total
 from fleet.controllers.conditions import condition, drop_condition, is_true, set_condition
 from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub, object_key
@@ -131,7 +132,7 @@ class ObserveLoop:
         unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
         edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
         if unit is not None and sight is not None and sight.copy is not None:
-            edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, sight, whole(binding, sight), now)))
+            edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, binding, sight, now)))
         if job_key is not None:
             uid = str(binding["spec"]["resource"].get("uid"))
             edits.append((job_key, uid, lambda body: _settle_job(body, binding, interpreter, sight)))
@@ -218,7 +219,20 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     return changed
 
 
-def _settle_unit(unit: Body, sight: Sight, is_whole: bool, now: float) -> bool:
+def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
+    """`status.charged`, only while the member runs more than the unit was admitted with: the hub's API has no pods."""
+    components = binding["spec"].get("components") or ()
+    admitted = tuple(from_body(component) for component in components)
+    found = b.charged_components(admitted, sight.pods)
+    told = {"charged": total([to_body(component) for component in found])} if found != admitted else {}
+    if status.get("charged") == told.get("charged"):
+        return False
+    status.pop("charged", None)
+    status.update(told)
+    return True
+
+
+def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
     status = unit.setdefault("status", {})
     if status.get("phase") in ("Enqueued", "TimeoutBackoff"):
         return False  # it has been put back meanwhile
@@ -231,7 +245,8 @@ def _settle_unit(unit: Body, sight: Sight, is_whole: bool, now: float) -> bool:
     }
     changed = bool((status.get("phase"), status.get("podState")) != (phase, counts))
     status["phase"], status["podState"] = phase, counts
-    if is_whole:
+    changed |= _settle_charged(status, binding, sight)
+    if whole(binding, sight):
         changed |= set_condition(unit, "PodsReady", True, "GangWhole", "", now)
     if sight.over:
         changed |= set_condition(unit, "Finished", True, sight.over, sight.message, now)
@@ -257,29 +272,26 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
     if sight is not None:
         aggregated = (binding.get("status") or {}).get("aggregatedStatus") or ()
         shown = (sight.copy or {}).get("status") or next((item.get("status") for item in aggregated), None)
-    own = _own_condition(binding)
+    own = _own_condition(binding, interpreter)
     if own is not None and own["type"] == PENDING:
         return {"conditions": [own]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
     lost = condition(binding, b.REACHABLE)
     if lost is not None:  # first, so that the last one stays what the job's STATE shows
-        shown_as = _job_condition(b.REACHABLE, "False", lost["reason"], lost["message"], lost["lastTransitionTime"])
+        at = lost["lastTransitionTime"]
+        shown_as = interpreter.condition(b.REACHABLE, "False", lost["reason"], lost["message"], at)
         merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
     return merged
 
 
-def _own_condition(binding: Body) -> Body | None:
+def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
     """What the hub itself has to say: queuing, with the reason why it still waits; or pending, outside of queues."""
     why, queuing = condition(binding, SCHEDULED), condition(binding, QUEUING)
     waiting = why is not None and why["status"] == "False" and not b.clusters_of(binding)
     if queuing is not None:
         message = str(why["message"]) if waiting and why is not None else queuing.get("message", "")
-        return _job_condition(QUEUING, queuing["status"], queuing["reason"], message, queuing["lastTransitionTime"])
+        at = queuing["lastTransitionTime"]
+        return interpreter.condition(QUEUING, queuing["status"], queuing["reason"], message, at)
     if waiting and why is not None:
-        return _job_condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
+        return interpreter.condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
     return None
-
-
-def _job_condition(type_: str, status: str, reason: str, message: str, at: str) -> Body:
-    times = {"lastTransitionTime": at, "lastUpdateTime": at}
-    return {"type": type_, "status": status, "reason": reason, "message": message, **times}

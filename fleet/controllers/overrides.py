@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonpatch
 
+from fleet.admission.overriding import wrong_overriders
 from fleet.controllers.matching import Candidate, affinity_matches, selects
 from fleet.model.lenient import part
 from fleet.ports import Body
@@ -35,7 +36,10 @@ def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Itera
             continue
         for rule in spec.get("overrideRules") or ():
             if affinity_matches(rule.get("targetCluster"), cluster):
-                found = _apply(copy.deepcopy(found), rule.get("overriders") or {}, policy["metadata"]["name"])
+                overriders, name = rule.get("overriders") or {}, policy["metadata"]["name"]
+                for field, why in wrong_overriders(overriders, tenant=bool(namespace)):
+                    raise BadOverride(f"override policy {name}: {field}: {why}")
+                found = _apply(copy.deepcopy(found), overriders, name)
     return found
 
 

@@ -105,7 +105,8 @@ class ReasonWriter:
         self._budget_at = clock
         batch: list[_Due] = []
         pause: float | None = None
-        for unit_id, reason in list(self._reasons.items()):
+        for unit_id, whole in list(self._reasons.items()):
+            reason = whole.told_to(picture.sources[unit_id].binding.key.namespace)
             said = self._known(unit_id, picture.sources[unit_id])
             due, wait = self._due(unit_id, reason, said, picture.sources[unit_id].unit is not None, now)
             if due is None and wait == 0:

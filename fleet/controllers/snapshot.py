@@ -17,7 +17,7 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
-from fleet.controllers.trees import leaf_for, read_tree, tree_object
+from fleet.controllers.trees import read_tree, tree_object
 from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
@@ -27,6 +27,7 @@ from fleet.model.lenient import number, part, text
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Key, Store, Stored
+from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import (
@@ -340,15 +341,17 @@ def now_unit(
     leaving = bool(tasks) or b.deleting(binding)
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
     copy_there = any(name == member for name, _ in copies)
+    there = [pod for pod in pods if pod.member == member]
+    charged = b.charged_components(within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)), there)
     return replace(
         _as_queued(base, binding, queue_unit),
-        components=within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)),
+        components=charged,
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
         placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
-        visible=visible(base.components, [p for p in pods if p.member == member], gone=leaving and not copy_there),
+        visible=visible(charged, there, gone=leaving and not copy_there),
         leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
-        checkpoint_at=_checkpoint(binding, [p for p in pods if p.member == member], copies),
+        checkpoint_at=_checkpoint(binding, there, copies),
         backoff_until=None,
         generation=generation,
     )

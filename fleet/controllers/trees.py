@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from fleet.controllers import bindings as b
 from fleet.model.lenient import text
@@ -13,7 +13,6 @@ from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     QUOTA,
-    QUOTA_NAME_LABELS,
     THRESHOLD_ANNOTATIONS,
     TREE_NAMESPACE,
 )
@@ -23,17 +22,6 @@ def tree_object(store: Store) -> Stored | None:
     """The one ElasticQuotaTree (the oldest, should there ever be two)."""
     trees = [t for t in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE) if not b.deleting(t.body)]
     return min(trees, key=lambda t: (text(t.body["metadata"].get("creationTimestamp")), t.key.name), default=None)
-
-
-def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) -> str:
-    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. What the
-    tree does not have comes back as people would name it, and is decided as NoQueue."""
-    for label in QUOTA_NAME_LABELS:
-        wanted = labels.get(label)
-        if wanted:
-            nodes = tree.nodes.items() if tree is not None else ()
-            return next((path for path, node in nodes if wanted in (path, node.name) and not node.children), wanted)
-    return (tree.leaf_of(namespace) if tree is not None else None) or f"namespace {namespace}"
 
 
 def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree | None:

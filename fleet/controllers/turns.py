@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from fleet.controllers import bindings as b
 from fleet.members.members import PodView
+from fleet.model.reason import named_to
 from fleet.model.unit import Phase, Unit
 from fleet.ports import Body, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
@@ -99,8 +100,9 @@ class Waits:
                 lines.setdefault(leaf, []).append(unit)
         self.again_at = min((until[leaf] for leaf in lines if leaf in until), default=None)
         for leaf, line in lines.items():
-            why, waiting = _not_considered(leaf, turns[leaf], line, ahead.get(leaf))
-            for unit in waiting:
+            before = ahead.get(leaf)
+            for unit in line if before is not None else _beyond(turns[leaf].depth, line):
+                why = _why(leaf, turns[leaf].depth, before, unit)
                 known = self._kept.get(unit.id)
                 if known is None or known[0] is not unit or known[1] != why:
                     known = (unit, why, replace(unit, held=True, held_why=why, waits_turn=True))
@@ -109,14 +111,20 @@ class Waits:
         return {key: known[2] for key, known in kept.items()}
 
 
-def _not_considered(leaf: str, turns: Turns, line: list[Unit], before: Unit | None) -> tuple[str, list[Unit]]:
-    """Those of `line` that are not, and why. `before`: one of the queue that is starting."""
-    if before is not None:
-        return f"{leaf} starts one job at a time, and waits for the pods of {before.name} to run", line
-    if turns.depth is None or turns.depth >= len(line):
-        return "", []
+def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:
+    """Those of a queue that come after the first `depth`."""
+    if depth is None or depth >= len(line):
+        return []
     line.sort(key=lambda unit: (-unit.priority, unit.enqueued_at, unit.name, unit.id))
-    return f"{leaf} considers its first {turns.depth} jobs only", line[turns.depth :]
+    return line[depth:]
+
+
+def _why(leaf: str, depth: int | None, before: Unit | None, unit: Unit) -> str:
+    """Why `unit` is not considered. `before`: one of its queue that is starting."""
+    if before is None:
+        return f"{leaf} considers its first {depth} jobs only"
+    named = named_to(unit.name.partition("/")[0], before.name)
+    return f"{leaf} starts one job at a time, and waits for the pods of {named} to run"
 
 
 def _backs_off(unit: Stored | None) -> bool:

@@ -15,7 +15,7 @@ from fleet.engine.kind import Body, Kind
 from fleet.engine.order import interleave
 from fleet.engine.prune import prune
 from fleet.engine.schema import ANYTHING, Node, compiled
-from fleet.engine.status import Cause, StatusError, bad_request, conflict
+from fleet.engine.status import CAUSES_MAX, Cause, StatusError, bad_request, conflict
 from fleet.engine.strategic import go_text
 from fleet.engine.validate import shown
 from fleet.engine.write import Author, Prepared, identify, prepare_create, prepare_update
@@ -38,9 +38,9 @@ def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> N
     found = [f".{path}: field not declared in schema" for path in unknown]
     _untyped(compiled(kind), config, "", found)
     if found:
-        listed = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in found)
+        listed = found[0] if len(found) == 1 else "errors:\n" + "\n".join(f"  {text}" for text in found[:CAUSES_MAX])
         gvk = f"{kind.group}/{kind.version}, Kind={kind.kind}"
-        raise StatusError(500, "", f"failed to create typed patch object ({where}; {gvk}): {listed}")
+        raise bad_request(f"failed to create typed patch object ({where}; {gvk}): {listed}")
 
 
 def apply_new(
@@ -62,7 +62,8 @@ def apply_to(
     version = config["metadata"].get("resourceVersion")
     if version and version != old["metadata"].get("resourceVersion"):
         raise conflict(kind.group, kind.resource, old["metadata"]["name"])
-    managed: list[Body] = old["metadata"].get("managedFields") or []
+    stored = old["metadata"].get("managedFields") or []
+    managed: list[Body] = stored if fields.sound(stored) else []
     mine: Body | None = None
     others: list[Body] = []
     for item in managed:
@@ -160,11 +161,11 @@ def _conflicts(fights: list[tuple[str, str]]) -> StatusError:
         who, path = fights[0]
         message = f"Apply failed with 1 conflict: conflict with {who}: {path}"
     else:
-        lines: list[str] = []
-        for who in dict.fromkeys(who for who, _ in fights):
-            lines.append(f"conflicts with {who}:")
-            lines.extend(f"- {path}" for other, path in fights if other == who)
-        message = f"Apply failed with {len(fights)} conflicts: " + "\n".join(lines)
+        lines: dict[str, list[str]] = {}
+        for who, path in fights[:CAUSES_MAX]:
+            lines.setdefault(who, [f"conflicts with {who}:"]).append(f"- {path}")
+        text = "\n".join(line for of_one in lines.values() for line in of_one)
+        message = f"Apply failed with {len(fights)} conflicts: {text}"
     return StatusError(409, "Conflict", message, causes=causes)
 
 

@@ -16,6 +16,13 @@ from fleet.engine.kind import Column, Kind
 
 COMPUTED = {**PODS, **OTHERS}
 
+# What a printer meets in an object that was stored before its schema said so: shown in the cell, and no other row's
+# business.
+_UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError, OverflowError)
+INVALID = "<invalid>"
+_VALUES_MAX = 1000  # of a path that leads to many
+_CHARACTERS_MAX = 10_000  # of a cell
+
 _NAME = Column("Name", "string", ".metadata.name", format="name", description="Name of the object.")
 
 
@@ -46,8 +53,14 @@ def cells(kind: Kind, body: dict[str, Any], now: float) -> list[Any]:
 
 
 def cell(column: Column, body: dict[str, Any], now: float) -> Any:
-    if column.compute:
-        return COMPUTED[column.compute](body, now)
+    """One cell; "<invalid>" for a part of an object that cannot be read."""
+    try:
+        return COMPUTED[column.compute](body, now) if column.compute else _found(column, body, now)
+    except _UNREADABLE:
+        return INVALID if column.type in ("string", "date") else None
+
+
+def _found(column: Column, body: dict[str, Any], now: float) -> Any:
     try:
         found = find(body, column.json_path)
     except BadPath:
@@ -57,7 +70,7 @@ def cell(column: Column, body: dict[str, Any], now: float) -> Any:
     value = found[0]
     match column.type:
         case "string":
-            return " ".join(_text(v) for v in found)
+            return " ".join(_text(v) for v in found[:_VALUES_MAX])[:_CHARACTERS_MAX]
         case "integer":
             return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
         case "number":

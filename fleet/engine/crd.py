@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
+from fleet.engine.crdschema import costs, flaws
 from fleet.engine.jsonpath import BadPath, compile_path
-from fleet.engine.kind import Column, Kind, Scale, Schema
-from fleet.engine.schemas import INT_OR_STRING, PRESERVE, SCHEMA_FROM, Definitions, collapse, whole_object
-from fleet.engine.status import Cause
+from fleet.engine.kind import Column, Kind, Scale
+from fleet.engine.schemas import PRESERVE, Definitions, collapse, whole_object
+from fleet.engine.status import CAUSES_MAX, Cause, cut
+from fleet.engine.validate import shown
+from fleet.model.untyped import at, mapping, rows, text, texts
 
 GROUP = "apiextensions.k8s.io"
 RESOURCE = "customresourcedefinitions"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+NAME_CHARACTERS_MAX = 253  # of a group
 
 Body = dict[str, Any]
 
@@ -26,14 +31,13 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_TYPES = ("object", "array", "string", "integer", "number", "boolean")
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
-_NESTED_MAX = 200_000  # nodes of one schema
+LISTED_MAX = 100  # versions, columns, selectable fields, names of one definition: each is looked at for every object
 
 
 def default(body: Body) -> None:
     """What a kube-apiserver fills in, in place."""
-    spec = body.get("spec") or {}
+    spec = mapping(body.get("spec"))
     names = spec.get("names")
     if isinstance(names, dict) and isinstance(names.get("kind"), str):
         names.setdefault("singular", names["kind"].lower())
@@ -43,61 +47,85 @@ def default(body: Body) -> None:
         del spec["preserveUnknownFields"]
 
 
-def validate(body: Body) -> list[Cause]:
-    """Everything that is wrong with a CRD beyond its schema; empty when it can be served."""
-    spec, causes = body.get("spec") or {}, []
-    group, names = str(spec.get("group") or ""), spec.get("names") or {}
-    plural = str(names.get("plural") or "")
-    if not _SUBDOMAIN.fullmatch(group):
+def validate(body: Body, *, stored: bool = False) -> list[Cause]:
+    """Everything that is wrong with a CRD beyond its schema; empty when it can be served. Of one that is `stored` only
+    what keeps it from being served: a pattern or a rule that cannot be run checks nothing then."""
+    spec = mapping(body.get("spec"))
+    group, names = text(spec.get("group")), mapping(spec.get("names"))
+    plural, causes = text(names.get("plural")), list[Cause]()
+    if not _SUBDOMAIN.fullmatch(group) or len(group) > NAME_CHARACTERS_MAX:
         causes.append(_invalid("spec.group", group, "must be a domain with at least one dot"))
     if not _LABEL.fullmatch(plural):
         causes.append(_invalid("spec.names.plural", plural, "must be a lower-case DNS label"))
-    if not _KIND.fullmatch(str(names.get("kind") or "")):
+    if not _KIND.fullmatch(text(names.get("kind"))):
         causes.append(_invalid("spec.names.kind", names.get("kind"), "must be a CamelCase word"))
-    name = body.get("metadata", {}).get("name")
+    name = at(body, "metadata", "name")
     if name != f"{plural}.{group}":
         causes.append(_invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if spec.get("scope") not in ("Namespaced", "Cluster"):
         causes.append(_unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced")))
     if spec.get("preserveUnknownFields"):
         causes.append(_invalid("spec.preserveUnknownFields", True, f"must be false; use {PRESERVE} in the schema"))
-    strategy = (spec.get("conversion") or {}).get("strategy", "None")
+    strategy = mapping(spec.get("conversion")).get("strategy", "None")
     if strategy != "None":
         causes.append(_unsupported("spec.conversion.strategy", strategy, ("None",)))
-    versions = spec.get("versions") or []
-    if sum(1 for version in versions if version.get("storage")) != 1:
-        causes.append(
-            _invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
-        )
-    seen: set[str] = set()
-    for index, version in enumerate(versions):
-        where = f"spec.versions[{index}]"
-        if version.get("name") in seen:
-            message = f'Duplicate value: "{version.get("name")}"'
-            causes.append(Cause(f"{where}.name", message, "FieldValueDuplicate"))
-        seen.add(version.get("name", ""))
-        causes.extend(_version_causes(where, version))
+    causes += _too_many("spec.versions", spec.get("versions"))
+    for field in ("shortNames", "categories"):
+        causes += _too_many(f"spec.names.{field}", names.get(field))
+    causes += _versions(rows(spec.get("versions")), stored)
     return causes
 
 
-def _version_causes(where: str, version: Body) -> Iterator[Cause]:
-    if not _LABEL.fullmatch(str(version.get("name") or "")):
+def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
+    if sum(1 for version in versions if version.get("storage")) != 1:
+        yield _invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
+    seen: set[str] = set()
+    for index, version in enumerate(versions):
+        where, name = f"spec.versions[{index}]", text(version.get("name"))
+        if name in seen:
+            yield Cause(f"{where}.name", f"Duplicate value: {shown(name)}", "FieldValueDuplicate")
+        seen.add(name)
+        yield from islice(_version_causes(where, version, stored), CAUSES_MAX)
+
+
+def _version_causes(where: str, version: Body, stored: bool) -> Iterator[Cause]:
+    if not _LABEL.fullmatch(text(version.get("name"))):
         yield _invalid(f"{where}.name", version.get("name"), "must be a lower-case DNS label")
-    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    schema = at(version, "schema", "openAPIV3Schema")
     place = f"{where}.schema.openAPIV3Schema"
     if not isinstance(schema, dict):
         yield Cause(place, "Required value: schemas are required", "FieldValueRequired")
     else:
         if schema.get("type") != "object":
             yield _invalid(f"{place}.type", schema.get("type"), "must be object at the root")
-        yield from _structural(place, schema)
-    for index, column in enumerate(version.get("additionalPrinterColumns") or []):
+        found = list(islice(flaws(place, schema), CAUSES_MAX))
+        yield from found if found or stored else islice(costs(place, schema), CAUSES_MAX)
+    columns, selectable = version.get("additionalPrinterColumns"), version.get("selectableFields")
+    if not stored:
+        yield from _too_many(f"{where}.additionalPrinterColumns", columns)
+        yield from _too_many(f"{where}.selectableFields", selectable)
+    for index, column in enumerate(rows(columns)[:LISTED_MAX]):
         spot = f"{where}.additionalPrinterColumns[{index}]"
+        if not isinstance(column.get("name"), str):
+            yield Cause(f"{spot}.name", "Required value", "FieldValueRequired")
         if column.get("type") not in _COLUMN_TYPES:
             yield _unsupported(f"{spot}.type", column.get("type"), _COLUMN_TYPES)
         yield from _path_causes(f"{spot}.jsonPath", column.get("jsonPath"))
-    for index, selectable in enumerate(version.get("selectableFields") or []):
-        yield from _path_causes(f"{where}.selectableFields[{index}].jsonPath", selectable.get("jsonPath"))
+    for index, field in enumerate(rows(selectable)[:LISTED_MAX]):
+        yield from _path_causes(f"{where}.selectableFields[{index}].jsonPath", field.get("jsonPath"))
+    scale = at(version, "subresources", "scale")
+    if isinstance(scale, dict):
+        for key, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+            if not text(scale.get(key)).startswith(start):
+                yield _invalid(
+                    f"{where}.subresources.scale.{key}", scale.get(key), f"must be a path under {start[:-1]}"
+                )
+
+
+def _too_many(where: str, given: Any) -> list[Cause]:
+    if not isinstance(given, list) or len(given) <= LISTED_MAX:
+        return []
+    return [Cause(where, f"Too many: {len(given)}: must have at most {LISTED_MAX} items", "FieldValueTooMany")]
 
 
 def _path_causes(where: str, path: Any) -> Iterator[Cause]:
@@ -109,54 +137,15 @@ def _path_causes(where: str, path: Any) -> Iterator[Cause]:
         yield _invalid(where, path, str(error))
 
 
-def _structural(where: str, schema: Schema) -> Iterator[Cause]:
-    """The rules of a structural schema: a type everywhere, and no references."""
-    pending: list[tuple[str, Any]] = [(where, schema)]
-    left = _NESTED_MAX
-    while pending:
-        place, node = pending.pop()
-        left -= 1
-        if left == 0:
-            yield Cause(where, f"Too many: a schema has at most {_NESTED_MAX} nodes", "FieldValueTooMany")
-            return
-        if not isinstance(node, dict):
-            yield _invalid(place, node, "must be a schema")
-            continue
-        if "$ref" in node:
-            yield Cause(f"{place}.$ref", "Forbidden: references are not supported", "FieldValueForbidden")
-        kind = node.get("type")
-        free = node.get(INT_OR_STRING) or node.get(PRESERVE) or SCHEMA_FROM in node
-        if kind is None and not free:
-            yield Cause(
-                f"{place}.type", "Required value: must not be empty for specified object fields", "FieldValueRequired"
-            )
-        elif kind is not None and kind not in _TYPES:
-            yield _unsupported(f"{place}.type", kind, _TYPES)
-        properties = node.get("properties")
-        if properties is not None and not isinstance(properties, dict):
-            yield _invalid(f"{place}.properties", properties, "must be a map")
-            properties = None
-        if properties and isinstance(node.get("additionalProperties"), dict):
-            message = "Forbidden: additionalProperties and properties are mutual exclusive"
-            yield Cause(f"{place}.additionalProperties", message, "FieldValueForbidden")
-        for name, child in (properties or {}).items():
-            pending.append((f"{place}.properties[{name}]", child))
-        if isinstance(node.get("additionalProperties"), dict):
-            pending.append((f"{place}.additionalProperties", node["additionalProperties"]))
-        if kind == "array" and not isinstance(node.get("items"), dict):
-            yield Cause(f"{place}.items", "Required value: must be specified for an array", "FieldValueRequired")
-        elif isinstance(node.get("items"), dict):
-            pending.append((f"{place}.items", node["items"]))
-
-
 def _invalid(where: str, value: Any, message: str) -> Cause:
-    text = f'"{value}"' if isinstance(value, str) else str(value)
-    return Cause(where, f"Invalid value: {text}: {message}")
+    return Cause(where, f"Invalid value: {shown(value)}: {message}")
 
 
 def _unsupported(where: str, value: Any, supported: tuple[str, ...]) -> Cause:
     allowed = ", ".join(f'"{s}"' for s in supported)
-    return Cause(where, f'Unsupported value: "{value}": supported values: {allowed}', "FieldValueNotSupported")
+    return Cause(
+        where, f'Unsupported value: "{cut(str(value))}": supported values: {allowed}', "FieldValueNotSupported"
+    )
 
 
 def _served(spec: Body) -> list[Body]:
@@ -170,7 +159,7 @@ def _served(spec: Body) -> list[Body]:
             rank = (-stability, -int(match[1]), -int(match[3] or 0))
         return not version.get("storage"), rank
 
-    return sorted((v for v in spec["versions"] if v.get("served")), key=order)
+    return sorted((v for v in rows(spec["versions"]) if v.get("served")), key=order)
 
 
 def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind | None:
@@ -193,15 +182,15 @@ def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind |
         singular=names.get("singular") or names["kind"].lower(),
         namespaced=spec["scope"] == "Namespaced",
         list_kind=names.get("listKind") or names["kind"] + "List",
-        short_names=tuple(names.get("shortNames") or ()),
-        categories=tuple(names.get("categories") or ()),
+        short_names=texts(names.get("shortNames")),
+        categories=texts(names.get("categories")),
         schema=whole_object((version.get("schema") or {}).get("openAPIV3Schema"), types),
-        columns=tuple(_column(column) for column in version.get("additionalPrinterColumns") or ()),
+        columns=tuple(_column(column) for column in rows(version.get("additionalPrinterColumns"))),
         status="status" in subresources,
         scale=None
         if scale is None
         else Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", "")),
-        selectable=tuple(f["jsonPath"].removeprefix(".") for f in version.get("selectableFields") or ()),
+        selectable=tuple(f["jsonPath"].removeprefix(".") for f in rows(version.get("selectableFields"))),
         aliases=known.aliases if known is not None else (),
         versions=tuple(v["name"] for v in served),
     )
@@ -264,7 +253,7 @@ def status_of(body: Body, conflict: str = "") -> Body:
 
     Times are those of the object itself, so that every process that looks writes the same."""
     spec, created = body["spec"], body["metadata"].get("creationTimestamp")
-    old = {c["type"]: c for c in (body.get("status") or {}).get("conditions") or ()}
+    old = {c.get("type"): c for c in rows(at(body, "status", "conditions"))}
 
     def condition(type_: str, status: str, reason: str, message: str) -> Body:
         before = old.get(type_, {})
@@ -285,8 +274,8 @@ def status_of(body: Body, conflict: str = "") -> Body:
     if deleted:
         reason, message = "InstanceDeletionInProgress", "its objects are being deleted"
         conditions.append({**condition("Terminating", "True", reason, message), "lastTransitionTime": deleted})
-    storage = [v["name"] for v in spec["versions"] if v.get("storage")]
-    stored = list((body.get("status") or {}).get("storedVersions") or [])
+    storage = [v["name"] for v in rows(spec["versions"]) if v.get("storage")]
+    stored = list(texts(at(body, "status", "storedVersions")))
     return {
         "conditions": conditions,
         "acceptedNames": spec["names"] if not conflict else {"plural": "", "kind": ""},

@@ -10,22 +10,32 @@ import copy
 from typing import Any
 
 from fleet.engine.schema import Node
+from fleet.engine.status import StatusError
+
+BYTES_MAX = 3 << 20  # that defaults add to one object: a large default in the items of a long list is a bomb
 
 
-def default(node: Node, value: Any) -> bool:
+def default(node: Node, value: Any, spent: list[int] | None = None) -> bool:
     """Fill defaults into `value` in place, from the outside in, so that defaults of a defaulted object apply too. True
     when there is something that `prune` has to look at.
 
     A null for a field that is not nullable and has no default is removed, as a kube-apiserver does; in built-in types
-    a null is always as good as nothing.
+    a null is always as good as nothing. `spent` counts the bytes that have been added; StatusError 413
+    beyond BYTES_MAX.
     """
     strange = False
+    if spent is None:
+        spent = [0]
     if value.__class__ is dict:
         for key in node.own_defaults:
             if value.get(key) is None:
                 child = node.child(key)
                 assert child is not None
                 if key not in value or not child.nullable:
+                    spent[0] += child.default_size
+                    if spent[0] > BYTES_MAX:
+                        text = f"Request entity too large: the defaults of its schema add more than {BYTES_MAX} bytes"
+                        raise StatusError(413, "RequestEntityTooLarge", text)
                     value[key] = copy.deepcopy(child.default)
         if node.open:
             return False
@@ -36,7 +46,7 @@ def default(node: Node, value: Any) -> bool:
             if child is None:
                 strange = strange or not node.preserve
             elif inner.__class__ is dict or inner.__class__ is list:
-                strange = default(child, inner) or strange
+                strange = default(child, inner, spent) or strange
             elif inner is None and (child.builtin or not (child.nullable or child.open)):
                 dead = dead or []
                 dead.append(key)
@@ -49,5 +59,5 @@ def default(node: Node, value: Any) -> bool:
             return False
         for inner in value:
             if inner.__class__ is dict or inner.__class__ is list:
-                strange = default(items, inner) or strange
+                strange = default(items, inner, spent) or strange
     return strange

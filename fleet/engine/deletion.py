@@ -8,13 +8,35 @@ from __future__ import annotations
 import copy
 
 from fleet.engine.kind import Body, Kind
-from fleet.engine.status import Cause, conflict, invalid
+from fleet.engine.status import Cause, bad_request, conflict, invalid
 from fleet.engine.times import rfc3339
 from fleet.engine.validate import shown
 from fleet.engine.write import Prepared, counts_generations, set_or_drop
+from fleet.model.untyped import at, mapping, texts, whole
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
+GRACE_MAX_S = 10 * 365 * 24 * 3600  # of a pod; what asks for more gets this
+_GO_TYPES: dict[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"), "orphanDependents": (bool, "bool"), "propagationPolicy": (str, "string"),
+    "preconditions": (dict, "v1.Preconditions"), "preconditions.uid": (str, "types.UID"),
+    "preconditions.resourceVersion": (str, "string"), "dryRun": (list, "[]string"),
+}  # fmt: skip
+
+
+def check_options(options: Body) -> None:
+    """Refuse DeleteOptions whose fields are of other types than a client can mean (StatusError 400)."""
+    for path, (wanted, name) in _GO_TYPES.items():
+        value = at(options, *path.split("."))
+        if value is not None and value.__class__ is not wanted:
+            raise bad_request(
+                f"json: cannot unmarshal {shown(value)} into Go struct field DeleteOptions.{path} of type {name}"
+            )
+    grace = options.get("gracePeriodSeconds")
+    if grace is not None and not -(2**63) <= grace < 2**63:
+        raise bad_request(
+            f"json: cannot unmarshal number {grace} into Go struct field DeleteOptions.gracePeriodSeconds"
+        )
 
 
 def prepare_delete(
@@ -26,15 +48,14 @@ def prepare_delete(
     `graceful`: a Pod with a node waits for its kubelet for gracePeriodSeconds (30 unless said), as real ones do.
     """
     options = delete_options or {}
+    check_options(options)
     metadata = old["metadata"]
     _check_preconditions(kind, metadata, options.get("preconditions") or {})
-    finalizers = _deletion_finalizers(list(metadata.get("finalizers") or ()), options)
+    finalizers = _deletion_finalizers(list(texts(metadata.get("finalizers"))), options)
     grace = _grace(old, options, graceful and kind.group == "" and kind.resource == "pods")
     going = metadata.get("deletionTimestamp")
     held = bool(finalizers) or grace > 0
-    held = held or (
-        kind.group == "" and kind.resource == "namespaces" and bool((old.get("spec") or {}).get("finalizers"))
-    )
+    held = held or (kind.group == "" and kind.resource == "namespaces" and bool(at(old, "spec", "finalizers")))
     if not held:
         return Prepared(old, finished=True)
     left = metadata.get("deletionGracePeriodSeconds") or 0
@@ -53,7 +74,7 @@ def prepare_delete(
         metadata["deletionTimestamp"] = rfc3339(now + grace)
         metadata["deletionGracePeriodSeconds"] = grace
     if kind.group == "" and kind.resource == "namespaces":
-        body["status"] = {**(old.get("status") or {}), "phase": "Terminating"}
+        body["status"] = {**mapping(old.get("status")), "phase": "Terminating"}
     return Prepared(body)
 
 
@@ -80,7 +101,7 @@ def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:
     if policy is None:
         return finalizers
     if policy not in ("Orphan", "Background", "Foreground"):
-        text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
+        text = f'Unsupported value: {shown(policy)}: supported values: "Foreground", "Background", "Orphan", "nil"'
         cause = Cause("propagationPolicy", text, "FieldValueNotSupported")
         raise invalid("meta.k8s.io", "DeleteOptions", "", [cause])
     kept = [f for f in finalizers if f not in (ORPHAN, FOREGROUND)]
@@ -91,11 +112,8 @@ def _deletion_finalizers(finalizers: list[str], options: Body) -> list[str]:
 
 
 def _grace(old: Body, options: Body, graceful: bool) -> int:
-    if not graceful or not (old.get("spec") or {}).get("nodeName"):
+    if not graceful or not at(old, "spec", "nodeName") or at(old, "status", "phase") in ("Succeeded", "Failed"):
         return 0
-    if (old.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return 0
-    grace = options.get("gracePeriodSeconds")
-    if grace is None:
-        grace = (old.get("spec") or {}).get("terminationGracePeriodSeconds")
-    return 30 if grace is None else max(0, int(grace))
+    asked = options.get("gracePeriodSeconds")
+    grace = whole(at(old, "spec", "terminationGracePeriodSeconds"), 30) if asked is None else asked
+    return min(max(0, grace), GRACE_MAX_S)

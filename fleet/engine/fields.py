@@ -32,6 +32,9 @@ NOT_OWNED_META = frozenset(
 )  # fmt: skip
 
 
+_ENTRY_TEXTS = ("manager", "operation", "apiVersion", "time", "fieldsType", "subresource")
+
+
 # -- algebra of sets
 
 
@@ -93,6 +96,33 @@ def _folded(out: Fields) -> Fields:
 def root_set(fields: Fields | None) -> Fields | None:
     """Of the stored form, where an empty object is an empty set and not the root as a member."""
     return fields or None
+
+
+def sound(managed: Any) -> bool:
+    """Can these managedFields, which a client wrote, be computed with? A kube-apiserver keeps its own in their place
+    when they cannot."""
+    return managed.__class__ is list and all(
+        item.__class__ is dict
+        and all(item.get(key, "").__class__ is str for key in _ENTRY_TEXTS)
+        and _is_set(item.get("fieldsV1", {}))
+        for item in managed
+    )
+
+
+def _is_set(node: Any) -> bool:
+    return node.__class__ is dict and all(_is_step(key) and _is_set(below) for key, below in node.items())
+
+
+def _is_step(key: str) -> bool:
+    if key == "." or key[:2] in ("f:", "i:"):
+        return True
+    if key[:2] not in ("k:", "v:"):
+        return False
+    try:
+        value = orjson.loads(key[2:])
+    except ValueError:
+        return False
+    return key[0] == "v" or value.__class__ is dict
 
 
 def paths(fields: Fields | None, prefix: str = "") -> list[str]:
@@ -255,7 +285,19 @@ def is_by(item: Body, manager: str, operation: str, subresource: str) -> bool:
 def record_update(
     root: Node, kind: Kind, old: Body | None, new: Body, managed: list[Body], manager: str, subresource: str, now: float
 ) -> list[Body]:
-    """managedFields after an update of `old` to `new` (None: a create) by `manager`, from the old ones."""
+    """managedFields after an update of `old` to `new` (None: a create) by `manager`, from the old ones; of those that
+    were stored before anybody looked at them and cannot be read, nothing is left."""
+    try:
+        return _recorded(root, kind, old, new, managed, manager, subresource, now)
+    except (AttributeError, TypeError, ValueError):
+        if sound(managed):
+            raise
+    return _recorded(root, kind, old, new, [], manager, subresource, now)
+
+
+def _recorded(
+    root: Node, kind: Kind, old: Body | None, new: Body, managed: list[Body], manager: str, subresource: str, now: float
+) -> list[Body]:
     after = owned(kind, new, whole=True)
     before = owned(kind, old, whole=True) if old is not None else _structs(kind, after)
     before.setdefault("metadata", {})

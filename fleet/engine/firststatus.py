@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.engine.kind import Kind
-from fleet.model.amounts import BadQuantity, parse_quantity
+from fleet.model.amounts import BadQuantity
+from fleet.model.quantity_text import quantity
+from fleet.model.untyped import rows
 
 Body = dict[str, Any]
 _COUNTED = ("cpu", "memory")
@@ -37,8 +39,7 @@ def qos_class(spec: object) -> str:
     containers = [
         container
         for group in ("initContainers", "containers")
-        for container in ((spec.get(group) or ()) if isinstance(spec, Mapping) else ())
-        if isinstance(container, Mapping)
+        for container in rows(spec.get(group) if isinstance(spec, Mapping) else None)
     ]
     asked, guaranteed = False, bool(containers)
     for container in containers:
@@ -57,7 +58,7 @@ def _amounts(resources: object, field: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for name in _COUNTED:
         try:
-            amount = parse_quantity(given[name], name) if isinstance(given, Mapping) and name in given else 0
+            amount = quantity(given[name], name) if isinstance(given, Mapping) and name in given else 0
         except BadQuantity:
             amount = 0
         if amount > 0:

@@ -14,6 +14,9 @@ from typing import Any
 Step = Callable[[list[Any]], list[Any]]
 
 
+CHARACTERS_MAX = 1000  # of one path
+
+
 class BadPath(ValueError):
     """The text is not a JSON path of the kind that is read here."""
 
@@ -33,6 +36,8 @@ _STEP = re.compile(
 @lru_cache(maxsize=1024)
 def compile_path(path: str) -> tuple[Step, ...]:
     """The steps of a path; braces around it and a leading `$` are allowed. Raises BadPath."""
+    if len(path) > CHARACTERS_MAX:
+        raise BadPath(f"must be at most {CHARACTERS_MAX} characters long")
     text = path.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1].strip()

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from fleet.engine.kind import Body, Kind
-from fleet.engine.status import Cause
+from fleet.engine.status import CAUSES_MAX, Cause, cut
 from fleet.engine.validate import shown
+from fleet.model.untyped import texts
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024
+LENGTHS_MAX = {"labels": 1000, "ownerReferences": 1000, "finalizers": 500, "managedFields": 500}
+NAMED_MAX = 10  # of what a warning lists
+CACHED_CHARACTERS_MAX = 400  # of a text whose verdict is remembered; no valid key is longer
 GENERATED_PREFIX_MAX = 58  # of 63, five are the suffix
 
 _OWNER_KEYS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
@@ -59,7 +66,13 @@ def is_path_segment(text: str) -> list[str]:
     return [f"may not contain '{c}'" for c in "/%" if c in text]
 
 
-@lru_cache(maxsize=8192)
+def _remembered(judge: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
+    """`judge` with a memory for texts of ordinary length: one of 8,192 megabytes would hold them for good."""
+    known = lru_cache(maxsize=8192)(judge)
+    return lambda text: known(text) if len(text) <= CACHED_CHARACTERS_MAX else judge(text)
+
+
+@_remembered
 def is_qualified_name(text: str) -> tuple[str, ...]:
     """Of label and annotation keys: an optional DNS prefix and `/`, then at most 63 characters."""
     parts = text.split("/")
@@ -82,7 +95,7 @@ def is_qualified_name(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=8192)
+@_remembered
 def is_label_value(text: str) -> tuple[str, ...]:
     found = () if len(text) <= 63 else ("must be no more than 63 bytes",)
     return found if _VALUE.match(text) else (*found, _VALUE_TEXT)
@@ -100,6 +113,13 @@ def name_problems(kind: Kind, name: str) -> list[str]:
 def check(kind: Kind, metadata: Body) -> list[Cause]:
     """Everything that is wrong with the metadata of a new or changed object."""
     causes: list[Cause] = []
+    for field, most in LENGTHS_MAX.items():
+        given = metadata.get(field)
+        if given is not None and len(given) > most:
+            text = f"Too many: {len(given)}: must have at most {most} items"
+            causes.append(Cause(f"metadata.{field}", text, "FieldValueTooMany"))
+    if causes:
+        return causes  # the rest would look at each of them
     name = metadata.get("name") or ""
     prefix = metadata.get("generateName") or ""
     if prefix:
@@ -124,6 +144,8 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
     if annotations:
         total = 0
         for key, value in annotations.items():
+            if len(causes) > CAUSES_MAX:
+                break
             texts = is_qualified_name(key.lower())
             causes.extend(Cause("metadata.annotations", f"Invalid value: {shown(key)}: {t}") for t in texts)
             total += len(key) + (len(value) if value.__class__ is str else 0)
@@ -151,10 +173,12 @@ def _check_owners(owners: list[Any], causes: list[Cause]) -> None:
         if owner.get("controller"):
             this = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
-                listed = json.dumps([{k: o[k] for k in _OWNER_KEYS if k in o} for o in owners], separators=(",", ":"))
+                known = [{k: o[k] for k in _OWNER_KEYS if k in o} for o in owners if o.__class__ is dict]
+                listed = cut(json.dumps(known, separators=(",", ":")))
                 found = f'Found "true" in references for {controller} and {this}'
                 text = f"Invalid value: {listed}: Only one reference can have Controller set to true. {found}"
                 causes.append(Cause("metadata.ownerReferences", text))
+                return
             controller = this
 
 
@@ -163,20 +187,21 @@ def tidy(metadata: Body) -> tuple[str, ...]:
     owners = metadata.get("ownerReferences")
     if owners.__class__ is not list or len(owners) < 2:
         return ()
-    kept: list[Any] = []
-    twice: list[str] = []
+    kept: dict[bytes, Any] = {}
+    twice: dict[str, None] = {}
     for owner in owners:
-        if owner in kept:
-            twice.append(str(owner.get("uid")) if owner.__class__ is dict else "")
+        known = orjson.dumps(owner, option=orjson.OPT_SORT_KEYS)
+        if known in kept:
+            twice[str(owner.get("uid")) if owner.__class__ is dict else ""] = None
         else:
-            kept.append(owner)
+            kept[known] = owner
     if not twice:
         return ()
-    metadata["ownerReferences"] = kept
+    metadata["ownerReferences"] = list(kept.values())
     return (
         ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
         "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
-        + ", ".join(dict.fromkeys(twice)),
+        + ", ".join(list(twice)[:NAMED_MAX]),
     )
 
 
@@ -185,7 +210,7 @@ def finalizer_warnings(metadata: Body) -> tuple[str, ...]:
     return tuple(
         f"metadata.finalizers: {shown(name)}: prefer a domain-qualified finalizer name to avoid accidental conflicts "
         "with other finalizer writers"
-        for name in metadata.get("finalizers") or ()
+        for name in (metadata.get("finalizers") or ())[:NAMED_MAX]
         if name.__class__ is str and "/" not in name and name not in ("orphan", "foregroundDeletion", "kubernetes")
     )
 
@@ -202,11 +227,11 @@ def carry_over(old: Body, new: Body) -> list[Cause]:
         if (new.get(key) or "") != (old.get(key) or ""):
             causes.append(Cause(f"metadata.{key}", f"Invalid value: {shown(new.get(key) or '')}: field is immutable"))
     if old.get("deletionTimestamp"):
-        before = set(old.get("finalizers") or ())
+        before = frozenset(texts(old.get("finalizers")))
         added = [f for f in new.get("finalizers") or () if f not in before]
         if added:
             text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers "
-            listed = "[]string{" + ", ".join(shown(f) for f in added) + "}"
+            listed = "[]string{" + ", ".join(shown(f) for f in added[:NAMED_MAX]) + "}"
             causes.append(Cause("metadata.finalizers", text + listed, "FieldValueForbidden"))
     return causes
 

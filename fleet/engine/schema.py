@@ -8,11 +8,13 @@ refer to themselves, and it is remembered per schema dictionary: nobody may chan
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+import orjson
+
 from fleet.engine.kind import Kind, Schema
+from fleet.engine.pattern import BadPattern, Pattern
 from fleet.engine.rules import Rule, compile_rule
 
 _CACHE_MAX = 4096
@@ -26,6 +28,7 @@ _TYPES: dict[str, frozenset[type]] = {
     "boolean": frozenset({bool}),
 }
 
+_SAYS_NOTHING = frozenset({"type", "description", "title", "nullable", "example", "default"})
 _SCHEMA_FROM = "x-fleet-schema-from"
 _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
@@ -89,13 +92,13 @@ META_SCHEMA: Schema = {
 }
 
 
-def _pattern(text: str | None) -> re.Pattern[str] | None:
-    """Go's RE2 patterns are taken as Python's, which spells them alike; one that Python cannot read checks nothing."""
-    if text is None:
+def _pattern(text: Any) -> Pattern | None:
+    """One that was stored before anybody looked whether it can be read checks nothing."""
+    if not isinstance(text, str):
         return None
     try:
-        return re.compile(text.replace(r"\z", r"\Z"))
-    except re.error:
+        return Pattern(text)
+    except BadPattern:
         return None
 
 
@@ -112,7 +115,10 @@ class Node:
         "atomic",
         "builtin",
         "default",
+        "default_size",
         "enum",
+        "enum_others",
+        "enum_texts",
         "exclusive_max",
         "exclusive_min",
         "format",
@@ -143,6 +149,7 @@ class Node:
         "raw",
         "required",
         "rules",
+        "simple",
         "type",
         "types",
         "unique",
@@ -175,12 +182,15 @@ class Node:
         self.open = self.preserve and bare and not self._items
         self.default = get("default")
         self.has_default = "default" in raw
+        self.default_size = len(orjson.dumps(self.default)) if self.has_default else 0
         self.own_defaults: tuple[str, ...] = tuple(k for k, s in self._raw_props.items() if "default" in s)
         self.required: tuple[str, ...] = tuple(get("required") or ())
         if get("x-kubernetes-embedded-resource"):
             self.required = tuple(dict.fromkeys((*self.required, "apiVersion", "kind")))
         enum = get("enum")
         self.enum: list[Any] | None = list(enum) if enum else None
+        self.enum_texts = frozenset(v for v in enum or () if isinstance(v, str))
+        self.enum_others = frozenset(orjson.dumps(v, option=orjson.OPT_SORT_KEYS).decode() for v in enum or ())
         self.pattern_text: str | None = get("pattern")
         self.pattern = _pattern(self.pattern_text)
         self.format: str = get("format") or ""
@@ -206,6 +216,8 @@ class Node:
         self.all_of = tuple(Node(s, True) for s in get("allOf") or ()) if not self.int_or_string else ()
         self.negated = Node(get("not") or {}, True) if "not" in raw else None
         self.rules: tuple[Rule, ...] = tuple(compile_rule(r) for r in get("x-kubernetes-validations") or ())
+        # A scalar of which only the type is asked: long lists of them are checked at once.
+        self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
 
     def child(self, key: str) -> Node | None:
         """The node of a field or map key; None when the schema does not know it."""

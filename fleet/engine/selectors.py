@@ -16,6 +16,8 @@ from fleet.engine.kind import Body, Kind
 from fleet.engine.meta import is_label_value, is_qualified_name
 from fleet.engine.status import StatusError, bad_request
 from fleet.engine.validate import shown
+from fleet.model import untyped
+from fleet.model.untyped import mapping, texts
 
 Test = Callable[[Body], bool]
 
@@ -71,10 +73,12 @@ def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
     """A LabelSelector {matchLabels, matchExpressions}: no requirement at all selects everything. ValueError names a
     wrong operator."""
     out: list[Requirement] = []
-    for key, value in ((selector or {}).get("matchLabels") or {}).items():
-        out.append(Requirement(key, "in", frozenset({value})))
-    for expression in (selector or {}).get("matchExpressions") or ():
-        key, values = expression.get("key", ""), frozenset(expression.get("values") or ())
+    for key, value in mapping(mapping(selector).get("matchLabels")).items():
+        out.append(Requirement(key, "in", frozenset({untyped.text(value)})))
+    for expression in mapping(selector).get("matchExpressions") or ():
+        if expression.__class__ is not dict:
+            raise ValueError(f"{shown(expression)} is not a requirement")
+        key, values = untyped.text(expression.get("key")), frozenset(texts(expression.get("values")))
         match expression.get("operator"):
             case "In":
                 out.append(Requirement(key, "in", values))

@@ -10,6 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+MESSAGE_CHARACTERS_MAX = 10_000  # of a refusal: what a client sends comes back in it
+CAUSES_MAX = 100  # of a refusal; who sent more mistakes mends these first
+CAUSE_CHARACTERS_MAX = 5_000
+VALUE_CHARACTERS_MAX = 500  # of a value that a message quotes
+
+
+def cut(text: str, limit: int = VALUE_CHARACTERS_MAX) -> str:
+    """`text`, or its beginning and how much there is of it."""
+    return text if len(text) <= limit else f"{text[:limit]}… ({len(text)} characters)"
+
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -37,10 +47,11 @@ class StatusError(Exception):
         causes: Sequence[Cause] = (),
         retry_after_s: int | None = None,
     ) -> None:
+        message = cut(message, MESSAGE_CHARACTERS_MAX)
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
         self.group, self.kind, self.name, self.uid = group, kind, name, uid
-        self.causes = tuple(causes)
+        self.causes = tuple(causes[:CAUSES_MAX])
         self.retry_after_s = retry_after_s
 
     def status(self) -> dict[str, Any]:
@@ -54,7 +65,10 @@ class StatusError(Exception):
         if self.uid:
             details["uid"] = self.uid
         if self.causes:
-            details["causes"] = [{"reason": c.reason, "message": c.message, "field": c.field} for c in self.causes]
+            details["causes"] = [
+                {"reason": c.reason, "message": cut(c.message, CAUSE_CHARACTERS_MAX), "field": cut(c.field)}
+                for c in self.causes
+            ]
         if self.retry_after_s is not None:
             details["retryAfterSeconds"] = self.retry_after_s
         body: dict[str, Any] = {
@@ -91,7 +105,9 @@ def conflict(group: str, resource: str, name: str, why: str = "") -> StatusError
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     """422, as `field: message` for one cause and a bracketed list for several. Here `kind` is the Kind."""
-    texts = [f"{c.field}: {c.message}" for c in causes]
+    texts = [f"{cut(c.field)}: {cut(c.message, CAUSE_CHARACTERS_MAX)}" for c in causes[:CAUSES_MAX]]
+    if len(causes) > CAUSES_MAX:
+        texts.append(f"and {len(causes) - CAUSES_MAX} more")
     text = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
     qualified = f"{kind}.{group}" if group else kind
     message = f'{qualified} "{name}" is invalid: {text}'

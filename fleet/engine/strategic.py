@@ -12,8 +12,9 @@ from typing import Any
 from fleet.engine.kind import Body
 from fleet.engine.order import merge_sorted
 from fleet.engine.schema import ANYTHING, Node
-from fleet.engine.status import StatusError, bad_request
-from fleet.engine.validate import shown
+from fleet.engine.status import bad_request, cut
+from fleet.engine.validate import exact
+from fleet.model.untyped import texts
 
 _DIRECTIVE = "$patch"
 _RETAIN = "$retainKeys"
@@ -35,16 +36,16 @@ def _merge_maps(node: Node, value: Any, patch: Body) -> Body | None:
     """None: the patch deletes the map."""
     directive = patch.get(_DIRECTIVE)
     if directive is not None and directive not in ("replace", "delete", "merge"):
-        raise StatusError(500, "", f"unknown patch type: {directive} in map: {go_text(patch)}")
+        raise bad_request(f"unknown patch type: {cut(str(directive))} in map: {go_text(patch)}")
     if directive == "delete":
         return None
     if directive == "replace":
         return {k: _plain(v) for k, v in patch.items() if not k.startswith("$") and v is not None}
     out: Body = dict(value) if isinstance(value, dict) else {}
     if _RETAIN in patch:
-        kept = patch[_RETAIN]
-        if not isinstance(kept, list):
+        if not isinstance(patch[_RETAIN], list):
             raise bad_request("invalid patch format of retainKeys: expected a list")
+        kept = frozenset(texts(patch[_RETAIN]))
         out = {k: v for k, v in out.items() if k in kept}
     orders = {k[len(_ORDER_PREFIX) :]: v for k, v in patch.items() if k.startswith(_ORDER_PREFIX)}
     for key, part in patch.items():
@@ -79,11 +80,9 @@ def _merge_field(node: Node, out: Body, key: str, part: Any, order: Any) -> None
 
 def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name: str) -> list[Any]:
     if not any(isinstance(item, dict) for item in (*patch, *live)):
-        added: list[Any] = []
-        for item in patch:
-            if item not in live and item not in added:
-                added.append(item)
-        return _ordered(node, live, [*live, *added], order if isinstance(order, list) else patch)
+        there = {exact(item) for item in live}
+        added = {text: item for item in patch if (text := exact(item)) not in there}
+        return _ordered(node, live, [*live, *added.values()], order if isinstance(order, list) else patch)
     merge_key = node.merge_key
     items = node.items or ANYTHING
     for item in patch:
@@ -91,24 +90,28 @@ def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name
             raise bad_request(f"cannot merge list {name}: its items must be objects")
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
         return [_plain(item) for item in patch if _DIRECTIVE not in item]
-    out = list(live)
+    out: dict[Any, Any] = dict(enumerate(live))  # by place, and new ones after them
+    places: dict[str, list[int]] = {}
+    fresh = len(live)
+    for place, old in out.items():
+        if isinstance(old, dict):
+            places.setdefault(exact(old.get(merge_key)), []).append(place)
     for item in patch:
         if merge_key not in item:
-            text = f"map: {go_text(item)} does not contain declared merge key: {merge_key}"
-            raise StatusError(500, "", text)
-        where = [i for i, old in enumerate(out) if isinstance(old, dict) and old.get(merge_key) == item[merge_key]]
+            raise bad_request(f"map: {go_text(item)} does not contain declared merge key: {merge_key}")
+        identity = exact(item[merge_key])
+        where = places.get(identity)
         if item.get(_DIRECTIVE) == "delete":
-            out = [old for i, old in enumerate(out) if i not in where]
+            for place in places.pop(identity, ()):
+                del out[place]
         elif where:
-            merged = _merge_maps(items, out[where[0]], item)
-            assert merged is not None
-            out[where[0]] = merged
+            out[where[0]] = _merge_maps(items, out[where[0]], item)
         else:
-            new = _merge_maps(items, {}, item)
-            assert new is not None
-            out.append(new)
+            places[identity] = [fresh]
+            out[fresh] = _merge_maps(items, {}, item)
+            fresh += 1
     named = order if isinstance(order, list) else [item for item in patch if item.get(_DIRECTIVE) != "delete"]
-    return _ordered(node, live, out, named)
+    return _ordered(node, live, list(out.values()), named)
 
 
 def _ordered(node: Node, live: list[Any], merged: list[Any], order: Any) -> list[Any]:
@@ -116,12 +119,13 @@ def _ordered(node: Node, live: list[Any], merged: list[Any], order: Any) -> list
     it stood."""
 
     def key_of(item: Any) -> str:
-        return shown(item.get(node.merge_key)) if isinstance(item, dict) else shown(item)
+        return exact(item.get(node.merge_key)) if isinstance(item, dict) else exact(item)
 
     by_key = {key_of(item): item for item in merged}
     wanted = [key for key in dict.fromkeys(map(key_of, order)) if key in by_key]
     placed = merge_sorted([key for key in dict.fromkeys(map(key_of, live)) if key in by_key], wanted)
-    return [by_key[key] for key in (*placed, *(k for k in by_key if k not in set(placed)))]
+    done = set(placed)
+    return [by_key[key] for key in (*placed, *(k for k in by_key if k not in done))]
 
 
 def go_text(value: Any) -> str:
@@ -140,7 +144,8 @@ def _delete_scalars(out: Body, key: str, unwanted: Any) -> None:
         raise bad_request(f"{_DELETE_PREFIX}{key}: expected a list")
     live = out.get(key)
     if isinstance(live, list):
-        out[key] = [item for item in live if item not in unwanted]
+        gone = {exact(item) for item in unwanted}
+        out[key] = [item for item in live if exact(item) not in gone]
 
 
 def _plain(value: Any) -> Any:

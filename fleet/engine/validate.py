@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 
 from fleet.engine.kind import Body, Kind
-from fleet.engine.rules import evaluate
+from fleet.engine.rules import Budget, evaluate
 from fleet.engine.schema import Node
-from fleet.engine.status import Cause
+from fleet.engine.status import CAUSES_MAX, VALUE_CHARACTERS_MAX, Cause, cut
 
 RULES_NOT_CHECKED = (
     "some validation rules were not checked because the object was invalid; "
@@ -26,6 +26,9 @@ RULES_NOT_CHECKED = (
 _BLOCKING = frozenset(
     {"FieldValueRequired", "FieldValueTypeInvalid", "FieldValueNotSupported", "FieldValueTooLong", "FieldValueTooMany"}
 )
+# Steps that patterns (instructions × characters) and alternatives (anyOf, oneOf, allOf, not) of one write may take.
+WORK_MAX = 50_000_000
+_STEPS_OF_ALTERNATIVE = 2_000  # what looking at one alternative costs beside a step of a pattern
 _BASE64 = "illegal base64 data"
 _BASE64_PART = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
@@ -40,13 +43,26 @@ def wrong_types(node: Node, value: Any, path: str) -> list[Cause]:
 
 
 class _Found:
-    """What one walk over an object collects: what is wrong, and whether any rule has a say."""
+    """What one walk over an object collects: what is wrong, and whether any rule has a say. `work` is left of what
+    matching and combining may cost; walks that try an alternative share it."""
 
-    __slots__ = ("causes", "spoken")
+    __slots__ = ("causes", "spoken", "work")
 
-    def __init__(self, causes: Iterable[Cause] = ()) -> None:
+    def __init__(self, causes: Iterable[Cause] = (), work: list[int] | None = None) -> None:
         self.causes = list(causes)
         self.spoken = False
+        self.work = [WORK_MAX] if work is None else work
+
+    def spend(self, cost: int, path: str, what: str) -> bool:
+        """False, with a cause, when the object costs more than an object may."""
+        if self.work[0] < 0:
+            return False
+        self.work[0] -= cost
+        if self.work[0] >= 0:
+            return True
+        text = f"Too many: validation budget exceeded: {what} would take too long"
+        self.causes.append(Cause(path or "<nil>", text, "FieldValueTooMany"))
+        return False
 
 
 def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
@@ -72,14 +88,21 @@ def validate(node: Node, value: Body, old: Body | None = None, found: Iterable[C
         walk.causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
     elif same:
         changed = {k: v for k, v in value.items() if k not in same}
-        _rules(node, changed, old, old is not None, "", walk.causes)
+        _rules(node, changed, old, old is not None, "", walk.causes, Budget())
     else:
-        _rules(node, value, old, old is not None, "", walk.causes)
+        _rules(node, value, old, old is not None, "", walk.causes, Budget())
     return walk.causes
 
 
 def shown(value: Any) -> str:
-    """A value as the field errors of Kubernetes print it."""
+    """A value as the field errors of Kubernetes print it, or its beginning."""
+    if value.__class__ is str:
+        return exact(value) if len(value) <= VALUE_CHARACTERS_MAX else exact(value[:VALUE_CHARACTERS_MAX])[:-1] + '…"'
+    return cut(exact(value))
+
+
+def exact(value: Any) -> str:
+    """The same, whole: equal texts are equal values."""
     if value is None:
         return '"null"'
     if isinstance(value, bool):
@@ -176,8 +199,9 @@ def _check(node: Node, value: Any, path: str, walk: _Found) -> None:
     elif node.int_or_string and cls is not int and cls is not str:
         walk.causes.append(_wrong_type(path, "integer,string", value))
         return
-    if node.enum is not None and value not in node.enum:
-        supported = ", ".join(shown(v if isinstance(v, str) else json.dumps(v)) for v in node.enum)
+    if node.enum is not None and not _among(node, value):
+        given = node.enum[:CAUSES_MAX]
+        supported = ", ".join(shown(v if isinstance(v, str) else json.dumps(v)) for v in given)
         walk.causes.append(
             Cause(path, f"Unsupported value: {shown(value)}: supported values: {supported}", "FieldValueNotSupported")
         )
@@ -193,10 +217,19 @@ def _check(node: Node, value: Any, path: str, walk: _Found) -> None:
         _check_combined(node, value, path, walk)
 
 
+def _among(node: Node, value: Any) -> bool:
+    """Is the value one of the enum? 3.0 is 3, and true is not 1."""
+    if value.__class__ is float and value.is_integer():
+        value = int(value)
+    return (value.__class__ is str and value in node.enum_texts) or exact(value) in node.enum_others
+
+
 def _check_object(
     node: Node, value: dict[str, Any], path: str, walk: _Found, skip: frozenset[str] = frozenset()
 ) -> None:
     for key in node.required:
+        if len(walk.causes) > CAUSES_MAX:
+            return
         if key not in value:
             walk.causes.append(Cause(f"{path}.{key}" if path else key, "Required value", "FieldValueRequired"))
     if node.max_properties is not None and len(value) > node.max_properties:
@@ -211,6 +244,8 @@ def _check_object(
         child = child_of(key)
         if child is not None and key not in skip:
             _check(child, inner, prefix + key, walk)
+            if len(walk.causes) > CAUSES_MAX:
+                return
 
 
 def _check_array(node: Node, value: list[Any], path: str, walk: _Found) -> None:
@@ -218,13 +253,22 @@ def _check_array(node: Node, value: list[Any], path: str, walk: _Found) -> None:
         walk.causes.append(_too_many(path, len(value), node.max_items))
     if node.min_items is not None and len(value) < node.min_items:
         walk.causes.append(_invalid(path, len(value), f"should have at least {node.min_items} items"))
-    if node.unique and any(item in value[:index] for index, item in enumerate(value)):
+    if node.unique and len({exact(item) for item in value}) < len(value):
         walk.causes.append(_invalid(path, value, "shouldn't contain duplicates"))
     items = node.items
-    if items is not None:
-        if node.associative:
-            _check_identities(node, items, value, path, walk)
-        for index, inner in enumerate(value):
+    if items is None:
+        return
+    if node.associative:
+        _check_identities(node, items, value, path, walk)
+    if items.simple and items.types is not None and items.types.issuperset(map(type, value)):
+        return
+    for index, inner in enumerate(value):
+        if len(walk.causes) > CAUSES_MAX:
+            return
+        if inner is None and items.builtin and (items.type or items.int_or_string):
+            # Go decodes a null item as an empty one; here it is nothing that anybody could mean.
+            walk.causes.append(Cause(f"{path}[{index}]", "Required value: must not be null", "FieldValueRequired"))
+        else:
             _check(items, inner, f"{path}[{index}]", walk)
 
 
@@ -233,8 +277,12 @@ def _check_string(node: Node, value: str, path: str, walk: _Found) -> None:
         walk.causes.append(Cause(path, f"Too long: may not be more than {node.max_length} bytes", "FieldValueTooLong"))
     elif node.min_length is not None and len(value) < node.min_length:
         walk.causes.append(_invalid(path, value, f"should be at least {node.min_length} chars long"))
-    elif node.pattern is not None and node.pattern.search(value) is None:
-        walk.causes.append(_invalid(path, value, f"should match '{node.pattern_text}'"))
+    elif (
+        node.pattern is not None
+        and walk.spend(node.pattern.cost(value), path, "matching a pattern")
+        and not node.pattern.matches(value)
+    ):
+        walk.causes.append(_invalid(path, value, f"should match '{cut(node.pattern.text)}'"))
     if node.format == "byte" and node.builtin and (bad := _not_base64(value)) is not None:
         walk.causes.append(Cause(path, f"{_BASE64} at input byte {bad}", "FieldValueTypeInvalid"))
     wrong = (node.format == "date-time" and not _DATE_TIME.match(value)) or (
@@ -274,12 +322,14 @@ def _wrong_format(path: str, name: str) -> Cause:
 
 def _check_combined(node: Node, value: Any, path: str, walk: _Found) -> None:
     def fits(part: Node) -> list[Cause]:
-        inner = _Found()
-        _check(part, value, path, inner)
+        inner = _Found(work=walk.work)
+        if walk.spend(_STEPS_OF_ALTERNATIVE, path, "trying the alternatives of the schema"):
+            _check(part, value, path, inner)
         return inner.causes
 
     causes = walk.causes
-
+    if walk.work[0] < 0:  # it has been said already, and each item of a list would try everything again
+        return
     for part in node.all_of:
         causes.extend(fits(part))
     if node.any_of:
@@ -328,19 +378,19 @@ def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk
                     identity[key] = item[key]
                 elif (child := items.child(key)) is not None and child.has_default:
                     identity[key] = child.default
-        text = shown(identity)
+        text = exact(identity)
         if text in seen:
-            walk.causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {text}", "FieldValueDuplicate"))
+            walk.causes.append(Cause(f"{path}[{index}]", f"Duplicate value: {cut(text)}", "FieldValueDuplicate"))
+            if len(walk.causes) > CAUSES_MAX:
+                return
         seen.add(text)
 
 
-def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: list[Cause]) -> None:
-    if value is None:
+def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: list[Cause], budget: Budget) -> None:
+    if value is None or budget.left < 0 or len(causes) > CAUSES_MAX:
         return
-    for rule in node.rules:
-        cause = evaluate(rule, value, old, has_old, node.type or _type_name(value), path)
-        if cause is not None:
-            causes.append(cause)
+    if node.rules:
+        causes += evaluate(node.rules, value, old, has_old, node.type or _type_name(value), path, budget)
     if value.__class__ is dict:
         if node.open:
             return
@@ -348,15 +398,15 @@ def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: l
         for key, inner in value.items():
             child = node.child(key)
             if child is not None and (child.rules or inner.__class__ in (dict, list)):
-                _rules(child, inner, before.get(key), key in before, f"{path}.{key}" if path else key, causes)
+                _rules(child, inner, before.get(key), key in before, f"{path}.{key}" if path else key, causes, budget)
     elif value.__class__ is list and node.items is not None:
         items = node.items
         keyed: dict[str, Any] = {}
         if node.list_type == "map" and old.__class__ is list:
-            keyed = {shown([i.get(k) for k in node.list_map_keys]): i for i in old if i.__class__ is dict}
+            keyed = {exact([i.get(k) for k in node.list_map_keys]): i for i in old if i.__class__ is dict}
         for index, inner in enumerate(value):
             match = None
             if keyed and inner.__class__ is dict:
-                match = keyed.get(shown([inner.get(k) for k in node.list_map_keys]))
+                match = keyed.get(exact([inner.get(k) for k in node.list_map_keys]))
             if items.rules or inner.__class__ in (dict, list):
-                _rules(items, inner, match, match is not None, f"{path}[{index}]", causes)
+                _rules(items, inner, match, match is not None, f"{path}[{index}]", causes, budget)

@@ -19,11 +19,15 @@ from fleet.engine.firststatus import first_status
 from fleet.engine.kind import Body, Kind
 from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import ANYTHING, META, compiled
-from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
+from fleet.engine.status import Cause, StatusError, bad_request, conflict, cut, invalid
 from fleet.engine.times import rfc3339
-from fleet.engine.validate import settled, shown, unconvertible, undecodable, validate, wrong_types
+from fleet.engine.validate import exact, settled, shown, unconvertible, undecodable, validate, wrong_types
+from fleet.model import untyped
+from fleet.model.untyped import at
 
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
+PATCH_CHARACTERS_MAX = 4_000  # of an outcome that a refusal quotes
+UNKNOWN_MAX = 100  # fields that a refusal or a client's warnings name
 _NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "services"})
 
 
@@ -57,10 +61,10 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
     body["apiVersion"] = kind.api_version
     if body.setdefault("kind", kind.kind) != kind.kind:
         said = body["kind"]
-        name = (body.get("metadata") or {}).get("name") or ""
         raise invalid(
-            kind.group, str(said), name, [Cause("kind", f"Invalid value: {shown(said)}: must be {kind.kind}")]
-        )
+            kind.group, cut(str(said)), untyped.text(at(body, "metadata", "name")),
+            [Cause("kind", f"Invalid value: {shown(said)}: must be {kind.kind}")],
+        )  # fmt: skip
     metadata = body.get("metadata")
     if metadata is None:
         metadata = body["metadata"] = {}
@@ -103,7 +107,7 @@ def decode(
                 raise _wrong_type(kind, cause, {**body, **part}, patched, sent)
     if not unknown or field_validation == "Ignore":
         return ()
-    texts = tuple(f'unknown field "{path}"' for path in unknown)
+    texts = tuple(f'unknown field "{cut(path)}"' for path in unknown[:UNKNOWN_MAX])
     if field_validation == "Warn":
         return texts
     text = f"strict decoding error: {', '.join(texts)}"
@@ -117,7 +121,7 @@ def decode(
 def _bad_patch(body: Body, sent: str, text: str) -> StatusError:
     """A patch whose outcome cannot be read: 422, quoting what was sent or else the outcome."""
     sent = sent or json.dumps(body, separators=(",", ":"), sort_keys=True)
-    return invalid("", "", "", [Cause("patch", f"Invalid value: {shown(sent)}: {text}")])
+    return invalid("", "", "", [Cause("patch", f"Invalid value: {cut(exact(sent), PATCH_CHARACTERS_MAX)}: {text}")])
 
 
 def _wrong_type(kind: Kind, cause: Cause, body: Body, patched: bool, sent: str) -> StatusError:
@@ -170,7 +174,7 @@ def prepare_create(
     warnings = decode(kind, body, field_validation)
     metadata = body["metadata"]
     if metadata.get("resourceVersion"):
-        raise StatusError(500, "", "resourceVersion should not be set on objects to be created")
+        raise bad_request("resourceVersion should not be set on objects to be created")
     for key in ("selfLink", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
         metadata.pop(key, None)
     claimed = metadata.pop("managedFields", None)
@@ -194,7 +198,8 @@ def prepare_create(
         warnings += meta.finalizer_warnings(metadata)
     if managed is None:
         root = compiled(kind)
-        managed = fields.record_update(root, kind, None, asked, claimed or [], author.manager, author.subresource, now)
+        given = claimed if claimed and fields.sound(claimed) else []
+        managed = fields.record_update(root, kind, None, asked, given, author.manager, author.subresource, now)
     if managed:
         metadata["managedFields"] = managed
     return Prepared(body, warnings)
@@ -261,7 +266,7 @@ def prepare_update(
     causes = meta.carry_over(before, metadata)
     metadata.pop("managedFields", None)
     old_managed = before.get("managedFields") or []
-    if managed is None and claimed is not None and claimed != old_managed:
+    if managed is None and claimed is not None and claimed != old_managed and fields.sound(claimed):
         old_managed = [item for item in claimed if item.get("manager")]  # a client may rewrite or clear them
     same = _equal_but_managed(old, new)
     if same and managed is None and old_managed == (before.get("managedFields") or []):
@@ -331,4 +336,4 @@ def is_finished(kind: Kind, body: Body) -> bool:
         return False
     if metadata.get("deletionGracePeriodSeconds"):
         return False
-    return not (kind.group == "" and kind.resource == "namespaces" and (body.get("spec") or {}).get("finalizers"))
+    return not (kind.group == "" and kind.resource == "namespaces" and at(body, "spec", "finalizers"))

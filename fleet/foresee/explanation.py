@@ -60,8 +60,8 @@ def explain(
     return Explanation(snapshot.units[unit], now, place, answer, outcome)
 
 
-def document(explanation: Explanation) -> dict[str, Any]:
-    """As JSON; times are RFC 3339 in UTC."""
+def document(explanation: Explanation, reader: str | None = None) -> dict[str, Any]:
+    """As JSON; times are RFC 3339 in UTC. `reader`: the namespace whose jobs may be named; None: all."""
     answer, place = explanation.answer, explanation.position
     return {
         "job": explanation.unit.name,
@@ -70,8 +70,8 @@ def document(explanation: Explanation) -> dict[str, Any]:
         "queue": explanation.unit.leaf,
         "priority": explanation.unit.priority,
         "starts": answer.starts,
-        "reason": _reason(answer.reason),
-        "then": _reason(answer.then),
+        "reason": _reason(answer.reason, reader),
+        "then": _reason(answer.then, reader),
         "position": None if place is None else asdict(place),
         "estimate": _outcome(explanation.outcome),
         "changes": [
@@ -82,9 +82,10 @@ def document(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def _reason(reason: Reason | None) -> dict[str, Any] | None:
+def _reason(reason: Reason | None, reader: str | None) -> dict[str, Any] | None:
     if reason is None:
         return None
+    reason = reason if reader is None else reason.told_to(reader)
     return {"code": reason.code.value, "text": reason.text, "numbers": dict(reason.numbers)}
 
 

@@ -101,6 +101,10 @@ class Interpreter(Protocol):
 
     def suspended(self, body: Body) -> bool: ...
 
+    def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
+        """A condition of the hub's own, in the form that the kind's status has; `at` is RFC 3339."""
+        ...
+
     def merge_status(self, hub: Body | None, member: Body | None) -> Body:
         """The member's status as the hub shows it: the hub's Queuing condition stays, first."""
         ...

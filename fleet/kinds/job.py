@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Body, Dependency, Health, Standing, State, Template
 from fleet.model.unit import Component
+from fleet.model.untyped import at, mapping, rows, whole
 
 COMPONENT = "main"
 _GENERATED_LABELS = (
@@ -25,13 +26,10 @@ class BatchJob:
     kind = "Job"
 
     def templates(self, body: Body) -> tuple[Template, ...]:
-        spec = body.get("spec") or {}
-        parallelism = spec.get("parallelism")
-        completions = spec.get("completions")
-        at_once = int(parallelism if parallelism is not None else 1)
-        if completions is not None:
-            at_once = min(at_once, int(completions))
-        return (Template(COMPONENT, at_once, spec.get("template") or {}, "spec.template"),)
+        spec = mapping(body.get("spec"))
+        at_once = whole(spec.get("parallelism"), 1)
+        at_once = min(at_once, whole(spec.get("completions"), at_once))
+        return (Template(COMPONENT, at_once, mapping(spec.get("template")), "spec.template"),)
 
     def components(self, body: Body, priority_classes: Mapping[str, int] | None = None) -> tuple[Component, ...]:
         return tuple(pods.component(template) for template in self.templates(body) if template.replicas > 0)
@@ -40,11 +38,11 @@ class BatchJob:
         return pods.priority_class(self.templates(body))
 
     def state(self, status: Body | None) -> Standing:
-        status = status or {}
-        true = {c["type"]: c for c in status.get("conditions") or () if c.get("status") == "True"}
+        status = mapping(status)
+        true = {str(c.get("type")): c for c in rows(status.get("conditions")) if c.get("status") == "True"}
         for type_, state in (("Complete", State.SUCCEEDED), ("Failed", State.FAILED), ("Suspended", State.SUSPENDED)):
             if type_ in true:
-                return Standing(state, true[type_].get("message") or "")
+                return Standing(state, str(true[type_].get("message") or ""))
         if status.get("ready"):
             return Standing(State.RUNNING)
         if status.get("startTime") or status.get("active"):
@@ -56,7 +54,7 @@ class BatchJob:
 
     def dependencies(self, body: Body) -> frozenset[Dependency]:
         template = self.templates(body)[0].template
-        return frozenset(pods.dependencies(body["metadata"].get("namespace", ""), template.get("spec") or {}))
+        return frozenset(pods.dependencies(body["metadata"].get("namespace", ""), mapping(template.get("spec"))))
 
     def stamp(
         self,
@@ -65,12 +63,14 @@ class BatchJob:
         annotations: Mapping[str, str],
         component_labels: Mapping[str, Mapping[str, str]] | None = None,
     ) -> Body:
-        spec = dict(body["spec"])
-        template = dict(spec.get("template") or {})
-        metadata = dict(template.get("metadata") or {})
+        spec = dict(mapping(body.get("spec")))
+        template = dict(mapping(spec.get("template")))
+        metadata = dict(mapping(template.get("metadata")))
         if not spec.get("manualSelector"):
             spec.pop("selector", None)
-            metadata["labels"] = {k: v for k, v in (metadata.get("labels") or {}).items() if k not in _GENERATED_LABELS}
+            metadata["labels"] = {
+                k: v for k, v in mapping(metadata.get("labels")).items() if k not in _GENERATED_LABELS
+            }
         template["metadata"] = metadata
         more = (component_labels or {}).get(COMPONENT)
         spec["template"] = pods.stamped_template(template, COMPONENT, labels, more)
@@ -82,10 +82,13 @@ class BatchJob:
         }
 
     def suspend(self, body: Body, suspended: bool) -> Body:
-        return {**body, "spec": {**(body.get("spec") or {}), "suspend": suspended}}
+        return {**body, "spec": {**mapping(body.get("spec")), "suspend": suspended}}
 
     def suspended(self, body: Body) -> bool:
-        return bool((body.get("spec") or {}).get("suspend"))
+        return bool(at(body, "spec", "suspend"))
+
+    def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
+        return pods.condition(type_, status, reason, message, at)  # the built-in type knows no lastUpdateTime
 
     def merge_status(self, hub: Body | None, member: Body | None) -> Body:
         return pods.merged_status(hub, member)

@@ -11,6 +11,7 @@ from typing import Any
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Body, Dependency, Health, Standing, State, Template
 from fleet.model.unit import Component
+from fleet.model.untyped import at, mapping, rows, text, whole
 from fleet.wellknown import KUBEFLOW
 
 _STATES = {
@@ -35,10 +36,10 @@ class KubeflowJob:
         self._order = {name: position for position, name in enumerate(order)}
 
     def _specs(self, body: Body) -> list[tuple[str, Body]]:
-        specs = (body.get("spec") or {}).get(self._field) or {}
+        specs = mapping(at(body, "spec", self._field))
         last = len(self._order)
         return sorted(
-            ((name, spec or {}) for name, spec in specs.items()),
+            ((name, mapping(spec)) for name, spec in specs.items()),
             key=lambda item: (self._order.get(item[0].capitalize(), self._order.get(item[0], last)), item[0]),
         )
 
@@ -46,8 +47,8 @@ class KubeflowJob:
         return tuple(
             Template(
                 name.lower(),
-                1 if spec.get("replicas") is None else int(spec["replicas"]),
-                spec.get("template") or {},
+                whole(spec.get("replicas"), 1),
+                mapping(spec.get("template")),
                 f"spec.{self._field}.{name}.template",
             )
             for name, spec in self._specs(body)
@@ -57,16 +58,17 @@ class KubeflowJob:
         return tuple(pods.component(template) for template in self.templates(body) if template.replicas > 0)
 
     def priority_class(self, body: Body) -> str:
-        policy: Body = ((body.get("spec") or {}).get("runPolicy") or {}).get("schedulingPolicy") or {}
-        return pods.priority_class(self.templates(body)) or str(policy.get("priorityClass") or "")
+        named = at(body, "spec", "runPolicy", "schedulingPolicy", "priorityClass")
+        return pods.priority_class(self.templates(body)) or text(named)
 
     def state(self, status: Body | None) -> Standing:
-        true = [c for c in (status or {}).get("conditions") or () if c.get("status") == "True" and c["type"] in _STATES]
+        told = [c for c in rows(mapping(status).get("conditions")) if c.get("status") == "True"]
+        true = [c for c in told if text(c.get("type")) in _STATES]
         final = [c for c in true if c["type"] in _FINAL]
         if not true:
             return Standing(State.UNKNOWN)
         deciding = (final or true)[-1]
-        return Standing(_STATES[deciding["type"]], deciding.get("message") or "")
+        return Standing(_STATES[deciding["type"]], str(deciding.get("message") or ""))
 
     def health(self, body: Body) -> Health:
         return self.state(body.get("status")).health
@@ -76,7 +78,7 @@ class KubeflowJob:
         return frozenset(
             dependency
             for template in self.templates(body)
-            for dependency in pods.dependencies(namespace, template.template.get("spec") or {})
+            for dependency in pods.dependencies(namespace, mapping(template.template.get("spec")))
         )
 
     def stamp(
@@ -90,22 +92,25 @@ class KubeflowJob:
         for name, spec in self._specs(body):
             component = name.lower()
             more = (component_labels or {}).get(component)
-            template = pods.stamped_template(spec.get("template") or {}, component, labels, more)
+            template = pods.stamped_template(mapping(spec.get("template")), component, labels, more)
             specs[name] = {**spec, "template": template}
         return {
             "apiVersion": body["apiVersion"],
             "kind": body["kind"],
             "metadata": pods.stamped_metadata(body["metadata"], labels, annotations),
-            "spec": {**body["spec"], self._field: specs},
+            "spec": {**mapping(body.get("spec")), self._field: specs},
         }
 
     def suspend(self, body: Body, suspended: bool) -> Body:
-        spec = body.get("spec") or {}
-        policy: dict[str, Any] = {**(spec.get("runPolicy") or {}), "suspend": suspended}
+        spec = mapping(body.get("spec"))
+        policy: dict[str, Any] = {**mapping(spec.get("runPolicy")), "suspend": suspended}
         return {**body, "spec": {**spec, "runPolicy": policy}}
 
     def suspended(self, body: Body) -> bool:
-        return bool(((body.get("spec") or {}).get("runPolicy") or {}).get("suspend"))
+        return bool(at(body, "spec", "runPolicy", "suspend"))
+
+    def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
+        return {**pods.condition(type_, status, reason, message, at), "lastUpdateTime": at}
 
     def merge_status(self, hub: Body | None, member: Body | None) -> Body:
         return pods.merged_status(hub, member)

@@ -32,7 +32,9 @@ def interpreter_for(kind: Named) -> Interpreter | None:
     return INTERPRETERS.get((kind.group, kind.kind))
 
 
-def interpreter_of(api_version: str, kind: str) -> Interpreter | None:
+def interpreter_of(api_version: object, kind: object) -> Interpreter | None:
     """The same by what a reference says: `apiVersion` and `kind`."""
+    if not isinstance(api_version, str) or not isinstance(kind, str):
+        return None
     group = api_version.rsplit("/", 1)[0] if "/" in api_version else ""
     return INTERPRETERS.get((group, kind))

@@ -7,7 +7,9 @@ from typing import Any
 
 from fleet.kinds.interpreter import Body, Dependency, Template
 from fleet.kinds.requests import pod_requests
+from fleet.marks import without_hub_keys
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
+from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -18,40 +20,38 @@ _SECRET_FIELDS = ("secretRef", "nodePublishSecretRef")
 
 
 def component(template: Template) -> Component:
-    spec = template.template.get("spec") or {}
+    spec = mapping(template.template.get("spec"))
     return Component(template.name, template.replicas, pod_requests(spec), node_claim(spec))
 
 
 def node_claim(spec: Mapping[str, Any]) -> NodeClaim:
     """Which nodes a pod with this spec may use. Preferences are left to the member."""
-    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
-        "requiredDuringSchedulingIgnoredDuringExecution"
-    ) or {}
+    required = at(spec.get("affinity"), "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
     return NodeClaim(
-        node_selector=tuple(sorted((str(k), str(v)) for k, v in (spec.get("nodeSelector") or {}).items())),
-        tolerations=tuple(_toleration(t) for t in spec.get("tolerations") or ()),
-        affinity=tuple(_term(term) for term in required.get("nodeSelectorTerms") or ()),
+        node_selector=tuple(sorted((str(k), str(v)) for k, v in mapping(spec.get("nodeSelector")).items())),
+        tolerations=tuple(_toleration(t) for t in rows(spec.get("tolerations"))),
+        affinity=tuple(_term(term) for term in rows(at(required, "nodeSelectorTerms"))),
     )
 
 
-def _toleration(text: Mapping[str, Any]) -> Toleration:
+def _toleration(given: Mapping[str, Any]) -> Toleration:
     return Toleration(
-        key=text.get("key") or "",
-        operator=text.get("operator") or "Equal",
-        value=text.get("value") or "",
-        effect=text.get("effect") or "",
+        key=text(given.get("key")),
+        operator=text(given.get("operator")) or "Equal",
+        value=text(given.get("value")),
+        effect=text(given.get("effect")),
     )
 
 
 def _term(term: Mapping[str, Any]) -> tuple[Requirement, ...]:
-    found = [_requirement(e, e.get("key", "")) for e in term.get("matchExpressions") or ()]
+    found = [_requirement(e, text(e.get("key"))) for e in rows(term.get("matchExpressions"))]
     # The only field that Kubernetes allows is metadata.name; nodes carry their name as a label, too.
-    found += [_requirement(e, HOSTNAME) for e in term.get("matchFields") or ()]
+    found += [_requirement(e, HOSTNAME) for e in rows(term.get("matchFields"))]
     return tuple(found) or _NOWHERE
 
 
 def _requirement(expression: Mapping[str, Any], key: str) -> Requirement:
-    return Requirement(key, expression.get("operator", "In"), tuple(expression.get("values") or ()))
+    return Requirement(key, text(expression.get("operator")) or "In", texts(expression.get("values")))
 
 
 def dependencies(namespace: str, spec: Mapping[str, Any]) -> Iterator[Dependency]:
@@ -65,48 +65,48 @@ def dependencies(namespace: str, spec: Mapping[str, Any]) -> Iterator[Dependency
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account != "default":
         yield from named("ServiceAccount", account)
-    for secret in spec.get("imagePullSecrets") or ():
+    for secret in rows(spec.get("imagePullSecrets")):
         yield from named("Secret", secret.get("name"))
-    for volume in spec.get("volumes") or ():
-        yield from named("PersistentVolumeClaim", (volume.get("persistentVolumeClaim") or {}).get("claimName"))
-        yield from named("Secret", (volume.get("secret") or {}).get("secretName"))
-        yield from named("ConfigMap", (volume.get("configMap") or {}).get("name"))
-        yield from named("Secret", (volume.get("azureFile") or {}).get("secretName"))
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            yield from named("Secret", (source.get("secret") or {}).get("name"))
-            yield from named("ConfigMap", (source.get("configMap") or {}).get("name"))
+    for volume in rows(spec.get("volumes")):
+        yield from named("PersistentVolumeClaim", at(volume, "persistentVolumeClaim", "claimName"))
+        yield from named("Secret", at(volume, "secret", "secretName"))
+        yield from named("ConfigMap", at(volume, "configMap", "name"))
+        yield from named("Secret", at(volume, "azureFile", "secretName"))
+        for source in rows(at(volume, "projected", "sources")):
+            yield from named("Secret", at(source, "secret", "name"))
+            yield from named("ConfigMap", at(source, "configMap", "name"))
         for driver in volume.values():  # cephfs, rbd, iscsi, csi and more keep their secret in the same place
-            if isinstance(driver, dict):
-                for field in _SECRET_FIELDS:
-                    yield from named("Secret", (driver.get(field) or {}).get("name"))
+            for field in _SECRET_FIELDS:
+                yield from named("Secret", at(driver, field, "name"))
     for group in _CONTAINERS:
-        for container in spec.get(group) or ():
-            for source in container.get("envFrom") or ():
-                yield from named("ConfigMap", (source.get("configMapRef") or {}).get("name"))
-                yield from named("Secret", (source.get("secretRef") or {}).get("name"))
-            for variable in container.get("env") or ():
-                source = variable.get("valueFrom") or {}
-                yield from named("ConfigMap", (source.get("configMapKeyRef") or {}).get("name"))
-                yield from named("Secret", (source.get("secretKeyRef") or {}).get("name"))
+        for container in rows(spec.get(group)):
+            for source in rows(container.get("envFrom")):
+                yield from named("ConfigMap", at(source, "configMapRef", "name"))
+                yield from named("Secret", at(source, "secretRef", "name"))
+            for variable in rows(container.get("env")):
+                yield from named("ConfigMap", at(variable, "valueFrom", "configMapKeyRef", "name"))
+                yield from named("Secret", at(variable, "valueFrom", "secretKeyRef", "name"))
 
 
 def priority_class(templates: Iterable[Template]) -> str:
     """The first that a template names: the pods of a gang have one priority."""
     for template in templates:
-        name = (template.template.get("spec") or {}).get("priorityClassName")
+        name = text(at(template.template.get("spec"), "priorityClassName"))
         if name:
-            return str(name)
+            return name
     return ""
 
 
 def stamped_metadata(
     metadata: Mapping[str, Any] | None, labels: Mapping[str, str], annotations: Mapping[str, str] | None = None
 ) -> Body:
-    """Metadata for a member: name, namespace, finalizer-free, with these labels and annotations put on top."""
-    metadata = metadata or {}
+    """Metadata for a member: name, namespace, finalizer-free, with these labels and annotations put on top, and nothing
+    of what the hub means by its own keys."""
+    metadata = mapping(metadata)
     new: Body = {field: metadata[field] for field in ("name", "namespace") if metadata.get(field)}
-    new["labels"] = {**(metadata.get("labels") or {}), **labels}
-    kept = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _DROPPED_ANNOTATIONS}
+    new["labels"] = {**without_hub_keys(mapping(metadata.get("labels"))), **labels}
+    kept = without_hub_keys(mapping(metadata.get("annotations")))
+    kept = {k: v for k, v in kept.items() if k not in _DROPPED_ANNOTATIONS}
     if kept or annotations:
         new["annotations"] = {**kept, **(annotations or {})}
     return new
@@ -117,11 +117,15 @@ def stamped_template(template: Body, component: str, labels: Mapping[str, str], 
     return {**template, "metadata": metadata}
 
 
+def condition(type_: str, status: str, reason: str, message: str, at: str) -> Body:
+    return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+
+
 def merged_status(hub: Body | None, member: Body | None) -> Body:
     """`member` with the hub's own Queuing condition kept, first."""
-    own = [c for c in (hub or {}).get("conditions") or () if c.get("type") == QUEUING]
-    theirs = [c for c in (member or {}).get("conditions") or () if c.get("type") != QUEUING]
-    merged = dict(member or {})
+    own = [c for c in rows(mapping(hub).get("conditions")) if c.get("type") == QUEUING]
+    theirs = [c for c in rows(mapping(member).get("conditions")) if c.get("type") != QUEUING]
+    merged = dict(mapping(member))
     if own or theirs or "conditions" in merged:
         merged["conditions"] = own + theirs
     return merged

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any
 
 from fleet.model.amounts import Amounts, parse_quantity
+from fleet.model.untyped import mapping, rows
 
 POD_LEVEL = ("cpu", "memory")
 POD_LEVEL_PREFIX = "hugepages-"
@@ -27,17 +28,16 @@ def _amount(value: str | int | float, resource: str) -> int:
     return parse_quantity(value, resource)
 
 
-def amounts(quantities: Mapping[str, Any] | None) -> dict[str, int]:
+def amounts(quantities: Any) -> dict[str, int]:
     """A ResourceList in base units. Raises BadQuantity."""
-    if not quantities:
+    if quantities.__class__ is not dict:
         return {}
     return {name: _amount(q, name) if isinstance(q, str) else parse_quantity(q, name) for name, q in quantities.items()}
 
 
-def resources_requested(resources: Mapping[str, Any] | None) -> dict[str, int]:
+def resources_requested(resources: Any) -> dict[str, int]:
     """The requests of one `resources` field, limits standing in for requests that are not given."""
-    if not resources:
-        return {}
+    resources = mapping(resources)
     requested = amounts(resources.get("limits"))
     requested.update(amounts(resources.get("requests")))
     return requested
@@ -57,11 +57,11 @@ def _raise_to(total: dict[str, int], floor: Mapping[str, int]) -> None:
 def pod_requests(spec: Mapping[str, Any]) -> Amounts:
     """The requests of a pod with this spec (a pod's, or a template's), "pods": 1 included. Raises BadQuantity."""
     running: dict[str, int] = {}
-    for container in spec.get("containers") or ():
+    for container in rows(spec.get("containers")):
         _add(running, resources_requested(container.get("resources")))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
-    for container in spec.get("initContainers") or ():
+    for container in rows(spec.get("initContainers")):
         asked = resources_requested(container.get("resources"))
         if container.get("restartPolicy") == "Always":
             _add(running, asked)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.kinds.interpreter import Body, Template
+from fleet.model.untyped import mapping
 from fleet.wellknown import ANNOTATION_TOPOLOGY, KUEUE_TOPOLOGY
 
 _NAMES = (ANNOTATION_TOPOLOGY, KUEUE_TOPOLOGY)
@@ -24,10 +25,10 @@ def topologies(body: Body, templates: Iterable[Template]) -> dict[str, str]:
     than one is a mistake."""
     found: dict[str, str] = {}
     places = [("metadata", body["metadata"])]
-    places += [(f"{template.path}.metadata", template.template.get("metadata") or {}) for template in templates]
+    places += [(f"{template.path}.metadata", mapping(template.template.get("metadata"))) for template in templates]
     for where, metadata in places:
         for name in _NAMES:
-            key = (metadata.get("annotations") or {}).get(name)
+            key = mapping(metadata.get("annotations")).get(name)
             if key:
                 found.setdefault(str(key), f"{where}.annotations[{name}]")
     return found
@@ -49,5 +50,6 @@ def within(body: Body, templates: Iterable[Template], topology: str, domain: str
 def _at(body: Mapping[str, Any] | None, path: list[str], entry: Any) -> Body:
     """A copy with `entry` added to the list at this path."""
     name, *rest = path
-    body = body or {}
-    return {**body, name: _at(body.get(name), rest, entry) if rest else [*(body.get(name) or ()), entry]}
+    body = mapping(body)
+    there = body.get(name)
+    return {**body, name: _at(there, rest, entry) if rest else [*(there if isinstance(there, list) else ()), entry]}

@@ -26,6 +26,8 @@ REQUEST_S = 15.0  # for one request, once it has a place
 PLACE_S = 60.0  # to wait for a place
 CONNECT_S = 5.0
 KEPT_S = 60.0  # an idle connection
+ANSWER_BYTES_MAX = 64 << 20  # of one whole answer: a page of 500 pods is a tenth of it
+LINE_BYTES_MAX = 16 << 20  # of one line of a stream: no API server stores an object so large
 _NO_ANSWER = (aiohttp.ClientError, OSError)
 _CONNECT_ONLY = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)  # the rest is bounded around the request
 
@@ -112,7 +114,7 @@ class Connection:
             if method != "GET" and not self.may_write():
                 raise Unreachable("not sent: another process may lead by now")
             async with asyncio.timeout(limit_s), self._send(method, path, params, content, sent) as response:
-                answered = await response.read()
+                answered = await _whole(response)
         except TimeoutError as error:
             raise Unreachable(f"no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
@@ -146,7 +148,7 @@ class Connection:
         """/readyz, beside the places for requests: a busy member is not a lost one."""
         try:
             async with asyncio.timeout(limit_s), self._send("GET", "/readyz") as response:
-                text = await response.text(errors="replace")
+                text = (await _whole(response)).decode(errors="replace")
         except TimeoutError as error:
             raise Unreachable(f"/readyz: no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
@@ -162,7 +164,7 @@ class Connection:
         try:
             async with self._send("GET", path, params, timeout=timeout) as response:
                 if response.status != 200:
-                    content = await response.read()
+                    content = await _whole(response)
                     yield Answer(response.status, _decode(content, response.status)), _nothing()
                 else:
                     yield Answer(200, {}), _split(response)
@@ -176,10 +178,31 @@ async def _nothing() -> AsyncIterator[bytes]:
         yield line
 
 
-async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    rest = b""
+async def _whole(response: aiohttp.ClientResponse) -> bytes:
+    """The answer's body. Raises Unreachable where it has no end in sight: a member must not fill the hub's memory."""
+    parts, size = [], 0
     async for chunk in response.content.iter_any():
-        *whole, rest = (rest + chunk).split(b"\n")
+        size += len(chunk)
+        if size > ANSWER_BYTES_MAX:
+            raise Unreachable(f"its answer is larger than {ANSWER_BYTES_MAX >> 20} MiB")
+        parts.append(chunk)
+    return b"".join(parts)
+
+
+async def _split(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """The lines of a stream. Raises Unreachable for a line without an end."""
+    begun: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        first, *others = chunk.split(b"\n")
+        begun.append(first)
+        size += len(first)
+        if size > LINE_BYTES_MAX:
+            raise Unreachable(f"it sent a line larger than {LINE_BYTES_MAX >> 20} MiB")
+        if not others:
+            continue
+        *whole, last = b"".join(begun), *others
         for line in whole:
             if line:
                 yield line
+        begun, size = [last], len(last)

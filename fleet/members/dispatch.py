@@ -35,20 +35,25 @@ def outcome_of(answer: Answer) -> Outcome:
 
 
 def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
-    """Why the existing object may not be replaced by the wanted one; "" when it may."""
+    """Why the existing object may not be replaced by the wanted one; "" when it may. What another hub put there is
+    never replaced: two hubs that overwrite each other would run one job's master beside the other's workers."""
     have, want = existing["metadata"].get("labels") or {}, wanted["metadata"].get("labels") or {}
-    if have.get(LABEL_HUB) != want.get(LABEL_HUB):
-        if overwrite:
-            return ""
-        owner = have.get(LABEL_HUB)
-        return f"exists and belongs to hub {owner}" if owner else "exists and was not created by Fleet"
-    if ANNOTATION_USERS in (wanted["metadata"].get("annotations") or {}):
-        return ""  # shared by several bindings: attempts of one say nothing about another
+    owner = have.get(LABEL_HUB)
+    if owner != want.get(LABEL_HUB):
+        if owner:
+            return f"exists and belongs to hub {owner}"
+        return "" if overwrite else "exists and was not created by Fleet"
+    if _shared(wanted) and _shared(existing):
+        return ""  # used by several bindings: attempts of one say nothing about another
     if have.get(LABEL_BINDING) != want.get(LABEL_BINDING):
         return "" if overwrite else f"exists and belongs to binding {have.get(LABEL_BINDING)}"
     if attempt_of(have) > attempt_of(want):
         return f"exists at attempt {attempt_of(have)}, newer than {attempt_of(want)}"
     return ""
+
+
+def _shared(body: Body) -> bool:
+    return ANNOTATION_USERS in (body["metadata"].get("annotations") or {})
 
 
 def _missing_namespace(answer: Answer) -> bool:

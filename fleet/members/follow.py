@@ -22,6 +22,7 @@ from fleet.ports import Body
 log = structlog.get_logger(__name__)
 
 PAGE = 500
+PAGES_MAX = 2000  # of one list; a member with more objects of a kind is not followed
 WATCH_S = 300  # the server ends a watch after this; it is then resumed
 SILENCE_S = WATCH_S + 30.0
 PAUSE_FIRST_S = 0.2
@@ -106,7 +107,7 @@ class Follower:
     async def _list(self) -> None:
         self._sink.started()
         token = ""
-        while True:
+        for _ in range(PAGES_MAX):
             params = {"limit": str(PAGE)}
             if token:
                 params["continue"] = token
@@ -124,6 +125,8 @@ class Follower:
             token = text(meta.get("continue"))
             if not token:
                 break
+        else:
+            raise Unreachable(f"the list of {self.path} has more than {PAGES_MAX} pages")
         self._sink.listed()
         self._revision = str(meta.get("resourceVersion") or "")
         self.synced = True

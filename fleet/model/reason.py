@@ -181,6 +181,7 @@ _ALONE_IN_GAP = {
 }
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
 _WAITS_AS = {"Guaranteed": " (waits within its guarantee)", "Borrowed": " (waits above its fair share)"}
+_NAMING = ("head", "leaving")  # numbers that name other jobs
 _AMOUNTS = ("request", "used", "max", "short", "have", "kept")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
@@ -212,6 +213,12 @@ def instant(seconds: float) -> str:
         return str(seconds)
 
 
+def named_to(namespace: str, job: str) -> str:
+    """A job's name, namespace/name with more text behind it or none, as readers of `namespace` may know it."""
+    name, space, more = job.partition(" ")
+    return job if name.startswith(f"{namespace}/") else f"a job of another namespace{space}{more}"
+
+
 @dataclass(frozen=True, slots=True)
 class Reason:
     """Why one unit waits. `numbers` holds what the text prints (node, resource, member, need, have, short, …)."""
@@ -237,6 +244,11 @@ class Reason:
             told = _STILL_LEAVING.format_map(shown)
             text += f" {told}." if text.endswith(".") else f"; {told}"
         return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
+
+    def told_to(self, namespace: str) -> Reason:
+        """As readers of this namespace may know it: no job of another namespace is named."""
+        numbers = {name: named_to(namespace, str(self.numbers[name])) for name in _NAMING if name in self.numbers}
+        return Reason(self.code, {**self.numbers, **numbers}) if numbers else self
 
     def _template(self) -> str:
         if self.code is Code.HELD and self.numbers.get("why"):

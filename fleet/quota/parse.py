@@ -142,7 +142,7 @@ def _walk(root: _Node) -> Iterator[_Node]:
 
 
 def _read(spec: Mapping[str, Any] | None) -> tuple[_Node | None, list[Flaw]]:
-    text = (spec or {}).get("root")
+    text = spec.get("root") if isinstance(spec, Mapping) else None
     if not isinstance(text, dict):
         return None, [Flaw("spec.root", "Required value: the tree needs a root", "FieldValueRequired")]
     flaws: list[Flaw] = []

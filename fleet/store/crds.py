@@ -123,12 +123,14 @@ class _Follower:
 
     async def _take(self, crd: Stored) -> None:
         body = crd.body
-        name, spec = body["metadata"]["name"], body["spec"]
+        name, spec = body["metadata"]["name"], body.get("spec")
+        new = spec is None or spec != self._specs.get(name)
+        flaws = validate(body, stored=True) if new else []
+        if flaws:  # written around admission, or by an older version: leave what is known alone
+            raise ValueError(f"{flaws[0].field}: {flaws[0].message}"[:300])
+        spec = body["spec"]
         conflict = self._conflict(spec)
-        if not conflict and spec != self._specs.get(name):
-            if validate(body):  # written around admission, or by an older version: leave what is known alone
-                log.warning("a CRD is not valid and is passed over", name=name)
-                return
+        if new and not conflict:
             self._put(name, body)
         if not conflict:
             self._specs[name] = spec

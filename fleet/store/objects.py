@@ -50,6 +50,7 @@ from fleet.store.rewrite import Rewrite, Turns
 from fleet.store.writing import Options, Review, Rule, Written
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
+EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own
 DELETED_AT_ONCE = 50  # of a collection
 GENERATE_ATTEMPTS_MAX = 8  # of a generated name that is taken; then 409 AlreadyExists
 
@@ -335,7 +336,7 @@ class Objects:
             if pure is not None:
                 _refuse(kind, name, pure(review(prepared, old)))
 
-        rule = self.rules.get((kind.group, kind.resource))
+        rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
         rewrite = Rewrite(
             kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
@@ -345,13 +346,16 @@ class Objects:
 
     async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> Sequence[Write]:
         """Ask the rule about a new object; what it wants committed together with it."""
-        rule = self.rules.get((kind.group, kind.resource))
+        rule = self._rule(kind)
         if rule is None:
             return ()
         name = new["metadata"]["name"]
         review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run)
         _refuse(kind, name, await rule(review, self))
         return review.also
+
+    def _rule(self, kind: Kind) -> Rule | None:
+        return self.rules.get((kind.group, kind.resource)) or self.rules.get(EVERY_KIND)
 
     async def _need_namespace(self, kind: Kind, namespace: str, body: Body) -> None:
         if not kind.namespaced:
@@ -401,7 +405,10 @@ def _name_in(body: Any) -> str:
 
 def _private(body: Body) -> Body:
     """A copy that shares nothing with what the store or the caller holds."""
-    copied: Body = orjson.loads(orjson.dumps(body))
+    try:
+        copied: Body = orjson.loads(orjson.dumps(body))
+    except (TypeError, orjson.JSONDecodeError) as error:  # a number beyond 64 bits, half a surrogate pair, NaN as a key
+        raise bad_request(f"the object cannot be written as JSON: {error}") from None
     return copied
 
 

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found it."""
+    """Who asks, as authentication found it. `hub`: the hub itself, which no request can say of its user."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+    hub: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from fleet.store.writing import Options, User, Written
 
 Body = dict[str, Any]
 USER = Options(user=User("ann"), manager="tests")
+THE_HUB = Options(user=User("system:fleet:controllers", hub=True), manager="fleet")
 
 
 class StandingClock:
@@ -60,6 +61,12 @@ class Hub:
         kind = self._kind(body)
         namespace = body["metadata"].get("namespace", "default") if kind.namespaced else ""
         return (await self.objects.create(kind, namespace, body, USER)).body
+
+    async def made(self, body: Body) -> Body:
+        """What the hub itself creates, status included."""
+        kind = self._kind(body)
+        namespace = body["metadata"].get("namespace", "default") if kind.namespaced else ""
+        return (await self.objects.create(kind, namespace, body, THE_HUB, with_status=True)).body
 
     async def update(self, body: Body) -> Body:
         kind = self._kind(body)

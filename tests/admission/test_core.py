@@ -73,7 +73,7 @@ async def test_users_hold_and_rank_but_do_not_place(hub: Hub) -> None:
         "ResourceBinding", "work.karmada.io/v1alpha2",
         spec={"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "namespace": "default"}},
     )  # fmt: skip
-    stored = await hub.create(binding)
+    stored = await hub.made(binding)
     placed = deepcopy(stored)
     placed["spec"]["clusters"] = [{"name": "m"}]
     refusal = await hub.refused(placed, "update")
@@ -85,7 +85,7 @@ async def test_users_hold_and_rank_but_do_not_place(hub: Hub) -> None:
 
 async def test_controllers_write_what_users_may_not(hub: Hub) -> None:
     unit = thing("QueueUnit", "scheduling.x-k8s.io/v1alpha1", spec={"queue": "q", "priority": 1})
-    stored = await hub.create(unit)
+    stored = await hub.made(unit)
     moved = deepcopy(stored)
     moved["spec"]["queue"] = "other"
     assert [cause.field for cause in (await hub.refused(moved, "update")).causes] == ["spec.queue"]
@@ -162,7 +162,7 @@ async def test_what_a_queue_is_tuned_by_must_mean_something(
 
 async def test_a_class_that_a_unit_is_given_exists(hub: Hub) -> None:
     unit = thing("QueueUnit", "scheduling.x-k8s.io/v1alpha1", spec={"queue": "q", "priority": 1})
-    stored = await hub.create(unit)
+    stored = await hub.made(unit)
     chosen = deepcopy(stored)
     chosen["spec"]["priorityClassName"] = "urgent"
     assert [cause.field for cause in (await hub.refused(chosen, "update")).causes] == ["spec.priorityClassName"]

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.quota.parse import DEPTH_MAX, BadTree, parse_tree, validate_tree
-from tests.admission.conftest import USER, Body, Hub
+from tests.admission.conftest import THE_HUB, Body, Hub
 
 # Examples are few and small; a loaded machine must not make them fail.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -192,7 +192,7 @@ async def test_a_leaf_whose_work_is_over_may_go_and_limits_may_change_under_work
 
 
 async def _unit(hub: Hub, leaf_path: str, phase: str) -> None:
-    queue = await hub.create({
+    queue = await hub.made({
         "apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "Queue",
         "metadata": {"name": "q", "namespace": "kube-queue",
                      "annotations": {"kube-queue/quota-fullname": leaf_path}},
@@ -204,4 +204,4 @@ async def _unit(hub: Hub, leaf_path: str, phase: str) -> None:
         "status": {"phase": phase},
     }  # fmt: skip
     kind = hub.registry.need("scheduling.x-k8s.io", "queueunits")
-    await hub.objects.create(kind, "default", unit, USER, with_status=True)
+    await hub.objects.create(kind, "default", unit, THE_HUB, with_status=True)

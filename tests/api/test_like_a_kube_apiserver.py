@@ -33,6 +33,9 @@ ITEMS = "items carry kind and apiVersion: their bytes are encoded once, for get,
 PLAIN_404 = "every refusal of ours is a Status; the real one answers a path of no API in plain text"
 EMPTY_LIST = "an empty list stays one; a Go type drops it"
 
+NO_500 = "the client's mistake is a 400 here, not a 500"
+NOT_OURS = {"code", "reason"}
+
 # what -> (the aspects that may differ, why)
 ACCEPTED: dict[str, tuple[set[str], str]] = {
     "create of another kind": ({"message"}, GO_SCHEME),
@@ -47,7 +50,16 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
     "list by field": ({"body"}, ITEMS),
     "list with a limit": ({"body"}, ITEMS),
     "delete the collection by label": ({"body"}, ITEMS),
-    "watch a bad revision": ({"code", "reason", "message"}, "the client's mistake is a 400 here, not a 500"),
+    "watch a bad revision": ({"code", "reason", "message"}, NO_500),
+    "create with a resourceVersion": (NOT_OURS, NO_500),
+    "strategic patch with a wrong directive": (NOT_OURS, NO_500),
+    "apply a wrong type": (NOT_OURS, NO_500),
+    "apply an unknown field": (NOT_OURS, NO_500),
+    "apply with parts twice": (NOT_OURS, NO_500),
+    "apply a wrong type, custom": (NOT_OURS, NO_500),
+    "apply a map for text, custom": (NOT_OURS, NO_500),
+    "apply a list for a map, custom": (NOT_OURS, NO_500),
+    "apply text for a list, custom": (NOT_OURS, NO_500),
     "update it with a bad revision, custom": (
         {"code", "reason", "message", "details"}, "no revision of ours is a conflict (409), not a 500",
     ),

@@ -14,19 +14,20 @@ from typing import Any
 
 from fleet.engine.times import rfc3339
 from fleet.kinds import interpreter_of
+from fleet.members.dispatch import why_not
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
-from fleet.wellknown import ANNOTATION_USERS, ATTEMPT, LABEL_BINDING, LABEL_HUB
+from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.fastloop import EPOCH
 
 PLURALS = {
     "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
-    "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts",
+    "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
 }  # fmt: skip
 HOSTNAME = "kubernetes.io/hostname"
 
@@ -149,15 +150,9 @@ class FakeMembers:
             return Outcome(Did.REFUSED, member.refuse)
         existing = member.objects.get(key_of(body))
         if existing is not None:
-            mine, theirs = _labels(body), _labels(existing)
-            shared = ANNOTATION_USERS in (body["metadata"].get("annotations") or {})
-            if theirs.get(LABEL_HUB) != mine[LABEL_HUB]:
-                if not overwrite:
-                    return Outcome(Did.CONFLICT, "exists and was not created by Fleet", existing)
-            elif not shared and theirs.get(LABEL_BINDING) != mine[LABEL_BINDING]:
-                return Outcome(Did.CONFLICT, "exists and belongs to another binding", existing)
-            elif not shared and int(theirs.get(ATTEMPT, 0)) > int(mine[ATTEMPT]):
-                return Outcome(Did.CONFLICT, "exists at a newer attempt", existing)
+            refusal = why_not(existing, body, overwrite)
+            if refusal:
+                return Outcome(Did.CONFLICT, refusal, existing)
             if "deletionTimestamp" in existing["metadata"]:
                 return Outcome(Did.UNREACHABLE, "is still being deleted", existing)
         stored = copy.deepcopy(body)

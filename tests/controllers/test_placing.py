@@ -6,7 +6,7 @@ from fleet.controllers.hub import ControllerConfig
 from fleet.ports import Body
 from fleet.wellknown import QUEUE, WORK
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tree
+from tests.controllers.world import cluster, cluster_policy, hub, member, policy, pytorchjob, tree
 
 
 async def test_without_suspension_a_job_is_placed_without_queueing() -> None:
@@ -104,10 +104,10 @@ async def test_a_foreign_job_of_the_same_name_is_never_touched() -> None:
         assert (world.members.job("cfa", "default", "one") or {})["metadata"]["uid"] == "foreign"
 
 
-async def test_a_policy_that_says_overwrite_takes_a_foreign_job_over() -> None:
+async def test_a_cluster_policy_that_says_overwrite_takes_a_foreign_job_over() -> None:
     async with hub(member("cfa")) as world:
         world.members.put_foreign("cfa", pytorchjob("one", workers=1))
-        await world.apply(policy(conflictResolution="Overwrite"), pytorchjob("one"))
+        await world.apply(cluster_policy(conflictResolution="Overwrite"), pytorchjob("one"))
         await eventually(
             lambda: world.members.copies((world.binding("one") or {"metadata": {"uid": "?"}})["metadata"]["uid"])
         )

@@ -154,8 +154,8 @@ async def test_nothing_of_system_namespaces_ever_travels() -> None:
 async def test_overrides_change_what_one_member_gets() -> None:
     async with hub(member("cfa")) as world:
         override = {
-            "apiVersion": f"{POLICY}/v1alpha1", "kind": "OverridePolicy",
-            "metadata": {"name": "o", "namespace": "default"},
+            "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy",
+            "metadata": {"name": "o"},
             "spec": {"overrideRules": [{
                 "targetCluster": {"clusterNames": ["cfa"]},
                 "overriders": {
@@ -180,8 +180,8 @@ async def test_an_override_that_does_not_fit_is_told_and_stops_nothing_that_runs
         await world.running("one")
         patch = {"path": "/spec/no/where", "operator": "replace", "value": 1}
         bad = {
-            "apiVersion": f"{POLICY}/v1alpha1", "kind": "OverridePolicy",
-            "metadata": {"name": "bad", "namespace": "default"},
+            "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy",
+            "metadata": {"name": "bad"},
             "spec": {"overrideRules": [{"overriders": {"plaintext": [patch]}}]},
         }  # fmt: skip
         await world.apply(bad)

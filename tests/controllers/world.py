@@ -89,6 +89,12 @@ def policy(name: str = "example-policy", *, queue: bool = False, namespace: str 
     return {**body, "spec": {k: v for k, v in body["spec"].items() if v is not None}}
 
 
+def cluster_policy(name: str = "everywhere", *, queue: bool = False, **spec: Any) -> Body:
+    """The same for every namespace, as administrators write it."""
+    body = policy(name, queue=queue, **spec)
+    return {**body, "kind": "ClusterPropagationPolicy", "metadata": {"name": name}}
+
+
 def tree(max_jobs: int = 1, namespaces: Sequence[str] = ("default",), name: str = "child-2") -> Body:
     root = {"cpu": 999900, "memory": "400000Gi", "kube-queue/max-jobs": 10000000000, "nvidia.com/gpu": 100000}
     leaf = {"kube-queue/max-jobs": max_jobs, "cpu": 10000, "nvidia.com/gpu": 10000, "memory": "10000Gi"}

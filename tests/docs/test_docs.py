@@ -111,7 +111,7 @@ def test_every_file_of_the_source_that_is_mentioned_exists(page: Path) -> None:
     assert [name for name in missing if not (ROOT / package / name).exists()] == []
 
 
-@pytest.mark.parametrize("page", ["cli.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"])
+@pytest.mark.parametrize("page", ["cli.md", "marks.md", "reasons.md", "snapshot.md", "../how-to/what-if.md"])
 def test_the_pages_that_are_made_from_the_code_say_what_it_says(page: str) -> None:
     wanted = generate().PAGES[page]()
     assert (DOCS / "reference" / page).read_text() == wanted, "run .venv/bin/python docs/generate.py"

@@ -181,8 +181,8 @@ def test_a_strategic_merge_patch(body: dict[str, Any], patch: dict[str, Any], ex
 @pytest.mark.parametrize(
     ("patch", "code", "message"),
     [
-        ({"containers": [{"image": "q"}]}, 500, "map: map[image:q] does not contain declared merge key: name"),
-        ({"$patch": "foo"}, 500, "unknown patch type: foo in map: map[$patch:foo]"),
+        ({"containers": [{"image": "q"}]}, 400, "map: map[image:q] does not contain declared merge key: name"),
+        ({"$patch": "foo"}, 400, "unknown patch type: foo in map: map[$patch:foo]"),
         ([1], 400, "json: cannot unmarshal array into Go value of type map[string]interface {}"),
     ],
 )

@@ -79,6 +79,26 @@ async def test_an_object_of_another_hub_is_not_touched(joined: ClusterMembers, t
     assert (outcome.did, outcome.message) == (Did.CONFLICT, "ConfigMap settings exists and belongs to hub hub-2")
 
 
+async def test_two_hubs_that_overwrite_leave_each_others_jobs_alone(joined: ClusterMembers, target: Target) -> None:
+    """Else one job would run the first hub's master beside the second hub's workers."""
+    first = pytorch_job(ours(target.namespace, "train", binding="b-1"), workers=2)
+    assert (await joined.apply("cfa", first, overwrite=True)).did is Did.DONE
+    second = ClusterMembers()
+    await second.add("cfa", target.kubeconfig, "hub-2")
+    try:
+        await eventually(lambda: second.ready("cfa"))
+        theirs = pytorch_job(ours(target.namespace, "train", binding="b-2", attempt=9, hub="hub-2"), workers=5)
+        outcome = await second.apply("cfa", theirs, overwrite=True)
+        assert (outcome.did, outcome.message) == (Did.CONFLICT, f"PyTorchJob train exists and belongs to hub {HUB}")
+        assert (await second.delete("cfa", theirs)).did is Did.CONFLICT
+    finally:
+        await second.stop()
+    copy = await target.get(f"/apis/kubeflow.org/v1/namespaces/{target.namespace}/pytorchjobs/train")
+    assert copy is not None and copy["metadata"]["labels"][LABEL_HUB] == HUB
+    assert copy["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 2
+    await joined.delete("cfa", copy)
+
+
 async def test_a_lower_attempt_never_overwrites_a_higher_one(joined: ClusterMembers, target: Target) -> None:
     binding = uuid.uuid4().hex
     newer = pytorch_job(ours(target.namespace, "train", binding=binding, attempt=2), workers=0)

@@ -1,0 +1,204 @@
+"""What must hold of the schema in a CRD before a kind is made of it: keywords of the right types, a structural form,
+and nothing in it that could make a write of its objects take long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from fleet.engine.celcost import REQUEST_BYTES, Declared, cost_of, least_bytes
+from fleet.engine.kind import Schema
+from fleet.engine.pattern import BadPattern, Pattern
+from fleet.engine.rules import Program, Rule
+from fleet.engine.schema import Node
+from fleet.engine.schemas import INT_OR_STRING, PRESERVE, SCHEMA_FROM
+from fleet.engine.status import Cause, cut
+from fleet.engine.validate import shown
+from fleet.model.untyped import mapping, rows
+
+NODES_MAX = 200_000  # of one schema
+PATTERN_CHARACTERS_MAX = 256 * 1024  # of all patterns of one schema
+RULE_CHARACTERS_MAX = 32 * 1024  # of all rules of one schema: a kilobyte takes the library milliseconds to read
+RULE_COST_MAX = 30_000_000  # steps of one rule for the largest object that the schema lets through
+TYPES = ("object", "array", "string", "integer", "number", "boolean")
+
+_NUMBER = (int, float)
+_KEYWORDS: dict[str, tuple[type, ...]] = {
+    "type": (str,), "format": (str,), "title": (str,), "description": (str,), "nullable": (bool,), "pattern": (str,),
+    "properties": (dict,), "additionalProperties": (dict, bool), "items": (dict,), "required": (list,), "enum": (list,),
+    "minimum": _NUMBER, "maximum": _NUMBER, "multipleOf": _NUMBER, "exclusiveMinimum": (bool,),
+    "exclusiveMaximum": (bool,), "minLength": (int,), "maxLength": (int,), "minItems": (int,), "maxItems": (int,),
+    "minProperties": (int,), "maxProperties": (int,), "uniqueItems": (bool,), "allOf": (list,), "anyOf": (list,),
+    "oneOf": (list,), "not": (dict,), PRESERVE: (bool,), INT_OR_STRING: (bool,),
+    "x-kubernetes-embedded-resource": (bool,), "x-kubernetes-list-type": (str,), "x-kubernetes-list-map-keys": (list,),
+    "x-kubernetes-map-type": (str,), "x-kubernetes-validations": (list,), SCHEMA_FROM: (str,),
+    "x-kubernetes-patch-strategy": (str,), "x-kubernetes-patch-merge-key": (str,),
+}  # fmt: skip
+_TEXTS = ("required", "x-kubernetes-list-map-keys")
+_SCHEMAS = ("allOf", "anyOf", "oneOf")
+_RULE = {
+    "rule": (str,), "message": (str,), "messageExpression": (str,), "reason": (str,), "fieldPath": (str,),
+    "optionalOldSelf": (bool,),
+}  # fmt: skip
+
+Place = tuple[str, Any, bool]  # path, schema, whether it must be structural (a value validation need not be)
+
+
+def flaws(where: str, schema: Schema) -> Iterator[Cause]:
+    """What keeps a kind from being made of the schema: also asked of what is stored."""
+    pending: list[Place] = [(where, schema, True)]
+    left = NODES_MAX
+    while pending:
+        place, node, structural = pending.pop()
+        left -= 1
+        if left == 0:
+            yield Cause(where, f"Too many: a schema has at most {NODES_MAX} nodes", "FieldValueTooMany")
+            return
+        if not isinstance(node, dict):
+            yield _invalid(place, node, "must be a schema")
+            continue
+        wrong = list(_wrong_types(place, node))
+        yield from wrong
+        if structural and not wrong:
+            yield from _structural(place, node)
+        pending += _below(place, node, structural)
+
+
+def costs(where: str, schema: Schema) -> Iterator[Cause]:
+    """What would make writes of its objects slow, or is asked for and cannot be done: patterns that RE2 does not take,
+    rules that cost more than any write may. `schema` has no flaws."""
+    patterns = rules = 0
+    pending: list[Place] = [(where, schema, True)]
+    while pending:
+        place, node, structural = pending.pop()
+        pending += _below(place, node, structural)
+        pattern = node.get("pattern")
+        if pattern is not None:
+            patterns += len(pattern)
+            try:
+                Pattern(pattern)
+            except BadPattern as error:
+                yield _invalid(f"{place}.pattern", pattern, f"must be a regular expression that RE2 takes: {error}")
+        for rule in rows(node.get("x-kubernetes-validations")):
+            rules += len(rule.get("rule") or "") + len(rule.get("messageExpression") or "")
+        if patterns > PATTERN_CHARACTERS_MAX or rules > RULE_CHARACTERS_MAX:
+            break
+    if patterns > PATTERN_CHARACTERS_MAX:
+        text = f"Too long: all patterns together may not be more than {PATTERN_CHARACTERS_MAX} characters"
+        yield Cause(where, text, "FieldValueTooLong")
+    elif rules > RULE_CHARACTERS_MAX:
+        text = f"Too long: all validation rules together may not be more than {RULE_CHARACTERS_MAX} characters"
+        yield Cause(where, text, "FieldValueTooLong")
+    elif rules:
+        yield from _rule_costs(where, Node(schema, False, root=True))
+
+
+def _rule_costs(where: str, root: Node) -> Iterator[Cause]:
+    """`times`: how many values of one place an object can hold at most."""
+    pending: list[tuple[str, Node, int]] = [(where, root, 1)]
+    while pending:
+        place, node, times = pending.pop()
+        for index, rule in enumerate(node.rules):
+            yield from _rule_cost(f"{place}.x-kubernetes-validations[{index}]", rule, node, times)
+        if SCHEMA_FROM in node.raw:
+            continue
+        for name in mapping(node.raw.get("properties")):
+            child = node.child(name)
+            if child is not None:
+                pending.append((f"{place}.properties[{name}]", child, times))
+        for name, child, most in (
+            ("items", node.items, node.max_items), ("additionalProperties", node.additional, node.max_properties),
+        ):  # fmt: skip
+            if child is not None:
+                fitting = REQUEST_BYTES // (least_bytes(child) + 1)
+                pending.append((f"{place}.{name}", child, min(fitting, times * (fitting if most is None else most))))
+
+
+def _rule_cost(where: str, rule: Rule, node: Node, times: int) -> Iterator[Cause]:
+    if rule.too_large:
+        yield _invalid(f"{where}.rule", rule.text, rule.error)
+    for field, program in (("rule", rule.program), ("messageExpression", rule.message_expression)):
+        steps = _steps(program, node) * times
+        if steps > RULE_COST_MAX:
+            text = (
+                f"Forbidden: estimated rule cost exceeds budget by factor of {steps / RULE_COST_MAX:.1f}x (try "
+                "simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and "
+                "strings are declared)"
+            )
+            yield Cause(f"{where}.{field}", text, "FieldValueForbidden")
+
+
+def _steps(program: Program | None, node: Node) -> int:
+    size = Declared(node)
+    return cost_of(program.expression, {"self": size, "oldSelf": size}, copies=False) if program is not None else 0
+
+
+def _below(place: str, node: Any, structural: bool) -> Iterator[Place]:
+    if not isinstance(node, dict):
+        return
+    for name, child in mapping(node.get("properties")).items():
+        yield f"{place}.properties[{cut(name, 100)}]", child, structural
+    for key in ("additionalProperties", "items"):
+        if isinstance(node.get(key), dict):
+            yield f"{place}.{key}", node[key], structural
+    for key in _SCHEMAS:
+        for index, child in enumerate(node[key] if isinstance(node.get(key), list) else ()):
+            yield f"{place}.{key}[{index}]", child, False
+    if isinstance(node.get("not"), dict):
+        yield f"{place}.not", node["not"], False
+
+
+def _wrong_types(place: str, node: Schema) -> Iterator[Cause]:
+    for keyword, types in _KEYWORDS.items():
+        value = node.get(keyword)
+        if value is not None and not _is_one_of(value, types):
+            yield _invalid(f"{place}.{keyword}", value, f"must be of type {' or '.join(map(_named, types))}")
+        elif keyword in _TEXTS and value is not None and not all(isinstance(item, str) for item in value):
+            yield _invalid(f"{place}.{keyword}", value, "must be a list of strings")
+        elif keyword == "x-kubernetes-validations":
+            yield from _wrong_rules(f"{place}.{keyword}", value or [])
+
+
+def _wrong_rules(place: str, given: list[Any]) -> Iterator[Cause]:
+    for index, rule in enumerate(given):
+        if not isinstance(rule, dict):
+            yield _invalid(f"{place}[{index}]", rule, "must be an object")
+            continue
+        if not rule.get("rule"):
+            yield Cause(f"{place}[{index}].rule", "Required value: rule is not specified", "FieldValueRequired")
+        for key, types in _RULE.items():
+            if rule.get(key) is not None and not _is_one_of(rule[key], types):
+                yield _invalid(f"{place}[{index}].{key}", rule[key], f"must be of type {_named(types[0])}")
+
+
+def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
+    return isinstance(value, types) and (bool in types or not isinstance(value, bool))
+
+
+def _named(type_: type) -> str:
+    return {str: "string", bool: "boolean", dict: "object", list: "array", int: "integer", float: "number"}[type_]
+
+
+def _structural(place: str, node: Schema) -> Iterator[Cause]:
+    """The rules of a structural schema: a type everywhere, and no references."""
+    if "$ref" in node:
+        yield Cause(f"{place}.$ref", "Forbidden: references are not supported", "FieldValueForbidden")
+    kind = node.get("type") or None
+    free = node.get(INT_OR_STRING) or node.get(PRESERVE) or SCHEMA_FROM in node
+    if kind is None and not free:
+        text = "Required value: must not be empty for specified object fields"
+        yield Cause(f"{place}.type", text, "FieldValueRequired")
+    elif kind is not None and kind not in TYPES:
+        allowed = ", ".join(f'"{name}"' for name in TYPES)
+        text = f"Unsupported value: {shown(kind)}: supported values: {allowed}"
+        yield Cause(f"{place}.type", text, "FieldValueNotSupported")
+    if node.get("properties") and isinstance(node.get("additionalProperties"), dict):
+        message = "Forbidden: additionalProperties and properties are mutual exclusive"
+        yield Cause(f"{place}.additionalProperties", message, "FieldValueForbidden")
+    if kind == "array" and not isinstance(node.get("items"), dict):
+        yield Cause(f"{place}.items", "Required value: must be specified for an array", "FieldValueRequired")
+
+
+def _invalid(where: str, value: Any, message: str) -> Cause:
+    return Cause(where, f"Invalid value: {shown(value)}: {message}")
