@@ -14,6 +14,7 @@ LISTEN ?= 127.0.0.1:6440
 # Workers for the tests; tests that share one set of real clusters stay together on one worker.
 PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
+FUZZ_CASES ?= 100000
 
 ##@ Use it
 
@@ -45,6 +46,10 @@ lint: $(STAMP) ## Check style, types and the direction of imports
 bench: $(STAMP) ## Measure latency, throughput, memory (a table, and JSON in build/bench.json)
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.bench.run
+
+.PHONY: fuzz
+fuzz: $(STAMP) ## Send objects of every kind with one thing wrong to the hub (FUZZ_CASES=100000)
+	@FLEET_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q --timeout 0 tests/security/test_fuzz.py $(PYTEST_ARGS)
 
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Protocol
 
 import structlog
 
 from api import queueuse
-from api.auth import AUTHENTICATED, Authenticator, ServiceAccountTokens, account_user, bearer
+from api.auth import Authenticator, ServiceAccountTokens, bearer
 from api.discovery import Discovery
 from api.escalation import install
 from api.health import OPEN_PATHS, Metrics, answer_open, version_document
@@ -31,13 +33,15 @@ from api.http import (
     error_response,
     json_response,
 )
+from api.impersonation import impersonated
 from api.lists import get_object, list_objects
 from api.negotiation import Accepted, accept
 from api.proxy import ClusterProxy
 from api.rbac import GROUP as RBAC_GROUP
 from api.rbac import Attributes, Authorizer, Rbac
+from api.recheck import EVERY_S, Rechecks
 from api.reviews import VIRTUAL, Reviews
-from api.routing import Route, parse, verb
+from api.routing import Route, parse, reaches, verb, wanted
 from api.selection import parse_selection
 from api.served import Served, find
 from api.storage import store_refusal
@@ -83,6 +87,7 @@ class Api:
         mounts: Mapping[str, ASGIApp],
         extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
         bookmark_every_s: float,
+        recheck_every_s: float,
     ) -> None:
         self.metrics = Metrics()
         self.authorizer = authorizer
@@ -101,6 +106,7 @@ class Api:
         self._watches = Watches(store, clock, bookmark_every_s=bookmark_every_s)
         self._writes = Writes(objects, store, clock)
         self._subresources = Subresources(objects, store, self._writes, tokens, clock.now)
+        self._rechecks = Rechecks(recheck_every_s)
         self._stopping = asyncio.Event()
 
     async def start(self) -> None:
@@ -113,6 +119,7 @@ class Api:
 
     async def stop(self) -> None:
         self.close_streams()
+        await self._rechecks.stop()
         await self._proxy.aclose()
         await self.authorizer.stop()
 
@@ -161,8 +168,8 @@ class Api:
             return
         if isinstance(answer, Stream):
             self.metrics.count(label[0], label[1], 200, None)
-            with self.metrics.watches.track_inprogress():
-                await send_stream(answer, receive, send, self._stopping)
+            with self.metrics.watches.track_inprogress(), self._rechecks.watched(lambda: self._again(request)) as over:
+                await send_stream(answer, receive, send, self._stopping, over)
             return
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
@@ -195,33 +202,20 @@ class Api:
         user = await self._authenticator.user(token) if token else None
         if user is None:
             raise unauthorized()
-        return self._impersonated(request, user) if request.header(b"impersonate-user") else user
+        return impersonated(request, user, self.authorizer)
 
-    def _impersonated(self, request: Request, user: User) -> User:
-        """Who the user asks to act as, when RBAC lets it (`kubectl --as`). StatusError 403 otherwise."""
-        name = request.header(b"impersonate-user")
-        groups = request.all_headers(b"impersonate-group")
-        account = name.split(":") if name.startswith("system:serviceaccount:") else []
-        if len(account) == 4:
-            wanted = [Attributes("impersonate", "", "serviceaccounts", "", account[2], account[3])]
-            groups = groups or list(account_user(account[2], account[3]).groups)
-        else:
-            wanted = [Attributes("impersonate", "", "users", "", "", name)]
-        wanted += [
-            Attributes("impersonate", "", "groups", "", "", group)
-            for group in request.all_headers(b"impersonate-group")
-        ]
-        for attributes in wanted:
-            if not self.authorizer.allowed(user, attributes):
-                raise attributes.refusal(user)
-        return User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))))
+    async def _again(self, request: Request) -> None:
+        """Authenticate and authorise once more, as when the request came; StatusError 401 or 403."""
+        user = await self._user(request)
+        if request.wanted is not None and not self.authorizer.allowed(user, request.wanted):
+            raise request.wanted.refusal(user)
 
     async def _document(self, request: Request, user: User) -> Response:
         """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
         path = request.path
-        wanted = Attributes(request.method.lower(), path=path)
-        if not self.authorizer.allowed(user, wanted):
-            raise wanted.refusal(user)
+        attributes = Attributes(request.method.lower(), path=path)
+        if not self.authorizer.allowed(user, attributes):
+            raise attributes.refusal(user)
         if request.method not in ("GET", "HEAD"):
             raise method_not_allowed()
         parts = [part for part in path.split("/") if part]
@@ -271,11 +265,11 @@ class Api:
         query = request.query
         watching = request.method == "GET" and "watch" in query and request.flag("watch")
         asked = verb(request.method, route, watching)
+        attributes = request.wanted = wanted(route, asked, query.get("fieldSelector", ""))
+        if not self.authorizer.allowed(user, attributes):
+            raise attributes.refusal(user)
         if not asked:
             raise method_not_allowed()
-        wanted = Attributes(asked, route.group, route.resource, route.subresource, route.namespace, route.name)
-        if not self.authorizer.allowed(user, wanted):
-            raise wanted.refusal(user)
         served = find(self._registry, route.group, route.version, route.resource)
         if served is None:
             if self._reviews.handles(route):
@@ -286,15 +280,20 @@ class Api:
             raise unknown_path()
         kind = served.kind
         label[:] = [asked, kind.group_resource]
-        if route.namespace and not kind.namespaced and kind.resource != "namespaces":
-            raise unknown_path()
-        if route.name and kind.namespaced and not route.namespace:
+        if not reaches(route, kind.group, kind.resource, kind.namespaced):
             raise unknown_path()
         if route.subresource:
             return await self._subresource(served, route, asked, request)
-        if asked not in kind.verbs:
+        if asked not in kind.verbs or (kind.namespaced and not route.namespace and asked not in ("list", "watch")):
             raise method_not_allowed()
         return await self._object(served, route, asked, request)
+
+    def _need_create(self, request: Request) -> None:
+        """An apply that creates takes the right to create beside that to patch; StatusError 403."""
+        assert request.wanted is not None
+        attributes = replace(request.wanted, verb="create")
+        if not self.authorizer.allowed(request.user, attributes):
+            raise attributes.refusal(request.user)
 
     async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
         form = accept(request.header(b"accept"))
@@ -324,7 +323,7 @@ class Api:
             case "patch":
                 if not route.name:
                     raise method_not_allowed()
-                answer = await self._writes.patch(served, route, request, form)
+                answer = await self._writes.patch(served, route, request, form, partial(self._need_create, request))
             case "delete":
                 answer = await self._writes.delete(served, route, request, form)
             case _:
@@ -363,13 +362,14 @@ def build_app(
     mounts: Mapping[str, ASGIApp] | None = None,
     extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None,
     bookmark_every_s: float = 55.0,
+    recheck_every_s: float = EVERY_S,
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
     `tokens` signs what serviceaccounts/NAME/token gives out (without it that subresource is refused). `mounts`: path
     prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
     scope. `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised
-    before it is called.
+    before it is called. `recheck_every_s`: how often an open stream's right to go on is looked at.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
@@ -377,5 +377,5 @@ def build_app(
     return Api(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},
-        extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s,
+        extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
     )  # fmt: skip

@@ -11,10 +11,12 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Protocol
 
 import jwt
+import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
@@ -25,26 +27,47 @@ AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
 ISSUER = "https://fleet.hub"
 MAX_TOKEN_CHARS = 16_384
+LEEWAY_S = 60.0  # how far the clock of who signed a token may be ahead of ours, as in a kube-apiserver
+SETTLED_S = 2.0  # the age from which a file's times tell its states apart
 _CACHE = 4096
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A good token: whose it is, and which of the audiences asked for it is meant for."""
+
+    user: User
+    audiences: tuple[str, ...]
 
 
 class Authenticator(Protocol):
     """Finds the user behind a bearer token. Called on every request, so it must not wait for anything slow."""
 
     async def user(self, token: str) -> User | None:
-        """The user, with the group system:authenticated among its groups, or None when the token is not valid."""
+        """The user, with the group system:authenticated among its groups, or None when the token is not valid here."""
+        ...
+
+    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+        """As `user`, for a token that is meant for one of the audiences; for this server when none is named."""
         ...
 
 
+def _for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | None:
+    """A token without audiences of its own is meant for this server alone."""
+    return Checked(user, (ISSUER,)) if user is not None and ISSUER in (audiences or (ISSUER,)) else None
+
+
 class TokenFile:
-    """A file of `token,user,uid,"group1,group2"` lines, read again when it changes."""
+    """A file of `token,user,uid,"group1,group2"` lines, read again within a second of its change."""
 
     def __init__(self, path: Path, clock: Clock, *, check_every_s: float = 1.0) -> None:
         self._path = path
         self._clock = clock
         self._check_every_s = check_every_s
         self._checked = float("-inf")
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
+        self._complained: tuple[int, ...] | None = None
         self._users: dict[bytes, User] = {}
 
     async def user(self, token: str) -> User | None:
@@ -55,28 +78,54 @@ class TokenFile:
         # Tokens are compared by their digest, so that the time a comparison takes says nothing about them.
         return self._users.get(_digest(token))
 
+    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+        return _for_this_server(await self.user(token), audiences)
+
     def _reload(self) -> None:
         try:
             stat = self._path.stat()
-        except OSError:
+            seen = (stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino)
+            if seen == self._seen:
+                return
+            text = self._path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            # Tokens that may have been taken away must not go on working from memory.
+            if self._users:
+                log.error("the token file cannot be read: its tokens do not work", file=str(self._path), why=str(error))
             self._seen, self._users = None, {}
             return
-        seen = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-        if seen != self._seen:
-            self._seen = seen
-            with self._path.open(encoding="utf-8", newline="") as file:
-                self._users = parse_tokens(list(csv.reader(file, skipinitialspace=True)))
+        # A file's times have a grain: of one that has just changed, the next change might not show.
+        settled = self._clock.now() - max(stat.st_mtime, stat.st_ctime) > SETTLED_S
+        self._seen = seen if settled else None
+        self._users, bad = parse_tokens(text)
+        if bad and seen != self._complained:
+            self._complained = seen
+            log.warning("lines of the token file are passed over", file=str(self._path), lines=bad[:20])
 
 
-def parse_tokens(rows: Sequence[Sequence[str]]) -> dict[bytes, User]:
-    """Digest of token -> user. Rows with fewer than three columns and comments are passed over."""
+def parse_tokens(text: str) -> tuple[dict[bytes, User], list[int]]:
+    """Digest of token -> user, and the numbers of lines that are no token: fewer than three columns, no user, a broken
+    quote, or a token that stands above with another user. Each line is read by itself, so that a broken one takes
+    nobody else's token. Empty lines and comments are passed over."""
     users: dict[bytes, User] = {}
-    for row in rows:
-        if len(row) < 3 or not row[0].strip() or row[0].startswith("#"):
+    bad: list[int] = []
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.strip()
+        if not line or line.startswith("#"):
             continue
-        groups = [group.strip() for group in row[3].split(",") if group.strip()] if len(row) > 3 else []
-        users[_digest(row[0].strip())] = User(row[1].strip(), (*groups, AUTHENTICATED), row[2].strip())
-    return users
+        try:
+            (row,) = csv.reader([line], skipinitialspace=True, strict=True)
+        except (csv.Error, ValueError):
+            row = []
+        columns = [column.strip() for column in row]
+        if len(columns) < 3 or not columns[0] or not columns[1]:
+            bad.append(number)
+            continue
+        groups = [group.strip() for group in columns[3].split(",") if group.strip()] if len(columns) > 3 else []
+        user = User(columns[1], tuple(dict.fromkeys((*groups, AUTHENTICATED))), columns[2])
+        if users.setdefault(_digest(columns[0]), user) != user:
+            bad.append(number)
+    return users, bad
 
 
 class StaticTokens:
@@ -90,6 +139,9 @@ class StaticTokens:
     async def user(self, token: str) -> User | None:
         return self._users.get(_digest(token))
 
+    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+        return _for_this_server(await self.user(token), audiences)
+
 
 def _digest(token: str) -> bytes:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
@@ -99,6 +151,17 @@ def _digest(token: str) -> bytes:
 class Issued:
     token: str
     expires: float  # epoch seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """What a signed token says. Times are epoch seconds."""
+
+    account: Key
+    begins: float
+    expires: float
+    audiences: frozenset[str]
+    user: User
 
 
 class ServiceAccountTokens:
@@ -117,7 +180,7 @@ class ServiceAccountTokens:
         self._store = store
         self._clock = clock
         self._issuer = issuer
-        self._good: OrderedDict[bytes, tuple[Key, str, float, User]] = OrderedDict()
+        self._good: OrderedDict[bytes, _Token] = OrderedDict()
 
     def issue(self, namespace: str, name: str, uid: str, *, seconds: int, audiences: Sequence[str] = ()) -> Issued:
         now = int(self._clock.now())
@@ -129,6 +192,18 @@ class ServiceAccountTokens:
         return Issued(jwt.encode(claims, self._key, algorithm=self._algorithm), float(now + seconds))
 
     async def user(self, token: str) -> User | None:
+        known = await self._valid(token)
+        return known.user if known is not None and self._issuer in known.audiences else None
+
+    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+        known = await self._valid(token)
+        if known is None:
+            return None
+        meant = tuple(audience for audience in audiences or (self._issuer,) if audience in known.audiences)
+        return Checked(known.user, meant) if meant else None
+
+    async def _valid(self, token: str) -> _Token | None:
+        """What a token says, when it is ours, its time has come and is not over, and its account exists."""
         if token.count(".") != 2 or len(token) > MAX_TOKEN_CHARS:
             return None
         digest = _digest(token)
@@ -140,29 +215,43 @@ class ServiceAccountTokens:
             self._good[digest] = known
             if len(self._good) > _CACHE:
                 self._good.popitem(last=False)
-        key, uid, expires, user = known
-        if self._clock.now() >= expires:
+        if not known.begins - LEEWAY_S <= self._clock.now() < known.expires:
             return None
-        account = self._store.peek(key) or await self._store.get(key)
-        return user if account is not None and account.uid == uid else None
+        account = self._store.peek(known.account) or await self._store.get(known.account)
+        if account is None or account.uid != known.user.uid:
+            return None
+        return None if account.body["metadata"].get("deletionTimestamp") else known
 
-    def _verify(self, token: str) -> tuple[Key, str, float, User] | None:
+    def _verify(self, token: str) -> _Token | None:
         try:
             claims = jwt.decode(
-                token, self._public, algorithms=[self._algorithm], issuer=self._issuer, audience=self._issuer,
-                options={"require": ["exp", "sub"], "verify_exp": False, "verify_nbf": False, "verify_iat": False},
+                token, self._public, algorithms=[self._algorithm], issuer=self._issuer,
+                options={
+                    "require": ["exp", "sub", "aud"], "verify_aud": False, "verify_exp": False, "verify_nbf": False,
+                    "verify_iat": False,
+                },
             )  # fmt: skip
             bound = claims["kubernetes.io"]
             namespace, account = bound["namespace"], bound["serviceaccount"]
             name, uid = account["name"], account["uid"]
-        except (jwt.PyJWTError, KeyError, TypeError):
+            audiences = [claims["aud"]] if isinstance(claims["aud"], str) else list(claims["aud"])
+            begins = max(_time(claims.get("nbf", 0)), _time(claims.get("iat", 0)))
+            expires = _time(claims["exp"])
+        except (jwt.PyJWTError, KeyError, TypeError, ValueError):
             return None
-        return (
-            Key("", "serviceaccounts", namespace, name),
-            uid,
-            float(claims["exp"]),
-            account_user(namespace, name, uid),
-        )
+        if not all(isinstance(text, str) for text in (namespace, name, uid, *audiences)):
+            return None
+        if claims["sub"] != f"system:serviceaccount:{namespace}:{name}":
+            return None
+        user = account_user(namespace, name, uid)
+        return _Token(Key("", "serviceaccounts", namespace, name), begins, expires, frozenset(audiences), user)
+
+
+def _time(value: object) -> float:
+    """A NumericDate. ValueError for anything but a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
+        raise ValueError("a time is a number of seconds")
+    return float(value)
 
 
 def account_user(namespace: str, name: str, uid: str = "") -> User:
@@ -182,6 +271,13 @@ class AnyOf:
             user = await authenticator.user(token)
             if user is not None:
                 return user
+        return None
+
+    async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
+        for authenticator in self._authenticators:
+            checked = await authenticator.checked(token, audiences)
+            if checked is not None:
+                return checked
         return None
 
 

@@ -6,101 +6,160 @@ it will be stored, after any patch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from api.auth import MASTERS
-from api.rbac import GROUP, Attributes, PolicyRule, Rbac
-from fleet.engine.status import Cause, forbidden, not_found
+from api.policy import EVERYTHING, Attributes, PolicyRule, url_matches
+from api.rbac import Rbac
+from api.roles import GROUP, KINDS, ROLES, role_of
+from fleet.engine.status import Cause, StatusError, forbidden, not_found
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
 
 MAX_SHOWN = 10
+MAX_GRANTS = 20_000  # single grants (verb × group × resource × name) that one write may have compared
+
+_Grant = tuple[str, str | None, str, str | None]  # verb, group (None: of a path), resource or path, name
 
 
 def install(objects: Objects, rbac: Rbac) -> None:
-    """Put the check before whatever rule `objects` has for the four kinds."""
-    for resource in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
+    """Put the check behind whatever rule `objects` has for the four kinds."""
+    for resource in KINDS:
         objects.rules[GROUP, resource] = Escalation(rbac, objects.rules.get((GROUP, resource)))
 
 
 class Escalation:
-    """An admission rule for one of the four kinds, in front of another."""
+    """An admission rule for one of the four kinds, after another: what is malformed grants nothing to compare."""
 
-    def __init__(self, rbac: Rbac, then: Rule | None) -> None:
+    def __init__(self, rbac: Rbac, first: Rule | None) -> None:
         self._rbac = rbac
-        self._then = then
+        self._first = first
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
-        if review.new is not None and MASTERS not in review.user.groups:
-            if review.kind.resource in ("roles", "clusterroles"):
-                self._role(review, review.new)
-            else:
-                self._binding(review, review.new)
-        return await self._then(review, objects) if self._then is not None else ()
+        causes = await self._first(review, objects) if self._first is not None else ()
+        if causes or review.new is None or MASTERS in review.user.groups or _only_for_garbage_collection(review):
+            return causes
+        # An update is checked whole, whatever it changes: a label alone can put a role into an aggregated one.
+        if review.kind.resource in ROLES:
+            self._role(review, review.new)
+        else:
+            self._binding(review, review.new)
+        return ()
 
     def _role(self, review: Review, new: Body) -> None:
-        old = review.old or {}
-        if old.get("rules") == new.get("rules") and old.get("aggregationRule") == new.get("aggregationRule"):
+        name = "" if review.operation == "CREATE" else review.name
+        if self._may(review, "escalate", review.kind.resource, name):
             return
-        resource = review.kind.resource
-        if self._rbac.allowed(review.user, Attributes("escalate", GROUP, resource, "", review.namespace, review.name)):
-            return
-        wanted = [PolicyRule.parse(rule) for rule in new.get("rules") or ()]
-        if new.get("aggregationRule"):
-            wanted.append(PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")))
-        self._need(review, wanted)
+        if not _aggregates(new) and not _aggregates(review.old):
+            self._need(review, [PolicyRule.parse(rule or {}) for rule in new.get("rules") or ()])
+        elif self._missing(review, EVERYTHING):  # selectors can gather anything
+            raise self._refusal(review, "must have cluster-admin privileges to use the aggregationRule")
 
     def _binding(self, review: Review, new: Body) -> None:
-        old = review.old or {}
-        if old.get("roleRef") == new.get("roleRef") and old.get("subjects") == new.get("subjects"):
+        role = role_of(new, review.namespace)
+        if role is None:  # refused before; never granted here
+            raise self._refusal(review, "the binding names no role")
+        if self._may(review, "bind", role.resource, role.name):
             return
-        ref: dict[str, Any] = new.get("roleRef") or {}
-        kind, name = str(ref.get("kind", "")), str(ref.get("name", ""))
-        resource = "clusterroles" if kind == "ClusterRole" else "roles"
-        wanted = Attributes("bind", GROUP, resource, "", review.namespace, name)
-        if self._rbac.allowed(review.user, wanted):
-            return
-        rules = self._rbac.role_rules(review.namespace, kind, name)
+        rules = self._rbac.roles.rules(role)
         if rules is None:
-            raise not_found(GROUP, resource, name)
+            raise not_found(GROUP, role.resource, role.name)
         self._need(review, rules)
 
-    def _need(self, review: Review, wanted: Iterable[PolicyRule]) -> None:
-        held = self._rbac.rules(review.user, review.namespace)
-        missing = [rule for rule in wanted if not covered(rule, held)]
-        if missing:
-            shown = "\n".join(str(rule.document()) for rule in missing[:MAX_SHOWN])
+    def _may(self, review: Review, verb: str, resource: str, name: str) -> bool:
+        return self._rbac.allowed(review.user, Attributes(verb, GROUP, resource, "", review.namespace, name))
+
+    def _missing(self, review: Review, wanted: Sequence[PolicyRule]) -> list[_Grant]:
+        return missing(wanted, self._rbac.rules(review.user, review.namespace))
+
+    def _need(self, review: Review, wanted: Sequence[PolicyRule]) -> None:
+        if sum(_grants_in(rule) for rule in wanted) > MAX_GRANTS:
+            raise self._refusal(review, f"more than {MAX_GRANTS} single grants to compare with what is held")
+        lacking = self._missing(review, wanted)
+        if lacking:
             user = review.user
-            raise forbidden(
-                GROUP, review.kind.resource, review.name,
-                f'user "{user.name}" (groups={list(user.groups)}) is attempting to grant RBAC permissions not currently'
-                f" held:\n{shown}",
-            )  # fmt: skip
+            groups = " ".join(_quoted(group) for group in user.groups)
+            raise self._refusal(
+                review,
+                f"user {_quoted(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not currently "
+                "held:\n" + "\n".join(_shown(lacking)[:MAX_SHOWN]),
+            )
+
+    def _refusal(self, review: Review, why: str) -> StatusError:
+        return forbidden(GROUP, review.kind.resource, review.name, why)
 
 
-def covered(rule: PolicyRule, held: Sequence[PolicyRule]) -> bool:
-    """Whether everything the rule allows is allowed by the held rules: each verb on each resource or path by one."""
-    for verb in rule.verbs:
-        having = [h for h in held if "*" in h.verbs or verb in h.verbs]
-        for url in rule.urls:
-            if not any(_path_covered(url, h.urls) for h in having):
-                return False
-        for group in rule.groups:
-            for resource in rule.resources:
-                for name in rule.names or (None,):
-                    if not any(_resource_covered(group, resource, name, h) for h in having):
-                        return False
-    return True
+def missing(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[_Grant]:
+    """What the wanted rules allow and no held rule does: each single grant must be within one of the held rules."""
+    lacking: list[_Grant] = []
+    for rule in wanted:
+        for verb in sorted(rule.verbs):
+            having = [h for h in held if "*" in h.verbs or verb in h.verbs]
+            for url in rule.urls:
+                if not any(url_matches(h, url) for own in having if not own.names for h in own.urls):
+                    lacking.append((verb, None, url, None))
+            for group in sorted(rule.groups):
+                of_group = [h for h in having if "*" in h.groups or group in h.groups]
+                for resource in sorted(rule.resources):
+                    owners = [h for h in of_group if _has_resource(h, resource)]
+                    for name in sorted(rule.names) or (None,):
+                        if not any(not own.names or name in own.names for own in owners):
+                            lacking.append((verb, group, resource, name))
+    return lacking
 
 
-def _path_covered(url: str, held: Iterable[str]) -> bool:
-    return any(h in ("*", url) or (h.endswith("*") and url.startswith(h[:-1])) for h in held)
-
-
-def _resource_covered(group: str, resource: str, name: str | None, held: PolicyRule) -> bool:
-    if not held.groups & {"*", group} or (held.names and name not in held.names):
-        return False
+def _has_resource(held: PolicyRule, resource: str) -> bool:
     _, _, sub = resource.partition("/")
-    return bool(held.resources & {"*", resource}) or bool(sub and f"*/{sub}" in held.resources)
+    return "*" in held.resources or resource in held.resources or bool(sub and f"*/{sub}" in held.resources)
+
+
+def _grants_in(rule: PolicyRule) -> int:
+    resources = len(rule.groups) * len(rule.resources) * max(1, len(rule.names))
+    return len(rule.verbs) * (resources + len(rule.urls))
+
+
+def _shown(lacking: Iterable[_Grant]) -> list[str]:
+    """As a kube-apiserver prints rules: the verbs of one resource in one line, everything else by itself."""
+    verbs: dict[tuple[str | None, str, str | None], list[str]] = {}
+    alone: list[str] = []
+    for verb, group, what, name in lacking:
+        if group is None or name is not None:
+            alone.append(_line(group, what, name, [verb]))
+        else:
+            verbs.setdefault((group, what, name), []).append(verb)
+    return sorted(alone + [_line(*key, found) for key, found in verbs.items()])
+
+
+def _line(group: str | None, what: str, name: str | None, verbs: Sequence[str]) -> str:
+    parts = (
+        [f"NonResourceURLs:[{_quoted(what)}]"]
+        if group is None
+        else [f"APIGroups:[{_quoted(group)}]", f"Resources:[{_quoted(what)}]"]
+    )
+    if name is not None:
+        parts.append(f"ResourceNames:[{_quoted(name)}]")
+    return "{" + ", ".join([*parts, f"Verbs:[{' '.join(map(_quoted, verbs))}]"]) + "}"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _aggregates(role: Body | None) -> bool:
+    aggregation = role.get("aggregationRule") if role is not None else None
+    return isinstance(aggregation, dict) and bool(aggregation.get("clusterRoleSelectors"))
+
+
+def _only_for_garbage_collection(review: Review) -> bool:
+    """Does the update change nothing but finalizers and owners? Who may update may then let the object go."""
+    return review.old is not None and review.new is not None and _kept(review.old) == _kept(review.new)
+
+
+def _kept(body: Body) -> Body:
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _COLLECTORS}
+    return {**body, "metadata": metadata}
+
+
+_COLLECTORS = ("ownerReferences", "finalizers", "managedFields", "resourceVersion", "generation", "selfLink")

@@ -9,6 +9,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from api.edge import EdgeMetrics
 from api.http import Response, json_response, text_response
 from fleet.ports import Store, StoreUnavailable
 
@@ -30,6 +31,7 @@ class Metrics:
             registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )  # fmt: skip
         self.watches = Gauge("fleet_api_watches", "Open watches.", registry=self.registry)
+        self.edge = EdgeMetrics(self.registry)
         # Looking a labelled child up costs more than counting, so children are kept.
         self._counters: dict[tuple[str, str, int], Any] = {}
         self._histograms: dict[str, Any] = {}

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
+from api.policy import Attributes
 from fleet.engine.status import StatusError, bad_request
 from fleet.store.writing import User
 
@@ -25,14 +26,16 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
 MAX_BODY_BYTES = 3 * 1024 * 1024
+PIECE_BYTES = 256 * 1024  # of an answer, handed over at once
 MAX_PARAMETERS = 1000
+LENGTH_DIGITS = 18  # of a Content-Length
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Request:
-    """One HTTP request. `user` is filled in once it is known."""
+    """One HTTP request. `user` is filled in once it is known, `wanted` with what the user needs the right to."""
 
-    __slots__ = ("_headers", "_query", "method", "path", "receive", "scope", "user")
+    __slots__ = ("_headers", "_query", "method", "path", "receive", "scope", "user", "wanted")
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.scope = scope
@@ -40,6 +43,7 @@ class Request:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         self.user = ANONYMOUS
+        self.wanted: Attributes | None = None
         self._headers: dict[bytes, bytes] | None = None
         self._query: dict[str, str] | None = None
 
@@ -86,7 +90,7 @@ class Request:
     async def body(self, limit: int = MAX_BODY_BYTES) -> bytes:
         """The whole body, chunked or not. StatusError 413 beyond `limit` bytes."""
         length = self.header(b"content-length")
-        if length.isdigit() and int(length) > limit:
+        if length.isdigit() and (len(length) > LENGTH_DIGITS or int(length) > limit):
             raise too_large(limit)
         message = await self._part()
         data: bytes = message.get("body", b"")
@@ -134,6 +138,18 @@ def too_large(limit: int) -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
+async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
+    """Send it in pieces, each when the client has taken those before: what a transport has been given it holds for as
+    long as the client does not read. `more`: what follows belongs to the same answer."""
+    if len(body) <= PIECE_BYTES:
+        await send({"type": "http.response.body", "body": body, "more_body": more})
+        return
+    view = memoryview(body)
+    for at in range(0, len(body), PIECE_BYTES):
+        last = at + PIECE_BYTES >= len(body) and not more
+        await send({"type": "http.response.body", "body": view[at : at + PIECE_BYTES], "more_body": not last})
+
+
 class Response:
     """A whole answer."""
 
@@ -155,7 +171,7 @@ class Response:
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        await send_body(send, self.body)
 
 
 class Stream:

@@ -6,8 +6,10 @@ that state is no longer kept the client gets 410 and starts again. Items are sen
 
 from __future__ import annotations
 
+import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import orjson
@@ -16,11 +18,13 @@ from api.http import JSON, Answer, Request, Response
 from api.negotiation import Accepted, to_yaml
 from api.selection import Selection
 from api.served import Served
-from api.tables import metadata_only, table
+from api.tables import metadata_only, table, table_of, table_rows
+from fleet.engine.bounds import int64
 from fleet.engine.status import Cause, StatusError, bad_request, invalid, not_found
 from fleet.ports import Expired, FutureRevision, Key, Page, Store, Stored
 
 MAX_LIMIT = 1_000_000
+BREATH = 200  # items made into rows before others get a turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,20 @@ def decode_continue(text: str) -> tuple[int, tuple[str, str]]:
     raise bad_request("invalid continue token: continue key is not valid")
 
 
+def parse_integer(text: str) -> int:
+    """A parameter that is a number; StatusError 400 for what is none, or has more than 64 bits."""
+    number = int64(text)
+    if number is None:
+        why = "value out of range" if text.lstrip("+-").isdecimal() else "invalid syntax"
+        raise bad_request(f'strconv.ParseInt: parsing "{text[:50]}": {why}')
+    return number
+
+
 def parse_limit(request: Request) -> int | None:
     text = request.query.get("limit", "")
     if not text:
         return None
-    try:
-        limit = int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text[:50]}": invalid syntax') from None
+    limit = parse_integer(text)
     return min(limit, MAX_LIMIT) if limit > 0 else None
 
 
@@ -116,10 +126,10 @@ async def get_object(
     if stored is None:
         group = served.api_version.rsplit("/", 1)[0] if "/" in served.api_version else ""
         raise not_found(group, served.kind.resource, name)
-    return show(served, stored, request, form, now)
+    return await show(served, stored, request, form, now)
 
 
-def show(served: Served, stored: Stored, request: Request, form: Accepted, now: float) -> Answer:
+async def show(served: Served, stored: Stored, request: Request, form: Accepted, now: float) -> Answer:
     """One stored object in the form asked for."""
     if form.form == "Table":
         body = table(served, [stored], form.version, request.query.get("includeObject", ""), stored.revision, now)
@@ -130,7 +140,7 @@ def show(served: Served, stored: Stored, request: Request, form: Accepted, now: 
             orjson.dumps(metadata_only(served.shown(stored.body), form.version)), content_type=table_type(form)
         )
     if form.yaml:
-        return Response(to_yaml(raw), content_type="application/yaml")
+        return Response(await to_yaml(raw), content_type="application/yaml")
     return Response(raw)
 
 
@@ -214,24 +224,40 @@ async def list_objects(
         meta["continue"] = encode_continue(page.revision, page.next_start)
         if page.remaining is not None and selection.selector is None:
             meta["remainingItemCount"] = page.remaining
+    items = page.items
     if form.form == "Table":
-        body = table(
-            served, page.items, form.version, request.query.get("includeObject", ""), page.revision, now, meta=meta
-        )
+        included = request.query.get("includeObject", "")
+        rows = [row async for part in _parts(items) for row in table_rows(served, part, form.version, included, now)]
+        body = table_of(served, rows, form.version, meta)
         return Response(body, content_type=table_type(form))
     if form.form == "PartialObjectMetadataList":
-        items = [metadata_only(served.shown(stored.body), form.version) for stored in page.items]
+        shown = [
+            orjson.Fragment(orjson.dumps(metadata_only(served.shown(stored.body), form.version)))
+            async for part in _parts(items)
+            for stored in part
+        ]
         body = orjson.dumps(
             {
                 "kind": "PartialObjectMetadataList",
                 "apiVersion": f"meta.k8s.io/{form.version}",
                 "metadata": meta,
-                "items": items,
+                "items": shown,
             }
         )
         return Response(body, content_type=table_type(form))
-    raw = join(served, meta, [served.outward(stored.raw) for stored in page.items])
-    return Response(to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
+    if served.converted:
+        raw = join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])
+    else:
+        raw = join(served, meta, [stored.raw for stored in items])
+    return Response(await to_yaml(raw), content_type="application/yaml") if form.yaml else Response(raw)
+
+
+async def _parts(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
+    """The items in parts, with a turn for others between them."""
+    for at in range(0, max(len(items), 1), BREATH):
+        if at:
+            await asyncio.sleep(0)
+        yield items[at : at + BREATH]
 
 
 def join(served: Served, meta: dict[str, object], items: list[bytes]) -> bytes:

@@ -6,6 +6,7 @@ client takes JSON; request bodies come as JSON, YAML or protobuf, the last from 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,15 +16,21 @@ import yaml
 
 from api import protobuf
 from api.http import Request
-from api.strict import duplicates, too_large_when_expanded
+from api.strict import duplicates
 from api.yamlread import load_yaml
+from fleet.engine.bounds import refuse_shape
 from fleet.engine.status import StatusError, bad_request, unsupported_media_type
+from fleet.store.apart import LARGE_BYTES, apart
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
+OPTIONS_BYTES_MAX = LARGE_BYTES  # of the DeleteOptions in a DELETE
+ACCEPT_PARTS_MAX = 50  # of an Accept header; what comes after them is not looked at
+YAML_ANSWER_BYTES_MAX = 2 * 1024 * 1024  # as JSON
+_ACCEPT_KEPT_CHARS = 1024  # of a header whose meaning is remembered
 BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 
 
@@ -47,13 +54,19 @@ _FORMS = {
 }
 
 
-@lru_cache(maxsize=512)
+Reader = Callable[[bytes, str], tuple[Any, list[str]]]
+
+
 def accept(header: str) -> Accepted:
     """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none."""
     if not header:
         return _PLAIN
+    return _known(header) if len(header) <= _ACCEPT_KEPT_CHARS else _best(header)
+
+
+def _best(header: str) -> Accepted:
     offers: list[tuple[float, int, str, dict[str, str]]] = []
-    for index, part in enumerate(header.split(",")[:50]):
+    for index, part in enumerate(header.split(",", ACCEPT_PARTS_MAX)[:ACCEPT_PARTS_MAX]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
         given = {}
         for parameter in parameters:
@@ -83,6 +96,9 @@ def accept(header: str) -> Accepted:
     )
 
 
+_known = lru_cache(maxsize=512)(_best)
+
+
 def media_type(request: Request) -> str:
     """The request's Content-Type without parameters, in lower case; JSON when there is none."""
     header = request.header(b"content-type")
@@ -95,17 +111,26 @@ async def read_object(request: Request, *, field_validation: str) -> tuple[dict[
     StatusError 400 for what is not one object, 413 beyond the limit, 415 for another media type.
     """
     media = media_type(request)
-    data = await request.body()
     if media == PROTOBUF:
-        return protobuf.decode(data), []
-    if media == "application/json":
-        return _object(*read_json(data, field_validation))
-    if media in ("application/yaml", "text/yaml", "application/x-yaml"):
-        return _object(*read_yaml(data, field_validation))
-    accepted = ", ".join(BODY_TYPES)
-    raise unsupported_media_type(
-        f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-    )
+        read = _read_protobuf
+    elif media == "application/json":
+        read = read_json
+    elif media in ("application/yaml", "text/yaml", "application/x-yaml"):
+        read = read_yaml
+    else:
+        accepted = ", ".join(BODY_TYPES)
+        raise unsupported_media_type(
+            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        )
+    return _object(*await _read(request, read, field_validation))
+
+
+async def _read(request: Request, read: Reader, field_validation: str) -> tuple[Any, list[str]]:
+    """The body as `read` understands it; a large one is read beside the event loop."""
+    data = await request.body()
+    if len(data) > LARGE_BYTES:
+        return await apart(read, data, field_validation)
+    return read(data, field_validation)
 
 
 async def read_patch(request: Request, *, builtin: bool, field_validation: str) -> tuple[Any, str, list[str]]:
@@ -120,24 +145,24 @@ async def read_patch(request: Request, *, builtin: bool, field_validation: str) 
         raise unsupported_media_type(
             f"the body of the request was in an unknown format - accepted media types include: {accepted}"
         )
-    data = await request.body()
-    if media == APPLY_PATCH:
-        # A patch that claims to be YAML is nearly always JSON, and JSON is read ten times faster.
-        if data[:1] == b"{":
-            try:
-                patch, strict = read_json(data, field_validation)
-            except StatusError:
-                patch, strict = read_yaml(data, field_validation)
-        else:
-            patch, strict = read_yaml(data, field_validation)
-    else:
-        patch, strict = read_json(data, field_validation)
+    patch, strict = await _read(request, _read_apply if media == APPLY_PATCH else read_json, field_validation)
     return patch, media, strict
 
 
+def _read_apply(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
+    # A patch that claims to be YAML is nearly always JSON, and JSON is read ten times faster.
+    if data[:1] == b"{":
+        try:
+            return read_json(data, field_validation)
+        except StatusError:
+            pass
+    return read_yaml(data, field_validation)
+
+
 async def read_options(request: Request) -> dict[str, Any]:
-    """The DeleteOptions in the body of a DELETE: {} when there is none, or when it is not one."""
-    data = await request.body()
+    """The DeleteOptions in the body of a DELETE: {} when there is none. StatusError 400 for what is not one object, 413
+    beyond a small limit: there are few options."""
+    data = await request.body(OPTIONS_BYTES_MAX)
     if not data:
         return {}
     media = media_type(request)
@@ -148,7 +173,12 @@ async def read_options(request: Request) -> dict[str, Any]:
     return _object(*read_json(data, "Ignore"))[0]
 
 
+def _read_protobuf(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
+    return protobuf.decode(data), []
+
+
 def read_json(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
+    refuse_shape(data)
     try:
         parsed = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -160,11 +190,9 @@ def read_yaml(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
     loader_errors: list[str] = []
     try:
         parsed = load_yaml(data, loader_errors)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         text = " ".join(str(error).split())[:500]
         raise bad_request(f"couldn't parse the body as YAML: {text}") from None
-    if too_large_when_expanded(parsed):
-        raise bad_request("the YAML document is too large when its aliases are expanded")
     return parsed, loader_errors if field_validation != "Ignore" else []
 
 
@@ -174,6 +202,14 @@ def _object(parsed: Any, strict: list[str]) -> tuple[dict[str, Any], list[str]]:
     return parsed, strict
 
 
-def to_yaml(raw: bytes) -> bytes:
-    """JSON bytes as YAML, for a client that accepts nothing else."""
-    return yaml.safe_dump(orjson.loads(raw), sort_keys=False, allow_unicode=True).encode()
+async def to_yaml(raw: bytes) -> bytes:
+    """JSON bytes as YAML, for a client that accepts nothing else; StatusError 406 for what would take a minute."""
+    if len(raw) > YAML_ANSWER_BYTES_MAX:
+        text = f"an answer of more than {YAML_ANSWER_BYTES_MAX} bytes is not given as application/yaml, only as JSON"
+        raise StatusError(406, "NotAcceptable", text)
+    return await apart(_dumped, raw) if len(raw) > LARGE_BYTES // 4 else _dumped(raw)
+
+
+def _dumped(raw: bytes) -> bytes:
+    text: str = yaml.dump(orjson.loads(raw), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+    return text.encode()

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from api.http import JSON, Request, Response, Send
+from api.http import JSON, Request, Response, Send, send_body
 from api.openapi_schema import GVK, Components, parameter
 from api.openapi_v2 import MEDIA_TYPE as PROTOBUF
 from api.openapi_v2 import encode
@@ -47,7 +47,7 @@ class Kept(Response):
             *self.headers,
         ]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body})
+        await send_body(send, self.body)
 
 
 class OpenApi:

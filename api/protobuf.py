@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from api.protobuf_messages import MESSAGES
+from fleet.engine.bounds import too_deep
 from fleet.engine.status import bad_request
 
 MAGIC = b"k8s\x00"
-MAX_DEPTH = 40
+MAX_DEPTH = 40  # messages inside each other; no kind here has more than about twenty
 
 # apiVersion/kind -> message
 KINDS = {
@@ -246,7 +247,11 @@ def _intstr(data: bytes) -> int | str:
 
 def _raw(data: bytes) -> Any:
     value = _numbers(data).get(1, b"")
-    return orjson.loads(value) if isinstance(value, bytes) and value else None
+    if not isinstance(value, bytes) or not value:
+        return None
+    if too_deep(value):
+        raise _Malformed("the JSON in it is nested too deeply")
+    return orjson.loads(value)
 
 
 def _strings(data: bytes) -> list[str]:

@@ -11,12 +11,13 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import quote, unquote_to_bytes
 
 import httpx
 
 from api.http import Answer, Request, Stream
 from api.routing import Route
-from fleet.engine.status import StatusError, not_found, unavailable
+from fleet.engine.status import StatusError, bad_request, not_found, unavailable
 from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.relay import client_from_kubeconfig
 from fleet.ports import Key, Store
@@ -33,6 +34,8 @@ _NOT_SENT = frozenset(
         b"te", b"trailer", b"proxy-authorization", b"accept-encoding", b"cookie", b"forwarded", b"x-forwarded-for",
     }
 )  # fmt: skip
+# Who the request is from is the hub's to say: a member may trust these of the hub, as of a front proxy.
+_NOT_SENT_PREFIXES = (b"impersonate-", b"sec-websocket", b"x-remote-", b"x-forwarded-", b"x-stream-protocol")
 _NOT_RETURNED = frozenset({"connection", "transfer-encoding", "keep-alive", "date", "server", "set-cookie"})
 
 
@@ -141,17 +144,32 @@ class ClusterProxy:
 
 
 def _target(request: Request, route: Route) -> str:
-    """Path and query at the member, encoded as the client encoded them."""
-    raw: bytes = request.scope.get("raw_path") or request.path.encode()
-    _, _, rest = raw.partition(b"/proxy")
-    path = "/" + rest.lstrip(b"/").decode("latin-1")
+    """Path and query at the member, encoded as the client encoded them. StatusError 400 for a path with steps that
+    would lead out of what the kubeconfig names: a server behind a gateway is a path of the gateway."""
+    raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
+    # /apis/GROUP/VERSION/clusters/NAME/proxy/…: what is before is counted, since its letters may be encoded too.
+    segments = raw.split(b"?", 1)[0].split(b"/")
+    rest = segments[7:]
+    if unquote_to_bytes(b"/".join(segments[6:7])) != b"proxy" or any(
+        _leads_out(unquote_to_bytes(segment)) for segment in rest
+    ):
+        raise bad_request("a path below proxy has no steps '.' and '..', and no encoded slashes in them")
+    path = "/" + b"/".join(rest).lstrip(b"/").decode("latin-1")
     query = request.scope.get("query_string", b"").decode("latin-1")
     return f"{path}?{query}" if query else path
 
 
+def _leads_out(segment: bytes) -> bool:
+    steps = segment.replace(b"\\", b"/").split(b"/")
+    return b"." in steps or b".." in steps
+
+
 def _headers(request: Request) -> list[tuple[bytes, bytes]]:
+    """The client's headers without its credentials and without those of this one connection."""
+    headers = request.scope["headers"]
+    hops = {hop.strip().lower() for name, value in headers if name == b"connection" for hop in value.split(b",")}
     return [
         (name, value)
-        for name, value in request.scope["headers"]
-        if name not in _NOT_SENT and not name.startswith((b"impersonate-", b"sec-websocket"))
+        for name, value in headers
+        if name not in _NOT_SENT and name not in hops and not name.startswith(_NOT_SENT_PREFIXES)
     ] + [(b"accept-encoding", b"identity")]

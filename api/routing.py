@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from api.policy import Attributes
+from api.selection import MAX_SELECTOR_CHARS
+from fleet.engine.meta import is_path_segment
+from fleet.engine.selectors import split_fields
+from fleet.engine.status import StatusError
+
 
 @dataclass(frozen=True, slots=True)
 class Route:
     """What a resource path names. `namespace` is "" for cluster scope and for all namespaces; for the Namespace object
-    itself it is the object's name, as authorisation wants it."""
+    itself it is the object's name, as authorisation wants it. Steps may be empty: such a path is authorised as it
+    stands, as by a kube-apiserver, and `reaches` says that it leads nowhere."""
 
     group: str
     version: str
@@ -21,6 +28,7 @@ class Route:
     name: str = ""
     subresource: str = ""
     rest: str = ""  # what follows the subresource, for proxies
+    nested: bool = False  # the path names a namespace before the resource
 
     @property
     def group_version(self) -> str:
@@ -43,46 +51,59 @@ def parse(path: str) -> Route | None:
             return None
     else:
         return None
-    if rest and not rest[-1] and not (len(rest) > 3 and "proxy" in rest):
-        rest = rest[:-1]  # a trailing slash
-    if not rest or not rest[0] or not version:
+    if "proxy" not in rest[2:5]:  # below a proxy a slash at the end is the member's to read
+        while rest and not rest[-1]:
+            rest = rest[:-1]
+    if not rest or not version:
         return None
-    namespace = ""
+    namespace, nested = "", False
     if rest[0] == "namespaces" and len(rest) > 1:
         namespace = rest[1]
         if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-            rest = rest[2:]
+            rest, nested = rest[2:], True
     name = rest[1] if len(rest) > 1 else ""
-    if len(rest) > 1 and not name:
-        return None
     subresource = rest[2] if len(rest) > 2 else ""
-    if len(rest) > 3 and subresource != "proxy":
-        return None
-    return Route(group, version, namespace, rest[0], name, subresource, "/".join(rest[3:]))
+    return Route(group, version, namespace, rest[0], name, subresource, "/".join(rest[3:]), nested)
+
+
+def reaches(route: Route, group: str, resource: str, namespaced: bool) -> bool:
+    """Whether a path may name this kind: nothing of cluster scope is below a namespace, whoever has rights there, an
+    object of a namespace is nowhere else, and no step of a path is empty."""
+    if (route.subresource and not route.name) or (route.rest and route.subresource != "proxy"):
+        return False
+    if not namespaced:
+        return not route.nested and (not route.namespace or (group, resource) == ("", "namespaces"))
+    return route.nested if route.namespace else not route.nested and not route.name
+
+
+_VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 def verb(method: str, route: Route, watch: bool) -> str:
     """The API verb of a request: what RBAC rules name. "" for a method that has none."""
-    if route.subresource == "proxy":
-        return {
-            "GET": "get",
-            "HEAD": "get",
-            "POST": "create",
-            "PUT": "update",
-            "PATCH": "patch",
-            "DELETE": "delete",
-        }.get(method, "")
-    match method:
-        case "GET" | "HEAD":
-            if route.name:
-                return "get"
-            return "watch" if watch else "list"
-        case "POST":
-            return "create"
-        case "PUT":
-            return "update"
-        case "PATCH":
-            return "patch"
-        case "DELETE":
-            return "delete" if route.name else "deletecollection"
-    return ""
+    named = _VERBS.get(method, "")
+    if route.name or named not in ("get", "delete"):
+        return named
+    if named == "delete":
+        return "deletecollection"
+    return "watch" if watch else "list"
+
+
+def wanted(route: Route, asked: str, field_selector: str) -> Attributes:
+    """What authorisation is asked. A list or watch of one name is that object's, so that a rule for it is enough."""
+    name = route.name
+    if field_selector and not name and asked in ("list", "watch"):
+        name = _selected_name(field_selector)
+    return Attributes(asked, route.group, route.resource, route.subresource, route.namespace, name)
+
+
+def _selected_name(text: str) -> str:
+    """The one name that a field selector leaves, "" when it leaves several or does not parse."""
+    if len(text) > MAX_SELECTOR_CHARS:
+        return ""
+    try:
+        terms = split_fields(text.strip())
+    except StatusError:
+        return ""  # refused later, by whoever reads the whole selector
+    names = [term.value for term in terms if term.path == "metadata.name" and not term.negated]
+    return names[0] if names and not is_path_segment(names[0]) else ""

@@ -10,22 +10,48 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 
+from api.accept import Acceptor, room_for
+from api.edge import Bounds, EdgeMetrics, Guests, Seat
 from api.http import ASGIApp
+from api.protocol import BoundedProtocol
 
 STOP_S = 1.0
 BACKLOG = 2048
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn that leaves the signals of the process to whoever runs it."""
+    """A uvicorn that leaves the signals of the process to whoever runs it, and has bounds on its connections."""
+
+    def __init__(self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics) -> None:
+        super().__init__(config)
+        self._bounds, self._metrics = bounds, metrics
 
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        guests = Guests(self._bounds, self._metrics)
+        acceptors = [
+            Acceptor(sock, self._protocol, guests, self._bounds, tls=self.config.ssl, backlog=self.config.backlog)
+            for sock in sockets or ()
+        ]
+        for acceptor in acceptors:
+            acceptor.start()
+        self.servers = acceptors  # type: ignore[assignment]
+        self.started = True
+
+    def _protocol(self, seat: Seat) -> asyncio.Protocol:
+        return BoundedProtocol(
+            self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics, seat=seat
+        )
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -46,13 +72,13 @@ class Server:
     """One listening server in this event loop.
 
     `close_streams` is called when it begins to stop (`Api.close_streams`). `listener`: a bound socket to take over, in
-    place of binding host and port.
+    place of binding host and port. `metrics`: where it is counted what the bounds refused (`Api.metrics.edge`).
     """
 
     def __init__(
         self, app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, cert: Path | None = None,
         key: Path | None = None, close_streams: Callable[[], None] | None = None,
-        listener: socket.socket | None = None,
+        listener: socket.socket | None = None, bounds: Bounds | None = None, metrics: EdgeMetrics | None = None,
     ) -> None:  # fmt: skip
         self._socket = listener or bind(host, port)
         self.host = host
@@ -60,12 +86,14 @@ class Server:
         self._close_streams = close_streams
         self._tls = cert is not None
         config = uvicorn.Config(
-            app, host=host, port=self.port, http="httptools", ws="none", lifespan="off", log_config=None,
+            app, host=host, port=self.port, http=BoundedProtocol, ws="none", lifespan="off", log_config=None,
             access_log=False, server_header=False, date_header=True, proxy_headers=False,
             timeout_keep_alive=75, timeout_graceful_shutdown=int(STOP_S), backlog=BACKLOG,
             ssl_certfile=str(cert) if cert else None, ssl_keyfile=str(key) if key else None,
         )  # fmt: skip
-        self._server = _Uvicorn(config)
+        bounds = bounds or Bounds()
+        bounds = replace(bounds, connections=room_for(bounds.connections))
+        self._server = _Uvicorn(config, bounds, metrics or EdgeMetrics(CollectorRegistry()))
         self._task: asyncio.Task[None] | None = None
 
     @property

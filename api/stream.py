@@ -15,9 +15,11 @@ class StreamBroken(Exception):
     """A stream ended before its end: the connection is cut, so that a client cannot take what it got for the whole."""
 
 
-async def send_stream(answer: Stream, receive: Receive, send: Send, stopping: asyncio.Event) -> None:
-    """Send until the stream ends, its time is over, the client has gone or `stopping` is set. Raises StreamBroken when
-    the stream fails."""
+async def send_stream(
+    answer: Stream, receive: Receive, send: Send, stopping: asyncio.Event, over: asyncio.Event | None = None
+) -> None:
+    """Send until the stream ends, its time is over, the client has gone, or `stopping` or `over` (the right to it has
+    ended) is set. Raises StreamBroken when the stream fails."""
     pump: asyncio.Task[None] | None = None
     others: list[asyncio.Task[object]] = []
     try:
@@ -32,7 +34,8 @@ async def send_stream(answer: Stream, receive: Receive, send: Send, stopping: as
 
         pump = asyncio.create_task(run())
         gone: asyncio.Task[object] = asyncio.create_task(_disconnected(receive))
-        others = [gone, asyncio.create_task(stopping.wait())]
+        ends = (stopping, over) if over is not None else (stopping,)
+        others = [gone, *(asyncio.create_task(event.wait()) for event in ends)]
         await asyncio.wait((pump, *others), timeout=answer.timeout_s, return_when=asyncio.FIRST_COMPLETED)
         left = gone.done()
     finally:

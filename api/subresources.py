@@ -14,6 +14,7 @@ from api.discovery import Virtual
 from api.http import Answer, Request, json_response
 from api.lists import get_object
 from api.negotiation import JSON_PATCH, MERGE_PATCH, accept, read_object, read_patch
+from api.reviews import audiences_of, decode
 from api.routing import Route
 from api.served import Served
 from api.writes import Writes, delete_write_options, parse_options, refuse_strict
@@ -36,6 +37,7 @@ SUBRESOURCES = (
         ("create", "delete", "get", "patch", "update"),
     ),
 )  # fmt: skip
+_TOKEN_REQUEST = next(item for item in SUBRESOURCES if item.kind == "TokenRequest")
 MIN_TOKEN_S = 600
 MAX_TOKEN_S = 48 * 3600
 DEFAULT_TOKEN_S = 3600
@@ -174,17 +176,23 @@ class Subresources:
         if self._tokens is None:
             raise StatusError(404, "NotFound", "this server signs no tokens")
         asked, _ = await read_object(request, field_validation="Ignore")
+        decode(_TOKEN_REQUEST, asked)
         spec: Mapping[str, Any] = asked.get("spec") or {}
-        seconds = spec.get("expirationSeconds") or DEFAULT_TOKEN_S
-        if not isinstance(seconds, int) or seconds < MIN_TOKEN_S:
-            cause = Cause(
-                "spec.expirationSeconds",
-                f"Invalid value: {seconds!s:.50}: may not specify a duration less than 10 minutes",
-            )
-            raise invalid("authentication.k8s.io", "TokenRequest", "", [cause])
-        audiences = spec.get("audiences") or []
-        if not isinstance(audiences, list) or not all(isinstance(item, str) for item in audiences):
-            raise bad_request("spec.audiences must be a list of strings")
+        seconds = spec.get("expirationSeconds")
+        seconds = DEFAULT_TOKEN_S if seconds is None else seconds
+        causes = []
+        for wrong, text in (
+            (seconds < MIN_TOKEN_S, "may not specify a duration less than 10 minutes"),
+            (seconds > 1 << 32, "may not specify a duration larger than 2^32 seconds"),
+        ):
+            if wrong:
+                causes.append(Cause("spec.expirationSeconds", f"Invalid value: {seconds!s:.50}: {text}"))
+        if spec.get("boundObjectRef") is not None:
+            text = "Forbidden: a token ends with its service account; it cannot be bound to another object"
+            causes.append(Cause("spec.boundObjectRef", text, "FieldValueForbidden"))
+        if causes:
+            raise invalid("authentication.k8s.io", "TokenRequest", "", causes)
+        audiences = audiences_of(spec, "TokenRequest")
         account = await self._objects.get(served.kind, route.namespace, route.name)
         seconds = min(seconds, MAX_TOKEN_S)
         issued = self._tokens.issue(

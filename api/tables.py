@@ -28,25 +28,38 @@ def table(
     revision: int,
     now: float,
     *,
-    meta: Mapping[str, Any] | None = None,
     columns: bool = True,
 ) -> bytes:
     """A Table as JSON. `include_object`: "", "Metadata", "Object" or "None" as the query parameter says; `now` in epoch
     seconds, since ages are text here; `columns` is False for all but the first table of a watch."""
+    rows = table_rows(served, items, version, include_object, now)
+    return table_of(served, rows, version, {"resourceVersion": str(revision)}, columns=columns)
+
+
+def table_rows(
+    served: Served, items: Sequence[Stored], version: str, include_object: str, now: float
+) -> list[orjson.Fragment]:
+    """The rows of a Table, each as JSON. StatusError 400 for an unknown `include_object`."""
     if include_object not in ("", "Metadata", "Object", "None"):
         raise bad_request(f'unrecognized includeObject value: "{include_object[:50]}"')
-    rows: list[dict[str, Any]] = []
+    rows = []
     for stored in items:
         row: dict[str, Any] = {"cells": cells(served.kind, stored.body, now)}
         if include_object == "Object":
             row["object"] = orjson.Fragment(served.outward(stored.raw))
         elif include_object != "None":
             row["object"] = metadata_only(stored.body, version)
-        rows.append(row)
+        rows.append(orjson.Fragment(orjson.dumps(row)))
+    return rows
+
+
+def table_of(
+    served: Served, rows: Sequence[orjson.Fragment], version: str, meta: Mapping[str, Any], *, columns: bool = True
+) -> bytes:
+    """A Table of these rows."""
     return orjson.dumps(
         {
-            "kind": "Table", "apiVersion": f"meta.k8s.io/{version}",
-            "metadata": meta if meta is not None else {"resourceVersion": str(revision)},
+            "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta,
             "columnDefinitions": column_definitions(served.kind) if columns else [],
             "rows": rows,
         }

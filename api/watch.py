@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 import orjson
 
 from api.http import Request, Stream
-from api.lists import options_invalid, parse_revision, table_type, too_large_version
+from api.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
 from api.negotiation import Accepted
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table
-from fleet.engine.status import Cause, StatusError, bad_request, expired
+from fleet.engine.status import Cause, StatusError, expired
 from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Store, Stored, StoreUnavailable, Watch
 
 CHUNK_BYTES = 64 * 1024
@@ -88,13 +88,7 @@ def parse_watch(
         text = f'Unsupported value: "{match[:50]}": supported values: "NotOlderThan"'
         raise options_invalid("resourceVersionMatch", text, "FieldValueNotSupported")
     timeout = query.get("timeoutSeconds", "")
-    if timeout:
-        try:
-            timeout_s = float(min(int(timeout), int(MAX_TIMEOUT_S)))
-        except ValueError:
-            raise bad_request(f'unable to parse query parameter "timeoutSeconds": {timeout[:50]!r}') from None
-    else:
-        timeout_s = 0.0
+    timeout_s = min(float(parse_integer(timeout)), MAX_TIMEOUT_S) if timeout else 0.0
     if timeout_s <= 0:
         # Spread, so that watches that began together do not all come back together.
         timeout_s = MIN_TIMEOUT_S * (1.0 + random.random())

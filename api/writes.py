@@ -5,18 +5,19 @@ What an object means is the engine's; here are only the parameters that all writ
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import orjson
 
 from api.http import Answer, Request, Response, warning_headers
-from api.lists import join, show, table_type
+from api.lists import join, parse_integer, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
 from api.routing import Route
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only
+from fleet.engine.bounds import int64
 from fleet.engine.deletion import check_options
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.engine.validate import shown
@@ -25,7 +26,6 @@ from fleet.store.objects import Objects
 from fleet.store.writing import Options, Written
 
 MAX_MANAGER_CHARS = 128
-_SECONDS = re.compile(r"-?[0-9]{1,18}")
 _VALIDATIONS = ("Ignore", "Strict", "Warn")
 
 
@@ -91,7 +91,7 @@ def _check(served: Served, route: Route, body: Body) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
 
 
-def written_response(
+async def written_response(
     served: Served,
     written: Written,
     request: Request,
@@ -103,7 +103,7 @@ def written_response(
     """The object after a write, in the form asked for."""
     warnings = warning_headers((*extra, *written.warnings))
     if form.form == "Table":
-        answer = show(served, _as_stored(served, written.body), request, form, now)
+        answer = await show(served, _as_stored(served, written.body), request, form, now)
         if isinstance(answer, Response):
             answer.status, answer.headers = status, warnings
         return answer
@@ -113,7 +113,7 @@ def written_response(
         return Response(body, status, table_type(form), headers=warnings)
     raw = orjson.dumps(shown)
     if form.yaml:
-        return Response(to_yaml(raw), status, "application/yaml", warnings)
+        return Response(await to_yaml(raw), status, "application/yaml", warnings)
     return Response(raw, status, headers=warnings)
 
 
@@ -122,7 +122,7 @@ def _as_stored(served: Served, body: Body) -> Stored:
     kind = served.kind
     key = Key(kind.group, kind.resource, metadata.get("namespace", ""), metadata.get("name", ""))
     revision = metadata.get("resourceVersion", "")
-    return Stored(key, metadata.get("uid", ""), int(revision) if revision.isdigit() else 0, orjson.dumps(body), body)
+    return Stored(key, metadata.get("uid", ""), int64(revision) or 0, orjson.dumps(body), body)
 
 
 class Writes:
@@ -133,10 +133,10 @@ class Writes:
         self._store = store
         self._clock = clock
 
-    def _answer(
+    async def _answer(
         self, served: Served, written: Written, request: Request, form: Accepted, status: int, extra: tuple[str, ...]
     ) -> Answer:
-        return written_response(served, written, request, form, status, self._clock.now(), extra)
+        return await written_response(served, written, request, form, status, self._clock.now(), extra)
 
     async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         options = parse_options(request, "Create")
@@ -149,7 +149,7 @@ class Writes:
         written = await self._objects.create(
             served.kind, route.namespace if served.kind.namespaced else "", body, options
         )
-        return self._answer(served, written, request, form, 201, warnings)
+        return await self._answer(served, written, request, form, 201, warnings)
 
     async def update(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         options = parse_options(request, "Update")
@@ -160,11 +160,21 @@ class Writes:
         written = await self._objects.update(
             served.kind, _namespace(served, route), route.name, body, options, _subresource(route)
         )
-        return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
+        return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
-    async def patch(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
+    async def patch(
+        self,
+        served: Served,
+        route: Route,
+        request: Request,
+        form: Accepted,
+        may_create: Callable[[], None] | None = None,
+    ) -> Answer:
+        """`may_create`: see Options."""
         media = request.header(b"content-type").split(";", 1)[0].strip().lower()
         options = parse_options(request, "Patch", apply=media == APPLY_PATCH)
+        if media == APPLY_PATCH:
+            options = replace(options, may_create=may_create)
         patch, media, strict = await read_patch(
             request, builtin=served.kind.builtin, field_validation=options.field_validation
         )
@@ -176,7 +186,7 @@ class Writes:
         written = await self._objects.patch(
             served.kind, _namespace(served, route), route.name, patch, media, options, _subresource(route)
         )
-        return self._answer(served, written, request, form, 201 if written.created else 200, warnings)
+        return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
     async def delete(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         given = await self._delete_options(request)
@@ -184,7 +194,7 @@ class Writes:
         written = await self._objects.delete(served.kind, _namespace(served, route), route.name, options, given)
         if written.deleted:
             return Response(orjson.dumps(_deleted(served, written.body)), headers=warning_headers(written.warnings))
-        return self._answer(served, written, request, form, 200, ())
+        return await self._answer(served, written, request, form, 200, ())
 
     async def delete_collection(self, served: Served, route: Route, request: Request, selection: Selection) -> Answer:
         """Every selected object; answers with what there was."""
@@ -205,17 +215,15 @@ class Writes:
             if name in query:
                 given.setdefault(name, query[name])
         if "gracePeriodSeconds" in query:
-            if not _SECONDS.fullmatch(query["gracePeriodSeconds"]):
-                raise bad_request('unable to parse query parameter "gracePeriodSeconds"')
-            given.setdefault("gracePeriodSeconds", int(query["gracePeriodSeconds"]))
+            given.setdefault("gracePeriodSeconds", parse_integer(query["gracePeriodSeconds"]))
         if "orphanDependents" in query:
             given.setdefault("orphanDependents", request.flag("orphanDependents"))
-        check_options(given)
         return given
 
 
 def delete_write_options(options: Options, given: Body) -> Options:
-    """`options` of the request with what its DeleteOptions say."""
+    """`options` of the request with what its DeleteOptions say. StatusError 400 or 422 names what is wrong in them."""
+    check_options(given)
     dry_run = given.get("dryRun") or []
     if dry_run not in ([], ["All"]):
         raise _options_invalid(

@@ -2,14 +2,23 @@
 
 PyYAML follows YAML 1.1 to the letter, which turns dates into objects and 80:80 into a number in base 60; Kubernetes
 does neither. Keys become strings; a key given twice is a strict error.
+
+Its composer recurses in C, and aliases make much out of little, so the events are counted before anything is composed.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 import yaml
+
+from fleet.engine.bounds import DEPTH_MAX
+
+NODES_MAX = 100_000  # of a document with its aliases expanded: PyYAML needs some ten microseconds for each
+CHARACTERS_MAX = 3 * 1024 * 1024  # of its scalars, likewise
 
 
 class Loader(yaml.CSafeLoader):  # type: ignore[misc,unused-ignore]
@@ -38,20 +47,39 @@ Loader.add_implicit_resolver(
 )
 
 
-def _int(loader: Loader, node: yaml.ScalarNode) -> int:
+def _int(loader: Loader, node: yaml.ScalarNode) -> int | float:
     text = str(loader.construct_scalar(node)).replace("_", "").replace("0o", "0")
     sign = -1 if text.startswith("-") else 1
     digits = text.lstrip("+-").lower()
     if digits.startswith("0b"):
-        return sign * int(digits[2:], 2)
+        return _json_number(sign * int(digits[2:], 2))
     if digits.startswith("0x"):
-        return sign * int(digits[2:], 16)
+        return _json_number(sign * int(digits[2:], 16))
     if len(digits) > 1 and digits.startswith("0"):
-        return sign * int(digits, 8)
-    return sign * int(digits)
+        return _json_number(sign * int(digits, 8))
+    return _json_number(sign * int(digits))
+
+
+def _json_number(number: int) -> int | float:
+    """As JSON has it: what takes more than 64 bits is a float. ValueError for what is not even that."""
+    if -(1 << 63) <= number < 1 << 64:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        raise ValueError("a number is too large") from None
+
+
+def _float(loader: Loader, node: yaml.ScalarNode) -> float:
+    number = float(loader.construct_yaml_float(node))
+    if not isfinite(number):
+        raise ValueError("a number is too large, or none")
+    return number
 
 
 def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[str, Any]:
+    if not isinstance(node, yaml.MappingNode):
+        raise ValueError("a mapping is expected")
     loader.flatten_mapping(node)
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:
@@ -68,15 +96,80 @@ def _mapping(loader: Loader, node: yaml.MappingNode) -> dict[str, Any]:
     return result
 
 
+# Tags of what JSON does not have (dates, sets, bytes) are unknown.
+_TAGS = (*(f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "str", "seq")), None)
+Loader.yaml_constructors = {tag: make for tag, make in yaml.SafeLoader.yaml_constructors.items() if tag in _TAGS}
 Loader.add_constructor("tag:yaml.org,2002:int", _int)
+Loader.add_constructor("tag:yaml.org,2002:float", _float)
 Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def load_yaml(data: bytes, errors: list[str]) -> Any:
     """The one document in `data`; strict errors are appended to `errors`. Raises yaml.YAMLError or ValueError."""
-    loader = Loader(data.decode("utf-8"))
+    text = data.decode("utf-8")
+    _count(text)
+    loader = Loader(text)
     loader.errors = errors
     try:
         return loader.get_single_data()
+    except (LookupError, TypeError, AttributeError):
+        raise ValueError("a tag does not fit its value") from None
     finally:
         loader.dispose()
+
+
+@dataclass(slots=True)
+class _Size:
+    """A node with all that is in it, aliases expanded. `height`: collections inside each other, itself included."""
+
+    nodes: int = 1
+    characters: int = 0
+    height: int = 0
+    anchor: str | None = None
+
+    def add(self, inner: _Size) -> None:
+        self.nodes += inner.nodes
+        self.characters += inner.characters
+        self.height = max(self.height, inner.height + 1)
+
+
+def _count(text: str) -> None:
+    """ValueError for a document that is too deep or too large when its aliases are expanded."""
+    open_nodes = [_Size(0)]
+    anchors: dict[str, _Size] = {}
+    documents = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.DocumentStartEvent):
+            documents += 1
+            if documents > 1:
+                raise ValueError("expected a single document")
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append(_Size(height=1, anchor=event.anchor))
+            anchors.pop(event.anchor or "", None)
+            if len(open_nodes) - 1 > DEPTH_MAX:
+                raise _too_deep()
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            size = open_nodes.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            size = _Size(1, len(event.value), 0, event.anchor)
+        elif isinstance(event, yaml.AliasEvent):
+            name = event.anchor or ""
+            found = anchors.get(name)
+            if found is None:
+                raise ValueError(f"there is no node {name[:50]!r} before its alias")
+            size = _Size(found.nodes, found.characters, found.height)
+            if len(open_nodes) - 1 + size.height > DEPTH_MAX:
+                raise _too_deep()
+        else:
+            continue
+        if size.anchor is not None:
+            anchors[size.anchor] = size
+        whole = open_nodes[-1]
+        whole.add(size)
+        if whole.nodes > NODES_MAX or whole.characters > CHARACTERS_MAX:
+            raise ValueError("it is too large when its aliases are expanded")
+
+
+def _too_deep() -> ValueError:
+    return ValueError(f"it is nested deeper than {DEPTH_MAX} mappings and lists")

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import structlog
 
-from api.http import ASGIApp, Receive, Scope, Send
+from api.http import ASGIApp, Message, Receive, Scope, Send, send_body
 from fleet.engine.registry import Registry
 from fleet.ports import Store
 from fleet.store.objects import Objects
@@ -31,7 +31,7 @@ class RestFace:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app or await self._build()
         try:
-            await app(scope, receive, send)
+            await app(scope, receive, _in_pieces(send))
         except Exception:
             # The application has answered 500 by then; raising on would only make the server answer twice.
             log.exception("request failed", method=scope["method"], path=scope["path"][:200])
@@ -45,3 +45,15 @@ class RestFace:
     def _make(self) -> ASGIApp:
         app: ASGIApp = import_module("api.v1.application").build(*self._parts)
         return app
+
+
+def _in_pieces(send: Send) -> Send:
+    """Large answers as the rest of the API sends them."""
+
+    async def forward(message: Message) -> None:
+        if message["type"] == "http.response.body":
+            await send_body(send, message.get("body", b""), more=message.get("more_body", False))
+        else:
+            await send(message)
+
+    return forward

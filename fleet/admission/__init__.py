@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.admission import core, crds, fleet_objects, policies, quotatree
+from fleet.admission import core, crds, fleet_objects, policies, quotatree, roles
 from fleet.admission.jobs import batch_job, kubeflow_job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
@@ -31,10 +31,10 @@ def _rules() -> dict[tuple[str, str], Checks]:
         ("", "secrets"): core.SECRET,
         ("scheduling.k8s.io", "priorityclasses"): core.PRIORITY_CLASS,
         ("coordination.k8s.io", "leases"): core.LEASE,
-        (_RBAC, "roles"): core.ROLE,
-        (_RBAC, "clusterroles"): core.ROLE,
-        (_RBAC, "rolebindings"): core.ROLE_BINDING,
-        (_RBAC, "clusterrolebindings"): core.ROLE_BINDING,
+        (_RBAC, "roles"): roles.ROLE,
+        (_RBAC, "clusterroles"): roles.CLUSTER_ROLE,
+        (_RBAC, "rolebindings"): roles.ROLE_BINDING,
+        (_RBAC, "clusterrolebindings"): roles.CLUSTER_ROLE_BINDING,
         ("apiextensions.k8s.io", "customresourcedefinitions"): crds.RULE,
         (QUOTA, "elasticquotatrees"): quotatree.RULE,
         (QUEUE, "queueunits"): fleet_objects.QUEUE_UNIT,

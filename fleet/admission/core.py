@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fleet.admission.rule import Checks, duplicate, forbidden, immutable, invalid, of_new, required
+from fleet.admission.rule import Checks, duplicate, forbidden, immutable, invalid, of_new
 from fleet.engine.status import Cause, StatusError
-from fleet.engine.validate import shown
-from fleet.model.untyped import mapping
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
@@ -86,29 +84,6 @@ async def _one_default(review: Review, objects: Objects) -> Sequence[Cause]:
     return ()
 
 
-def _role(body: Body) -> Sequence[Cause]:
-    """Every rule says what may be done with what."""
-    causes: list[Cause] = []
-    for index, rule in enumerate(body.get("rules") or ()):
-        at = f"rules[{index}]"
-        urls = rule.get("nonResourceURLs")
-        if not rule.get("verbs"):
-            causes.append(required(f"{at}.verbs", "verbs must contain at least one value"))
-        if urls and body["metadata"].get("namespace"):
-            why = "namespaced rules cannot apply to non-resource URLs"
-            causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {shown(urls)}: {why}"))
-        elif urls:
-            if rule.get("apiGroups") or rule.get("resources") or rule.get("resourceNames"):
-                why = "rules cannot apply to both regular resources and non-resource URLs"
-                causes.append(Cause(f"{at}.nonResourceURLs", f"Invalid value: {shown(urls)}: {why}"))
-        else:
-            if not rule.get("apiGroups"):
-                causes.append(required(f"{at}.apiGroups", "resource rules must supply at least one api group"))
-            if not rule.get("resources"):
-                causes.append(required(f"{at}.resources", "resource rules must supply at least one resource"))
-    return causes
-
-
 def _lease(body: Body) -> Sequence[Cause]:
     spec = body.get("spec") or {}
     causes = []
@@ -117,14 +92,6 @@ def _lease(body: Body) -> Sequence[Cause]:
     if spec.get("leaseTransitions") is not None and spec["leaseTransitions"] < 0:
         causes.append(invalid("spec.leaseTransitions", spec["leaseTransitions"], "must be greater than or equal to 0"))
     return causes
-
-
-def _same_role(review: Review) -> Sequence[Cause]:
-    if review.new is None or review.old is None or review.new.get("roleRef") == review.old.get("roleRef"):
-        return ()
-    ref = mapping(review.new.get("roleRef"))
-    named = {name: ref.get(key, "") for name, key in (("APIGroup", "apiGroup"), ("Kind", "kind"), ("Name", "name"))}
-    return [Cause("roleRef", f"Invalid value: {shown(named)}: cannot change roleRef")]
 
 
 NAMESPACE = Checks(_namespace)
@@ -136,6 +103,4 @@ PRIORITY_CLASS = Checks(
     immutable("preemptionPolicy"),
     ask=_one_default,
 )
-ROLE = Checks(of_new(_role))
-ROLE_BINDING = Checks(_same_role)
 LEASE = Checks(of_new(_lease))

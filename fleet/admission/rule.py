@@ -10,6 +10,7 @@ from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown, validate
 from fleet.model.untyped import mapping
 from fleet.ports import Body
+from fleet.store.apart import apart
 from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
 
@@ -49,7 +50,7 @@ class Checks:
             return damage
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
-        causes = self._check(review)
+        causes = await apart(self._check, review) if review.large else self._check(review)
         if causes or self._ask is None:
             return causes
         return await self._ask(review, objects)

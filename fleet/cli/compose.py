@@ -183,7 +183,7 @@ async def serve_api(
         host, port = listener.getsockname()[:2]
         server = Server(
             app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
-            close_streams=app.close_streams, listener=listener,
+            close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
         )  # fmt: skip
         try:
             await server.start()

@@ -194,6 +194,8 @@ def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") 
 
     token = secrets.token_urlsafe(32)
     before = data.tokens.read_bytes() if data.tokens.exists() else b""
+    if before and not before.endswith(b"\n"):  # a file edited by hand: two tokens on one line are none
+        before += b"\n"
     line = f'{token},{user},{uid or user},"{",".join(groups)}"\n'
     pki.write_private(data.tokens, before + line.encode())
     return token

@@ -40,8 +40,8 @@ def create(
 
     data = locate(data_dir)
     data.need()
-    if not user or any(c in ',"\n\r' for c in user) or any(c in ',"\n\r' for g in group or () for c in g):
-        raise Failure("names of users and groups hold no comma, quote or line break")
+    if not all(_is_name(name) for name in (user, *(group or ()))):
+        raise Failure("names of users and groups are printable text without commas, quotes and spaces around them")
     if server is None and output is As.kubeconfig:
         try:
             server = load([data.kubeconfig], must_exist=True).server
@@ -54,3 +54,8 @@ def create(
         print(token)
         return
     print(kubeconfig_text(server, data.ca_certificate.read_bytes(), token, user=user), end="")
+
+
+def _is_name(name: str) -> bool:
+    """Whether the name reads back from the token file as it was given."""
+    return bool(name) and name.isprintable() and name == name.strip() and not any(c in ',"' for c in name)

@@ -21,6 +21,7 @@ Fields = dict[str, Any]
 
 UPDATE = "Update"
 APPLY = "Apply"
+ENTRIES_MAX = 500  # that a client may claim
 UPDATERS_MAX = 10  # beyond it the oldest Update entries become one
 ANCIENT = "ancient-changes"
 
@@ -101,11 +102,15 @@ def root_set(fields: Fields | None) -> Fields | None:
 def sound(managed: Any) -> bool:
     """Can these managedFields, which a client wrote, be computed with? A kube-apiserver keeps its own in their place
     when they cannot."""
-    return managed.__class__ is list and all(
-        item.__class__ is dict
-        and all(item.get(key, "").__class__ is str for key in _ENTRY_TEXTS)
-        and _is_set(item.get("fieldsV1", {}))
-        for item in managed
+    return (
+        managed.__class__ is list
+        and len(managed) <= ENTRIES_MAX
+        and all(
+            item.__class__ is dict
+            and all(item.get(key, "").__class__ is str for key in _ENTRY_TEXTS)
+            and _is_set(item.get("fieldsV1", {}))
+            for item in managed
+        )
     )
 
 

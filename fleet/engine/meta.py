@@ -16,7 +16,7 @@ from fleet.engine.validate import shown
 from fleet.model.untyped import texts
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024
-LENGTHS_MAX = {"labels": 1000, "ownerReferences": 1000, "finalizers": 500, "managedFields": 500}
+LENGTHS_MAX = {"labels": 1000, "ownerReferences": 1000, "finalizers": 500}
 NAMED_MAX = 10  # of what a warning lists
 CACHED_CHARACTERS_MAX = 400  # of a text whose verdict is remembered; no valid key is longer
 GENERATED_PREFIX_MAX = 58  # of 63, five are the suffix

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 from types import MappingProxyType
 from typing import Any
 
 import jsonpatch
 import jsonpointer
+import orjson
 
 from fleet.engine.kind import Body
 from fleet.engine.status import StatusError, bad_request
@@ -17,7 +17,8 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
-OPERATIONS_MAX = 10_000
+OPERATIONS_MAX = 1_000  # of one JSON patch
+COPIED_BYTES_MAX = 3 * 1024 * 1024  # that its copies may make together, as JSON: twenty copies can double twenty times
 
 
 class _Replace(jsonpatch.ReplaceOperation):  # type: ignore[misc,unused-ignore]
@@ -31,8 +32,24 @@ class _Replace(jsonpatch.ReplaceOperation):  # type: ignore[misc,unused-ignore]
         return super().apply(obj)
 
 
+class _CopiedTooMuchError(Exception):
+    pass
+
+
 class _Patch(jsonpatch.JsonPatch):  # type: ignore[misc,unused-ignore]
     operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
+
+    def applied(self, obj: Any) -> Any:
+        """What becomes of `obj`, which may be changed. What copies make is counted before they make it."""
+        copied = 0
+        for operation in self._ops:  # type: ignore[attr-defined,unused-ignore]
+            if isinstance(operation, jsonpatch.CopyOperation):
+                source = jsonpointer.JsonPointer(operation.operation["from"])
+                copied += len(orjson.dumps(source.resolve(obj)))
+                if copied > COPIED_BYTES_MAX:
+                    raise _CopiedTooMuchError
+            obj = operation.apply(obj)
+        return obj
 
 
 def json_patch(body: Body, patch: Any) -> Body:
@@ -43,7 +60,10 @@ def json_patch(body: Body, patch: Any) -> Body:
         text = f"The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {len(patch)}"
         raise StatusError(413, "RequestEntityTooLarge", text)
     try:
-        result = _Patch(patch).apply(copy.deepcopy(body))
+        result = _Patch(patch).applied(orjson.loads(orjson.dumps(body)))
+    except _CopiedTooMuchError:
+        text = f"Unable to complete the copy, the accumulated size of copies exceeds the limit {COPIED_BYTES_MAX}"
+        raise StatusError(413, "RequestEntityTooLarge", text) from None
     except (
         jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError, IndexError,
     ) as error:  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from fleet.engine.bounds import int64
 from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Body, Kind
 from fleet.engine.meta import is_label_value, is_qualified_name
@@ -24,6 +25,9 @@ Test = Callable[[Body], bool]
 _TOKEN = re.compile(r"\s*(==|!=|=|!|,|\(|\)|<|>|[^\s=!,()<>]+)")
 _SYMBOLS = frozenset({"=", "==", "!=", "!", ",", "(", ")", "<", ">"})
 _OPERATORS = "in, notin, =, ==, !=, gt, lt"
+
+REQUIREMENTS_MAX = 100  # of one selector: each may be asked of each object of a list
+KEPT_CHARS = 512  # of a selector's text whose meaning is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,8 @@ class Requirement:
             case "!":
                 return self.key not in labels
         bound = int(next(iter(self.values)))
-        try:
-            number = int(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            return False
-        return number > bound if self.operator == "gt" else number < bound
+        number = int64(value) if value.__class__ is str else None
+        return number is not None and (number > bound if self.operator == "gt" else number < bound)
 
 
 def holds(requirements: tuple[Requirement, ...], labels: Mapping[str, Any] | None) -> bool:
@@ -58,15 +59,40 @@ def holds(requirements: tuple[Requirement, ...], labels: Mapping[str, Any] | Non
     return all(requirement.holds(present) for requirement in requirements)
 
 
-@lru_cache(maxsize=1024)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
     """`a=b,c!=d,e in (f,g),h,!i,j>3`. StatusError 400 says what was found and what was expected."""
+    return _known_labels(text) if len(text) <= KEPT_CHARS else _parsed_labels(text)
+
+
+def _parsed_labels(text: str) -> tuple[Requirement, ...]:
     return tuple(_Parser(text).parse())
 
 
+_known_labels = lru_cache(maxsize=1024)(_parsed_labels)
+
+
 def labels_test(text: str) -> Test:
+    """A test that costs what the object's labels cost, however many requirements there are."""
     requirements = parse_labels(text)
-    return lambda body: holds(requirements, body["metadata"].get("labels"))
+    absent = frozenset(wanted.key for wanted in requirements if wanted.operator == "!")
+    present = frozenset(wanted.key for wanted in requirements if wanted.operator in ("exists", "in", "gt", "lt"))
+    excluded: dict[str, frozenset[str]] = {}
+    for wanted in requirements:
+        if wanted.operator == "notin":
+            excluded[wanted.key] = excluded.get(wanted.key, frozenset()) | wanted.values
+    others = tuple(wanted for wanted in requirements if wanted.operator in ("in", "gt", "lt"))
+
+    def test(body: Body) -> bool:
+        labels = body["metadata"].get("labels") or {}
+        if absent and not absent.isdisjoint(labels):
+            return False
+        if present and not present <= labels.keys():
+            return False
+        if excluded and any(value in excluded.get(key, ()) for key, value in labels.items()):
+            return False
+        return all(wanted.holds(labels) for wanted in others)
+
+    return test
 
 
 def from_object(selector: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
@@ -105,6 +131,8 @@ class _Parser:
             raise bad_request(f"found '{first}', expected: !, identifier, or 'end of string'")
         while self._peek():
             out.append(self._requirement())
+            if len(out) > REQUIREMENTS_MAX:
+                raise bad_request(f"a selector may have {REQUIREMENTS_MAX} requirements at most")
             token = self._next()
             if token == ",":
                 if not self._peek() or (self._peek() in _SYMBOLS and self._peek() != "!"):
@@ -150,7 +178,7 @@ class _Parser:
                 return Requirement(key, operator, self._values(key))
             case ">" | "<" | "gt" | "lt":
                 value = self._next()
-                if not re.fullmatch(r"-?\d+", value):
+                if int64(value) is None:
                     text = "for 'Gt', 'Lt' operators, the value must be an integer"
                     raise _unparsed(f"values[0]: Invalid value: {shown(value)}: {text}")
                 return Requirement(key, "gt" if operator in (">", "gt") else "lt", frozenset({value}))
@@ -200,9 +228,12 @@ class FieldTerm:
     negated: bool = False
 
 
-@lru_cache(maxsize=1024)
 def split_fields(text: str) -> tuple[FieldTerm, ...]:
     """`metadata.name=a,status.phase!=Running` as terms; `\\,`, `\\=` and `\\\\` are escapes. StatusError 400."""
+    return _known_fields(text) if len(text) <= KEPT_CHARS else _split_fields(text)
+
+
+def _split_fields(text: str) -> tuple[FieldTerm, ...]:
     terms: list[FieldTerm] = []
     for part in re.split(r"(?<!\\),", text):
         if not part:
@@ -214,7 +245,12 @@ def split_fields(text: str) -> tuple[FieldTerm, ...]:
         if re.search(r"(?<!\\)=", value):
             raise bad_request("invalid field selector: unescaped character in value: 61")
         terms.append(FieldTerm(path, re.sub(r"\\([\\,=])", r"\1", value), operator == "!="))
+    if len(terms) > REQUIREMENTS_MAX:
+        raise bad_request(f"a selector may have {REQUIREMENTS_MAX} requirements at most")
     return tuple(terms)
+
+
+_known_fields = lru_cache(maxsize=1024)(_split_fields)
 
 
 def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
@@ -232,8 +268,23 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldTerm, ...]:
 
 
 def fields_test(kind: Kind, text: str) -> Test:
-    terms = parse_fields(kind, text)
-    return lambda body: all((field_text(body, term.path) == term.value) is not term.negated for term in terms)
+    equal: dict[str, str] = {}
+    other: dict[str, set[str]] = {}
+    never = False
+    for term in parse_fields(kind, text):
+        if term.negated:
+            other.setdefault(term.path, set()).add(term.value)
+        elif equal.setdefault(term.path, term.value) != term.value:
+            never = True
+
+    def test(body: Body) -> bool:
+        return (
+            not never
+            and all(field_text(body, path) == value for path, value in equal.items())
+            and all(field_text(body, path) not in values for path, values in other.items())
+        )
+
+    return test
 
 
 def field_text(body: Body, path: str) -> str:

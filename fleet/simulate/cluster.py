@@ -202,6 +202,9 @@ class SimulatedCluster:
         """Listen again, on the same port."""
         if self._server is None:
             await self._app.start()
-            self._server = Server(self._app, host=self._host, port=self._port, close_streams=self._app.close_streams)
+            self._server = Server(
+                self._app, host=self._host, port=self._port, close_streams=self._app.close_streams,
+                metrics=self._app.metrics.edge,
+            )  # fmt: skip
             self._port = self._server.port
             await self._server.start()

@@ -14,6 +14,7 @@ import orjson
 
 from fleet.engine import patch as patches
 from fleet.engine.apply import apply_new, apply_to, check_configuration
+from fleet.engine.bounds import check_stored, encoded, private
 from fleet.engine.deletion import prepare_delete
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -46,6 +47,7 @@ from fleet.ports import (
     Store,
     Write,
 )
+from fleet.store.apart import LARGE_BYTES, apart
 from fleet.store.rewrite import Rewrite, Turns
 from fleet.store.writing import Options, Review, Rule, Written
 
@@ -102,11 +104,16 @@ class Objects:
         `with_status` (for controllers): the status given is stored by the same write."""
         await self._need_namespace(kind, namespace, body)
         generated = not _name_in(body)
+        data = encoded(body)
+
+        def make() -> Prepared:
+            return _fitting(kind, self._prepare_create(kind, namespace, orjson.loads(data), options, with_status))
+
         for attempt in range(GENERATE_ATTEMPTS_MAX):
-            prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
+            prepared = await apart(make) if len(data) > LARGE_BYTES else make()
             new = prepared.body
             name = new["metadata"]["name"]
-            also = await self._admit_new(kind, namespace, new, options)
+            also = await self._admit_new(kind, namespace, new, options, len(data) > LARGE_BYTES)
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name)) is not None:
                     raise already_exists(kind.group, kind.resource, name)
@@ -124,14 +131,16 @@ class Objects:
     ) -> Written:
         """Replace the object, or its status. With metadata.resourceVersion a changed object is a 409 Conflict."""
 
+        data = encoded(body)
+
         def make(old: Body) -> Prepared:
             need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
-            return self._prepare_update(kind, old, _private(body), options, subresource)
+            return self._prepare_update(kind, old, orjson.loads(data), options, subresource)
 
         given = _name_in(body)
         if given and given != name:
             raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
-        return await self._rewrite(kind, namespace, name, make, options, subresource)
+        return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
 
     async def patch(
         self, kind: Kind, namespace: str, name: str, patch: Any, patch_type: str, options: Options,
@@ -142,42 +151,54 @@ class Objects:
         if patch_type == patches.APPLY:
             return await self._apply(kind, namespace, name, patch, options, subresource)
         change = self._patcher(kind, patch_type)
+        data = encoded(patch)
 
         def make(old: Body) -> Prepared:
-            sent = go_text(patch) if patch_type == patches.STRATEGIC else ""
-            return self._prepare_update(
-                kind, old, _private(change(old, patch)), options, subresource, patched=True, sent=sent
-            )
+            given = orjson.loads(data)  # what becomes part of one try must not be part of the next
+            sent = go_text(given) if patch_type == patches.STRATEGIC else ""
+            new = private(change(old, given))
+            return self._prepare_update(kind, old, new, options, subresource, patched=True, sent=sent)
 
-        return await self._rewrite(kind, namespace, name, make, options, subresource)
+        return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
 
     async def _apply(
         self, kind: Kind, namespace: str, name: str, config: Any, options: Options, subresource: str
     ) -> Written:
         if config.__class__ is not dict:
             raise bad_request("error decoding patch: an applied configuration is an object")
-        config = _private(config)
-        check_configuration(kind, namespace, name, config)
+        data = encoded(config)
         author = Author(options.manager, subresource)
 
+        def checked() -> Body:
+            config: Body = orjson.loads(data)
+            check_configuration(kind, namespace, name, config)
+            return config
+
+        config = await apart(checked) if len(data) > LARGE_BYTES else checked()
+
         def make(old: Body) -> Prepared:
-            return apply_to(
-                kind, old, _private(config), author, now=self.clock.now(), force=options.force,
+            return _fitting(kind, apply_to(
+                kind, old, orjson.loads(data), author, now=self.clock.now(), force=options.force,
                 field_validation=options.field_validation,
-            )  # fmt: skip
+            ))  # fmt: skip
+
+        def make_new() -> Prepared:
+            return _fitting(kind, apply_new(
+                kind, namespace, orjson.loads(data), author, now=self.clock.now(), uid=self.ids.uid(),
+                field_validation=options.field_validation,
+            ))  # fmt: skip
 
         for _ in range(ATTEMPTS_MAX):
             try:
-                return await self._rewrite(kind, namespace, name, make, options, subresource)
+                return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
             except StatusError as error:
                 if error.code != 404 or subresource or config["metadata"].get("resourceVersion"):
                     raise
+            if options.may_create is not None:
+                options.may_create()
             await self._need_namespace(kind, namespace, config)
-            prepared = apply_new(
-                kind, namespace, _private(config), author, now=self.clock.now(), uid=self.ids.uid(),
-                field_validation=options.field_validation,
-            )  # fmt: skip
-            also = await self._admit_new(kind, namespace, prepared.body, options)
+            prepared = await apart(make_new) if len(data) > LARGE_BYTES else make_new()
+            also = await self._admit_new(kind, namespace, prepared.body, options, len(data) > LARGE_BYTES)
             if options.dry_run:
                 return Written(prepared.body, created=True, warnings=prepared.warnings)
             outcome = await self.store.commit(
@@ -250,7 +271,7 @@ class Objects:
             if stored is None or not _holds(stored.body, generation, uid):
                 return None
             try:
-                return write.change(_private(stored.body)) or stored.body
+                return write.change(private(stored.body)) or stored.body
             except LastFinalizer as last:
                 return last.body
         for _ in range(ATTEMPTS_MAX):
@@ -268,7 +289,7 @@ class Objects:
     def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:
         """A create as a write for `store.commit`, for several objects in one transaction. It fails the commit when the
         object exists. Validated here (StatusError 422); neither admission rules nor the namespace are asked."""
-        prepared = self._prepare_create(kind, namespace, _private(body), options, with_status)
+        prepared = self._prepare_create(kind, namespace, private(body), options, with_status)
         return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
 
     def prepare_change(
@@ -280,7 +301,7 @@ class Objects:
         author = Author(options.manager, subresource)
 
         def apply(body: Body) -> Body | None:
-            old = _private(body)
+            old = private(body)
             new = change(body)
             if new is None:
                 return None
@@ -305,32 +326,28 @@ class Objects:
         )  # fmt: skip
 
     def _prepare_update(
-        self,
-        kind: Kind,
-        old: Body,
-        new: Body,
-        options: Options,
-        subresource: str,
-        *,
-        patched: bool = False,
+        self, kind: Kind, old: Body, new: Body, options: Options, subresource: str, *, patched: bool = False,
         sent: str = "",
-    ) -> Prepared:
-        return prepare_update(
+    ) -> Prepared:  # fmt: skip
+        prepared = prepare_update(
             kind, old, new, Author(options.manager, subresource), now=self.clock.now(),
             field_validation=options.field_validation, patched=patched, sent=sent,
         )  # fmt: skip
+        return prepared if prepared.body is old else _fitting(kind, prepared)
 
     async def _rewrite(
         self, kind: Kind, namespace: str, name: str, make: Callable[[Body], Prepared], options: Options,
-        subresource: str, operation: str = "UPDATE",
+        subresource: str, operation: str = "UPDATE", *, size: int = 0,
     ) -> Written:  # fmt: skip
-        def review(prepared: Prepared, old: Body) -> Review:
+        def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
             new = None if operation == "DELETE" else prepared.body
-            return Review(operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run)
+            return Review(
+                operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large
+            )
 
-        async def admit(prepared: Prepared, old: Body) -> None:
+        async def admit(prepared: Prepared, old: Body, large: bool) -> None:
             if rule is not None:
-                _refuse(kind, name, await rule(review(prepared, old), self))
+                _refuse(kind, name, await rule(review(prepared, old, large), self))
 
         def check(prepared: Prepared, old: Body) -> None:
             if pure is not None:
@@ -340,17 +357,17 @@ class Objects:
         pure = getattr(rule, "pure", None)  # see writing.Rule
         rewrite = Rewrite(
             kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
-            options.epoch, options.dry_run,
+            options.epoch, options.dry_run, size,
         )  # fmt: skip
         return await rewrite.run(self.store, self.clock, self._turns)
 
-    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options) -> Sequence[Write]:
+    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Sequence[Write]:
         """Ask the rule about a new object; what it wants committed together with it."""
         rule = self._rule(kind)
         if rule is None:
             return ()
         name = new["metadata"]["name"]
-        review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run)
+        review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large)
         _refuse(kind, name, await rule(review, self))
         return review.also
 
@@ -403,13 +420,10 @@ def _name_in(body: Any) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _private(body: Body) -> Body:
-    """A copy that shares nothing with what the store or the caller holds."""
-    try:
-        copied: Body = orjson.loads(orjson.dumps(body))
-    except (TypeError, orjson.JSONDecodeError) as error:  # a number beyond 64 bits, half a surrogate pair, NaN as a key
-        raise bad_request(f"the object cannot be written as JSON: {error}") from None
-    return copied
+def _fitting(kind: Kind, prepared: Prepared) -> Prepared:
+    """What a client writes, if it is small enough to be stored. What controllers write by `change` may be larger."""
+    check_stored(kind.group, kind.kind, _name_in(prepared.body), prepared.body)
+    return prepared
 
 
 def _holds(body: Body, generation: int | None, uid: str | None) -> bool:

@@ -20,6 +20,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import conflict, not_found
 from fleet.engine.write import Prepared
 from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Store, Write
+from fleet.store.apart import LARGE_BYTES, apart
 from fleet.store.writing import Written
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
@@ -44,16 +45,18 @@ class Turns:
 @dataclass(frozen=True, slots=True)
 class Rewrite:
     """`make` says what becomes of the stored body (pure; asked once for each try). `admit` asks the admission rule
-    about (prepared, old) and raises what it refuses; `check` does the same without waiting, None when the rule cannot.
-    """
+    about (prepared, old, whether it is large) and raises what it refuses; `check` does the same without waiting, None
+    when the rule cannot. `size`: of what the client sent, in bytes. What is large is made beside the event loop, and
+    never under the lock."""
 
     kind: Kind
     key: Key
     make: Callable[[Body], Prepared]
-    admit: Callable[[Prepared, Body], Awaitable[None]]
+    admit: Callable[[Prepared, Body, bool], Awaitable[None]]
     check: Callable[[Prepared, Body], None] | None
     epoch: int | None = None
     dry_run: bool = False
+    size: int = 0
 
     async def run(self, store: Store, clock: Clock, turns: Turns) -> Written:
         """StatusError 404 when there is no object, 409 when others would not let go of it, or what `make` and the rule
@@ -61,7 +64,7 @@ class Rewrite:
         written = await self._once(store)
         if written is not None:
             return written
-        if self.check is not None:
+        if self.check is not None and not await self._large(store):
             return await self._locked(store, self.check)
         deadline = clock.monotonic() + PATIENCE_S
         async with turns.of(self.key):
@@ -78,16 +81,21 @@ class Rewrite:
         stored = await store.get(self.key)
         if stored is None:
             raise self._missing()
-        prepared = self.make(stored.body)
+        large = max(self.size, len(stored.raw)) > LARGE_BYTES
+        prepared = await apart(self.make, stored.body) if large else self.make(stored.body)
         if prepared.body is stored.body and not prepared.finished:
             return Written(prepared.body, warnings=prepared.warnings)
-        await self.admit(prepared, stored.body)
+        await self.admit(prepared, stored.body, large)
         if self.dry_run:
             return Written(prepared.body, deleted=prepared.finished, warnings=prepared.warnings)
         expect = Expect(revision=stored.revision)
         write = Delete(self.key, expect) if prepared.finished else Put(self.key, prepared.body, expect)
         outcome = await store.commit([write], epoch=self.epoch)
         return _written(prepared, stored.body, outcome) if isinstance(outcome, Committed) else None
+
+    async def _large(self, store: Store) -> bool:
+        stored = await store.get(self.key)
+        return stored is not None and max(self.size, len(stored.raw)) > LARGE_BYTES
 
     async def _locked(self, store: Store, check: Callable[[Prepared, Body], None]) -> Written:
         """Made, checked and written under the writer's lock. Removing is another kind of write than changing, and which

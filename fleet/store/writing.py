@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +22,7 @@ class User:
     groups: tuple[str, ...] = ()
     uid: str = ""
     hub: bool = False
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Options:
     field_validation: str = "Strict"  # Strict | Warn | Ignore
     force: bool = False  # apply only
     epoch: int | None = None  # leadership epoch to check in the commit
+    # Asked before an apply creates what is missing: raises StatusError 403 for a user who may patch but not create.
+    may_create: Callable[[], None] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,7 @@ class Review:
     # On CREATE: writes of the same commit, whose preconditions make what the rule saw hold. When one fails, the rule is
     # asked again.
     also: list[Write] = field(default_factory=list)
+    large: bool = False  # what takes long should not be done on the event loop (store/apart.py)
 
 
 class Rule(Protocol):

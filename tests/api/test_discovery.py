@@ -91,7 +91,7 @@ def test_a_path_names_what_kubernetes_says_it_names(path: str, expected: tuple[s
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/api", "/api/v1", "/apis", "/apis/batch", "/apis/batch/v1", "/api/v1/pods//log", "/x/v1/a"]
+    "path", ["/", "/api", "/api/v1", "/apis", "/apis/batch", "/apis/batch/v1", "/x/v1/a", "//api/v1/pods"]
 )
 def test_other_paths_name_no_resource(path: str) -> None:
     assert parse(path) is None

@@ -44,7 +44,7 @@ def test_a_kubeconfig_holds_the_address_that_was_given(data: DataDir) -> None:
         pytest.param(
             ("-o", "kubeconfig", "--server", "hub:6440"), "--server hub:6440: not https://HOST:PORT", id="bad"
         ),
-        pytest.param(("--group", "a,b"), "names of users and groups hold no comma, quote or line break", id="comma"),
+        pytest.param(("--group", "a,b"), "names of users and groups are printable text", id="comma"),
     ],
 )
 def test_what_cannot_be_made_leaves_no_token(data: DataDir, arguments: tuple[str, ...], why: str) -> None:

@@ -1,0 +1,68 @@
+"""The hub's API over a store in memory, asked in-process: all kinds, rules, RBAC and /fleet/v1, no sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from api.app import Api, build_app
+from api.auth import AnyOf, ServiceAccountTokens, StaticTokens
+from api.kindfiles import load_kinds
+from api.openapi import OpenApi
+from api.rbac import Rbac
+from api.v1.mount import PREFIX, RestFace
+from fleet.admission import rules
+from fleet.engine.registry import Registry
+from fleet.simulate.wall import RandomIds, WallClock
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects
+from fleet.store.writing import Options, User
+from tests.security.certificate import key_pem
+
+ADMIN = User("admin", ("system:masters",))
+USERS = {"admin-token": ADMIN, "nobody-token": User("nobody")}
+
+
+@dataclass
+class Hub:
+    app: Api
+    objects: Objects
+    store: MemoryStore
+    registry: Registry
+
+    def client(self, token: str = "admin-token") -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        transport = httpx.ASGITransport(self.app)  # type: ignore[arg-type,unused-ignore]
+        return httpx.AsyncClient(base_url="https://hub", headers=headers, transport=transport, timeout=60)
+
+    async def create(self, resource: str, body: dict[str, Any], group: str = "", namespace: str = "") -> None:
+        await self.objects.create(self.registry.need(group, resource), namespace, body, Options(ADMIN, "test"))
+
+
+@asynccontextmanager
+async def open_hub() -> AsyncIterator[Hub]:
+    """With the namespace `default`, an admin and a user without any right."""
+    clock = WallClock()
+    store = MemoryStore(clock)
+    registry = Registry(load_kinds())
+    objects = Objects(store, registry, clock, RandomIds(), rules=rules())
+    tokens = ServiceAccountTokens(key_pem(), store, clock)
+    app = build_app(
+        objects, store, registry, clock=clock, authenticator=AnyOf(StaticTokens(USERS), tokens),
+        authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens,
+        mounts={PREFIX: RestFace(objects, store, registry)},
+    )  # fmt: skip
+    await store.start()
+    await app.start()
+    try:
+        hub = Hub(app, objects, store, registry)
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}
+        await hub.create("namespaces", namespace)
+        yield hub
+    finally:
+        await app.stop()
+        await store.stop()
