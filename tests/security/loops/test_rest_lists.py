@@ -6,22 +6,31 @@ import copy
 
 import pytest
 
+from fleet.ports import Body
 from tests.api.rest import Rest, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import member, policy, pytorchjob, tree
 from tests.security.loops.malformed import mutants
 from tests.security.loops.test_malformed_objects import batches, good_world, renamed, sample, write
 
-LISTS = ("/jobs", "/queues", "/clusters")
+
+async def all_jobs(hub: Rest) -> list[Body]:
+    """Every page."""
+    found: list[Body] = []
+    more: dict[str, str] = {}
+    while True:
+        page = await hub.get("/jobs", **more)
+        found += page["items"]
+        if not page["continue"]:
+            return found
+        more = {"continue": page["continue"]}
 
 
 async def beside(hub: Rest) -> None:
-    world = hub.world
-    jobs = {job["name"]: job for job in (await hub.get("/jobs", namespace="default"))["items"]}
+    world, shown = hub.world, await all_jobs(hub)
+    jobs = {job["name"]: job for job in shown if job["namespace"] == "default"}
     assert jobs["good"]["state"] == "Running" and jobs["good"]["member"] == "cfa"
-    assert {stored["metadata"]["name"] for stored in world.all("PyTorchJob")} == {
-        job["name"] for job in (await hub.get("/jobs"))["items"]
-    }
+    assert {stored["metadata"]["name"] for stored in world.all("PyTorchJob")} == {job["name"] for job in shown}
     clusters = {one["name"]: one for one in (await hub.get("/clusters"))["items"]}
     assert clusters["cfa"]["jobs"].get("Running", 0) >= 1
     assert "root/child-2" in {node["path"] for node in (await hub.get("/queues"))["items"]}
