@@ -6,18 +6,21 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, answer, need, unhurried
+from api.v1.context import Hub, answer, encoded, need, spared, unhurried
 from api.v1.models import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, member_of, spec_of, state_of
-from fleet.ports import Body
+from fleet.ports import Body, Stored
 from fleet.wellknown import CLUSTER, WORK
 
 NOT_LOOKED_AT = "it has not been looked at yet"
+
+UNREADABLE = {"type": "Ready", "status": "Unknown", "message": "its Cluster cannot be read"}
 
 
 def router(hub: Hub) -> APIRouter:
@@ -30,7 +33,7 @@ def router(hub: Hub) -> APIRouter:
         await hub.store.revision()
         jobs = await jobs_by_member(hub)
         stored = hub.store.scan(CLUSTER, "clusters")
-        return answer({"items": [cluster(entry.body, jobs.get(entry.key.name, {})) for entry in stored]})
+        return answer({"items": [_row(entry, jobs.get(entry.key.name, {})) for entry in stored]})
 
     return routes
 
@@ -39,15 +42,29 @@ async def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
     """Number of jobs by member and state; those that have finished there among them."""
     found: dict[str, Counter[str]] = {}
     async for stored in unhurried(hub.store.scan(WORK, "resourcebindings")):
-        binding = stored.body
-        member, resource = member_of(binding), spec_of(binding).get("resource") or {}
-        if member is None or not spec_of(binding).get("gang"):
-            continue
-        kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
-        if kind is not None:
-            state = state_of(Stands(kind, {"metadata": binding["metadata"]}, binding))
-            found.setdefault(member, Counter())[str(state)] += 1
+        counted = spared(_in_member, hub, stored.body, otherwise=None)
+        if counted is not None:
+            member, state = counted
+            found.setdefault(member, Counter())[state] += 1
     return found
+
+
+def _in_member(hub: Hub, binding: Body) -> tuple[str, str] | None:
+    """The member and state of a job that is in one."""
+    member, resource = member_of(binding), spec_of(binding).get("resource") or {}
+    if member is None or not spec_of(binding).get("gang"):
+        return None
+    kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
+    if kind is None:
+        return None
+    return member, str(state_of(Stands(kind, {"metadata": binding["metadata"]}, binding)))
+
+
+def _row(stored: Stored, jobs: Mapping[str, int]) -> orjson.Fragment | dict[str, Any]:
+    """One whose Cluster cannot be read is shown by its name."""
+    found = spared(encoded(cluster), stored.body, jobs, otherwise=None)
+    bare = {"metadata": {"name": stored.key.name}, "status": {"conditions": [UNREADABLE]}}
+    return found if found is not None else cluster(bare, jobs)
 
 
 def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:

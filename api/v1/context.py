@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
+import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,6 +20,8 @@ from fleet.engine.status import Cause, StatusError
 from fleet.ports import Store
 from fleet.store.objects import Objects
 from fleet.store.writing import User
+
+log = structlog.get_logger(__name__)
 
 JSON = "application/json"
 BREATH = 200  # objects looked at before others get a turn
@@ -78,3 +81,23 @@ async def unhurried(items: Iterable[T]) -> AsyncIterator[T]:
         yield item
         if number % BREATH == 0:
             await asyncio.sleep(0)
+
+
+def spared(make: Callable[..., T], *arguments: Any, otherwise: T) -> T:
+    """What `make` answers; `otherwise` where what is stored is such that it raises. One object that cannot be read
+    costs a list its own row alone; the controllers tell of it on the object."""
+    try:
+        return make(*arguments)
+    except Exception as error:
+        log.debug("an object cannot be shown", error=repr(error)[:300])
+        return otherwise
+
+
+def encoded(make: Callable[..., Any | None]) -> Callable[..., orjson.Fragment | None]:
+    """The same as JSON: what cannot be written as JSON raises there, and not with the whole list."""
+
+    def made(*arguments: Any) -> orjson.Fragment | None:
+        found = make(*arguments)
+        return None if found is None else orjson.Fragment(orjson.dumps(found))
+
+    return made

@@ -17,15 +17,16 @@ from pydantic import Field
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, answer, hub_request, need, unhurried, user_of, wrong
+from api.v1.context import Hub, answer, encoded, hub_request, need, unhurried, user_of, wrong
 from api.v1.explanations import Explanations
-from api.v1.line import Lines, queue_paths
+from api.v1.line import Line, Lines, queue_paths
 from api.v1.manifest import read_manifest
 from api.v1.models import Explanation, JobDetail, JobList, Model, State
-from api.v1.standing import Stands, detail, member_of, row, state_of, waits
+from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable, waits
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
+from fleet.model.lenient import part, text
 from fleet.ports import Body, Key, Stored
 from fleet.store.writing import Options
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
@@ -143,13 +144,16 @@ class Jobs:
         start = bisect_right(found, after, key=lambda entry: entry[0]) if after is not None else 0
         line = await self._lines.at(revision)
         paths = queue_paths(store)
-        items: list[dict[str, Any]] = []
+        items: list[orjson.Fragment] = []
         looked_at, last = start, None
         async for place, kind, stored in unhurried(found[start:]):
             looked_at += 1
-            job = self._stands(kind, stored.body, stored.uid, paths)
-            if self._chosen(job, query):
-                items.append(row(job, line.position.get(_uid(job.unit))))
+            try:
+                shown = encoded(self._row)(kind, stored, paths, line, query)
+            except Exception:  # it costs itself its row, and the others nothing
+                shown = encoded(unreadable)(kind, stored.key)
+            if shown is not None:
+                items.append(shown)
                 last = place
                 if len(items) == query.limit:
                     break
@@ -163,6 +167,13 @@ class Jobs:
             }
         )
 
+    def _row(
+        self, kind: Kind, stored: Stored, paths: dict[str, str], line: Line, query: JobFilter
+    ) -> dict[str, Any] | None:
+        """None for a job that was not asked for."""
+        job = self._stands(kind, stored.body, stored.uid, paths)
+        return row(job, line.position.get(_uid(job.unit))) if self._chosen(job, query) else None
+
     def _chosen(self, job: Stands, query: JobFilter) -> bool:
         if query.member is not None and member_of(job.binding) != query.member:
             return False
@@ -175,12 +186,12 @@ class Jobs:
         peek, metadata = self._hub.store.peek, body["metadata"]
         namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
         binding = peek(Key(WORK, "resourcebindings", namespace, name))
-        if binding is None or (binding.body["metadata"].get("labels") or {}).get(LABEL_JOB_UID, uid) != uid:
+        if binding is None or part(binding.body["metadata"].get("labels")).get(LABEL_JOB_UID, uid) != uid:
             return Stands(kind, body)
         unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
         if unit is None:
             return Stands(kind, body, binding.body)
-        queue = str((unit.body.get("spec") or {}).get("queue") or "")
+        queue = text(part(unit.body.get("spec")).get("queue"))
         return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
 
     async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:

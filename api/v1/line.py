@@ -14,9 +14,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from api.v1.context import unhurried
+from api.v1.context import spared, unhurried
 from api.v1.standing import in_line, priority_of, spec_of, tier, waiting_since, waits
 from fleet.foresee.position import rank_of
+from fleet.model.lenient import part, text
 from fleet.ports import Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
@@ -66,16 +67,10 @@ class Lines:
         kept: dict[str, tuple[int, int, Waiting]] = {}
         queues: dict[str, list[Waiting]] = {}
         async for unit in unhurried(self._store.scan(QUEUE, "queueunits")):
-            if not waits(unit.body):
-                continue
-            binding = self._store.peek(binding_key(unit.key))
-            if binding is None:
-                continue
-            known = self._kept.get(unit.uid)
-            if known is None or known[:2] != (unit.revision, binding.revision):
-                known = (unit.revision, binding.revision, Waiting(_rank(unit, binding), unit, binding))
-            kept[unit.uid] = known
-            queues.setdefault(str((unit.body.get("spec") or {}).get("queue") or ""), []).append(known[2])
+            known = spared(self._waiting, unit, otherwise=None)
+            if known is not None:
+                kept[unit.uid] = known
+                queues.setdefault(text(part(unit.body.get("spec")).get("queue")), []).append(known[2])
         self._kept = kept
         position: dict[str, int] = {}
         for name, waiting in queues.items():
@@ -83,6 +78,18 @@ class Lines:
             if name:
                 position.update((entry.unit.uid, place) for place, entry in enumerate(waiting, 1) if entry.in_line)
         return Line(queues, position)
+
+    def _waiting(self, unit: Stored) -> tuple[int, int, Waiting] | None:
+        """None for a unit that does not wait."""
+        if not waits(unit.body):
+            return None
+        binding = self._store.peek(binding_key(unit.key))
+        if binding is None:
+            return None
+        known = self._kept.get(unit.uid)
+        if known is None or known[:2] != (unit.revision, binding.revision):
+            known = (unit.revision, binding.revision, Waiting(_rank(unit, binding), unit, binding))
+        return known
 
 
 def binding_key(unit: Key) -> Key:
@@ -102,7 +109,7 @@ def queue_paths(store: Store) -> dict[str, str]:
     """Full path of the quota node by name of its Queue."""
     found: dict[str, str] = {}
     for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE):
-        path = (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME)
+        path = text(part(stored.body["metadata"].get("annotations")).get(ANNOTATION_QUOTA_FULLNAME))
         if path:
-            found[stored.key.name] = str(path)
+            found[stored.key.name] = path
     return found

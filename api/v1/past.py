@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from api.v1.context import unhurried
+from api.v1.context import spared, unhurried
 from api.v1.quantities import amounts_of
 from api.v1.standing import FINISHED, enqueued_at, priority_of, spec_of
 from fleet.engine.times import seconds
@@ -29,7 +29,7 @@ async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: fl
     over: list[Past] = []
     async for stored in unhurried(store.scan(WORK, "resourcebindings")):
         if stored.uid not in snapshot.units:
-            past = _over(store, stored, paths)
+            past = spared(_over, store, stored, paths, otherwise=None)
             if past is not None and past.submitted <= now:
                 over.append(past)
     over.sort(key=lambda past: past.ended or 0.0)

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.rbac import Attributes
-from api.v1.context import Hub, allowed, answer, need, unhurried
+from api.v1.context import Hub, allowed, answer, encoded, need, spared, unhurried
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.models import QueueList
 from api.v1.quantities import add, quantities
 from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of
 from api.v1.targets import job_kind
 from fleet.engine.status import StatusError
-from fleet.ports import Store
+from fleet.model.lenient import part, text
+from fleet.ports import Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
@@ -65,16 +67,16 @@ def read_tree(store: Store) -> QuotaTree | None:
     ]
     if not trees:
         return None
-    oldest = min(trees, key=lambda tree: (tree.body["metadata"].get("creationTimestamp", ""), tree.key.name))
+    oldest = min(trees, key=lambda tree: (text(tree.body["metadata"].get("creationTimestamp")), tree.key.name))
     paths = queue_paths(store)
     policies = {
-        paths[stored.key.name]: str((stored.body.get("spec") or {}).get("queuePolicy") or "Priority")
+        paths[stored.key.name]: text(part(stored.body.get("spec")).get("queuePolicy")) or "Priority"
         for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         if stored.key.name in paths
     }
     try:
         return parse_tree(oldest.body["spec"], policies)
-    except BadTree:
+    except (BadTree, LookupError, TypeError, AttributeError, ArithmeticError):  # the controllers tell of it
         return None
 
 
@@ -84,11 +86,10 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
     line = await lines.at(revision)
     uses = {path: _Use() for path in tree.nodes}
     async for unit in unhurried(hub.store.scan(QUEUE, "queueunits")):
-        binding = hub.store.peek(binding_key(unit.key))
-        leaf = paths.get(str((unit.body.get("spec") or {}).get("queue") or ""), "")
-        if binding is None or not charged(binding.body, unit.body):
+        counted = spared(_charged, hub, unit, paths, otherwise=None)
+        if counted is None:
             continue
-        asked = charged_amounts(unit.body)
+        leaf, asked = counted
         for path in tree.ancestors(leaf):
             add(uses[path].used, asked)
             uses[path].running += 1
@@ -120,6 +121,15 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
     return found
 
 
+def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[str, int]] | None:
+    """The leaf of a unit that uses quota, and what it asks for; None for one that uses none."""
+    binding = hub.store.peek(binding_key(unit.key))
+    if binding is None or not charged(binding.body, unit.body):
+        return None
+    queue = text(part(unit.body.get("spec")).get("queue"))
+    return paths.get(queue, ""), charged_amounts(unit.body)
+
+
 def _parents_first(tree: QuotaTree) -> Iterable[str]:
     pending = [tree.root]
     while pending:
@@ -128,28 +138,33 @@ def _parents_first(tree: QuotaTree) -> Iterable[str]:
         pending.extend(reversed(tree.nodes[path].children))
 
 
-def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) -> list[dict[str, Any]]:
+def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) -> list[orjson.Fragment]:
     """The first few that the user may see."""
-    found: list[dict[str, Any]] = []
+    found: list[orjson.Fragment] = []
     for position, entry in enumerate(islice(waiting, HEADS), 1):
-        binding = entry.binding.body
-        resource = spec_of(binding).get("resource") or {}
-        try:
-            kind = job_kind(hub.registry, str(resource.get("kind", "")), "kind")
-        except StatusError:
-            continue  # its kind is not served any more
-        if not allowed(request, Attributes("list", kind.group, kind.resource, namespace=entry.unit.key.namespace)):
-            continue
-        metadata = {"namespace": entry.unit.key.namespace, "name": str(resource.get("name", ""))}
-        job = Stands(kind, {"metadata": metadata}, binding, entry.unit.body, path)
-        found.append(
-            {
-                **metadata,
-                "kind": kind.kind,
-                "position": position if entry.in_line else None,
-                "priority": priority_of(binding, entry.unit.body),
-                "enqueued": enqueued_at(binding),
-                "reason": reason_of(job, state_of(job)),
-            }
-        )
+        shown = spared(encoded(_head), hub, entry, position, path, request, otherwise=None)
+        if shown is not None:
+            found.append(shown)
     return found
+
+
+def _head(hub: Hub, entry: Waiting, position: int, path: str, request: Request) -> dict[str, Any] | None:
+    """None for one that the user may not see."""
+    binding = entry.binding.body
+    resource = spec_of(binding).get("resource") or {}
+    try:
+        kind = job_kind(hub.registry, str(resource.get("kind", "")), "kind")
+    except StatusError:
+        return None  # its kind is not served any more
+    if not allowed(request, Attributes("list", kind.group, kind.resource, namespace=entry.unit.key.namespace)):
+        return None
+    metadata = {"namespace": entry.unit.key.namespace, "name": str(resource.get("name", ""))}
+    job = Stands(kind, {"metadata": metadata}, binding, entry.unit.body, path)
+    return {
+        **metadata,
+        "kind": kind.kind,
+        "position": position if entry.in_line else None,
+        "priority": priority_of(binding, entry.unit.body),
+        "enqueued": enqueued_at(binding),
+        "reason": reason_of(job, state_of(job)),
+    }

@@ -20,14 +20,16 @@ from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.amounts import BadQuantity
+from fleet.model.lenient import part, text
 from fleet.model.reason import Code
-from fleet.ports import Body
+from fleet.ports import Body, Key
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
     ANNOTATION_POLICY,
     ANNOTATION_RETRIES,
     ATTEMPT,
     FULLY_APPLIED,
+    HANDLING_FAILED,
     SCHEDULED,
 )
 
@@ -66,8 +68,7 @@ class Stands:
 
 def spec_of(binding: Body | None) -> Body:
     """Its spec; {} for none, and for a binding that somebody wrote by hand without one."""
-    found: Body = (binding or {}).get("spec") or {}
-    return found
+    return dict(part((binding or {}).get("spec")))
 
 
 def waits(unit: Body) -> bool:
@@ -126,7 +127,7 @@ def charged_amounts(unit: Body) -> dict[str, int]:
 
 
 def annotation(body: Body, name: str) -> str:
-    return str((body["metadata"].get("annotations") or {}).get(name) or "")
+    return text(part(body["metadata"].get("annotations")).get(name))
 
 
 def state_of(job: Stands) -> State:
@@ -159,15 +160,15 @@ def _is_held(unit: Body) -> bool:
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     """Why it waits, or what is wrong where it is; None when there is nothing to say."""
     if state is State.UNCLAIMED:
-        text = "no policy has taken it: no PropagationPolicy or ClusterPropagationPolicy selects it, or none has yet"
-        return _reason(NO_POLICY, text)
+        why = "no policy has taken it: no PropagationPolicy or ClusterPropagationPolicy selects it, or none has yet"
+        return _reason(NO_POLICY, why)
     if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
         return None
     status = (job.unit or {}).get("status") or {}
     said = str(status.get("message") or "")
     if state is State.FAILED:
-        text = said or str((_condition(job.binding, FINISHED) or {}).get("message") or _in_member(job).message)
-        return _reason("JobFailed", text or "it has failed")
+        why = said or str((_condition(job.binding, FINISHED) or {}).get("message") or _in_member(job).message)
+        return _reason("JobFailed", why or "it has failed")
     for task in spec_of(job.binding).get("gracefulEvictionTasks") or ():
         return _reason(str(task.get("reason") or "Evicted"), str(task.get("message") or ""))
     reason = status.get("reason") or {}
@@ -209,6 +210,17 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
     }
 
 
+def unreadable(kind: Kind, key: Key) -> dict[str, Any]:
+    """A row for a job of which something that is stored cannot be read."""
+    why = "what is stored of it cannot be read: its conditions and Events may say why"
+    return {
+        "namespace": key.namespace, "kind": kind.kind, "name": key.name, "state": str(State.WAITING), "queue": None,
+        "position": None, "tier": None, "priority": None, "member": None, "attempt": 0,
+        "reason": _reason(HANDLING_FAILED, why), "gpus": 0, "pods": 0, "created": None, "enqueued": None,
+        "placed": None, "started": None, "finished": None,
+    }  # fmt: skip
+
+
 def detail(job: Stands, position: int | None) -> dict[str, Any]:
     """The job as models.JobDetail describes it."""
     metadata, binding = job.body["metadata"], job.binding
@@ -225,8 +237,8 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
     }
 
 
-def _reason(code: str, text: str, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    return {"code": code, "text": text, "numbers": dict(numbers or {})}
+def _reason(code: str, why: str, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    return {"code": code, "text": why, "numbers": dict(numbers or {})}
 
 
 def _conditions(body: Body | None) -> Sequence[Mapping[str, Any]]:
@@ -272,8 +284,8 @@ def _in_member(job: Stands) -> interpreter.Standing:
 
 
 def _attempt(binding: Body | None) -> int:
-    text = annotation(binding, ATTEMPT) if binding is not None else ""
-    return int(text) if text.isdigit() else 0
+    said = annotation(binding, ATTEMPT) if binding is not None else ""
+    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
 
 
 def _components(job: Stands) -> list[dict[str, Any]]:
@@ -313,7 +325,7 @@ def _asked(job: Stands) -> tuple[dict[str, int], int]:
 
 def _failures(binding: Body | None) -> list[dict[str, Any]]:
     """From the annotation; what a person made unreadable counts as none."""
-    text = annotation(binding, ANNOTATION_RETRIES) if binding is not None else ""
+    told = annotation(binding, ANNOTATION_RETRIES) if binding is not None else ""
     try:
         return [
             {
@@ -321,7 +333,7 @@ def _failures(binding: Body | None) -> list[dict[str, Any]]:
                 "at": rfc3339(float(entry["at"])) if entry.get("at") else None,
                 "reason": str(entry.get("reason", "")),
             }
-            for entry in (orjson.loads(text) if text else ())
+            for entry in (orjson.loads(told) if told else ())
         ]
     except (ValueError, AttributeError, TypeError, OverflowError, OSError):
         return []

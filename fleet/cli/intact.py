@@ -95,7 +95,7 @@ def _look(file: _File) -> Any:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             raise Failure(f"{path} is no file: move it away, and {file.remedy}")
-        if found.st_uid != os.geteuid():
+        if found.st_uid not in (os.geteuid(), 0):  # root may have put it there to be read
             owner = _name(found.st_uid)
             raise Failure(f"{path} belongs to {owner}: run this as {owner}, or chown -R {_name(os.geteuid())} it")
         mode = stat.S_IMODE(found.st_mode)

@@ -121,7 +121,11 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def _run(plan: Plan) -> None:
+    import structlog
+
     began = time.monotonic()
+    # What the parts in this process log goes where progress goes: stdout holds the `ready` line alone.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -55,9 +55,12 @@ def cells(kind: Kind, body: dict[str, Any], now: float) -> list[Any]:
 def cell(column: Column, body: dict[str, Any], now: float) -> Any:
     """One cell; "<invalid>" for a part of an object that cannot be read."""
     try:
-        return COMPUTED[column.compute](body, now) if column.compute else _found(column, body, now)
+        found = COMPUTED[column.compute](body, now) if column.compute else _found(column, body, now)
     except _UNREADABLE:
         return INVALID if column.type in ("string", "date") else None
+    if isinstance(found, int) and not -(2**63) <= found < 2**63:
+        return None  # no JSON that we write holds it
+    return found
 
 
 def _found(column: Column, body: dict[str, Any], now: float) -> Any:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.health import Metrics as ApiMetrics
-from fleet.cli.exposition import Exposition
 from fleet.controllers.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
 from fleet.decide import PARTS
 from fleet.model.unit import Phase, Unit
@@ -154,21 +150,3 @@ def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics.count("get", "pods", 200, 0.1)
     listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_api_")}
     assert_told(generate_latest(metrics.registry).decode(), listed)
-
-
-def test_metrics_are_served_at_their_path_and_nothing_else_is() -> None:
-    listener = socket.create_server(("127.0.0.1", 0))
-    address = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    metrics = Metrics()
-    metrics.leader.set(1)
-    served = Exposition(metrics.registry, listener)
-    try:
-        with urllib.request.urlopen(f"{address}/metrics", timeout=30) as answer:
-            assert "fleet_leader 1.0" in answer.read().decode()
-            assert answer.headers["content-type"].startswith("text/plain")
-        with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(f"{address}/", timeout=30)
-    finally:
-        served.stop()
-    with pytest.raises(OSError):
-        socket.create_connection(("127.0.0.1", served.port), timeout=30)
