@@ -298,8 +298,8 @@ FEW_WANTED = [
 def wanted_of(who: str) -> list[Wanted]:
     """What is asked about one of WHO: everything that could tell rules of that kind apart."""
     how, _, name = who.partition("-")
-    if how in ("role", "in", "all") and name in RULES:  # a ClusterRole is asked half of it in each way that it is bound
-        return {"role": WANTED, "in": WANTED[::2], "all": WANTED[1::2]}[how]
+    if how in ("role", "in", "all") and name in RULES:  # of a ClusterRole a third for each way in which it is bound
+        return {"role": WANTED, "in": WANTED[::3], "all": WANTED[1::3]}[how]
     if how in ("in", "all") and name in PATH_RULES:
         return list(dict.fromkeys((*PATHS_WANTED, *FEW_WANTED)))
     return FEW_WANTED

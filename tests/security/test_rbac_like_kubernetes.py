@@ -31,7 +31,8 @@ from tests.testbed.build import parts
 from tests.testbed.member import RealMember
 from tests.testbed.pki import ADMIN
 
-pytestmark = pytest.mark.xdist_group("real-apiserver")
+# One fixture asks everything: under load it takes minutes.
+pytestmark = [pytest.mark.xdist_group("real-apiserver"), pytest.mark.timeout(900)]
 
 REAL_ISSUER = "https://kubernetes.default.svc"
 TOKENS = 'actor-token,actor,7,"crew"\n'
