@@ -109,7 +109,8 @@ class _Follower:
         except Exception as error:
             if crd.revision == self._failed.get(crd.key.name):
                 return
-            log.exception("a CRD cannot be handled", name=crd.key.name)
+            trace = None if isinstance(error, ValueError) else error  # one that is refused is no bug
+            log.warning("a CRD cannot be handled", name=crd.key.name, error=repr(error)[:300], exc_info=trace)
             committed = await self._store.commit([Change(crd.key, partial(_say_failed, error=error), EXISTS)])
             newest = committed.stored[-1].revision if isinstance(committed, Committed) else crd.revision
             self._failed[crd.key.name] = newest
