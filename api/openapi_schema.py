@@ -98,14 +98,15 @@ class Components:
         return {**reference, "description": description}
 
     def _children(self, schema: Schema, builtin: bool) -> Schema:
-        new: Schema = {key: value for key, value in schema.items() if key not in _NESTED}
+        # A keyword of null says nothing, as in a kube-apiserver.
+        new: Schema = {key: value for key, value in schema.items() if key not in _NESTED and value is not None}
         new.pop(SCHEMA_FROM, None)
         if isinstance(schema.get("properties"), dict):
             new["properties"] = {n: self._schema(c, builtin) for n, c in schema["properties"].items()}
         for key in ("items", "additionalProperties"):
             if isinstance(schema.get(key), dict):
                 new[key] = self._schema(schema[key], builtin)
-            elif key in schema:
+            elif schema.get(key) is not None:
                 new[key] = schema[key]
         if builtin:
             new.pop("nullable", None)

@@ -113,14 +113,11 @@ class Roles:
         self._stale.update((resource,) if resource is not None else KINDS)
 
     def granted(self, subject: Subject, namespace: str) -> Iterator[PolicyRule]:
-        """The rules that bindings give a subject everywhere and, when it is named, in the namespace."""
+        """The rules that a subject has from the RoleBindings of a namespace, or ("") from ClusterRoleBindings."""
         self._refresh()
-        by_namespace = self._grants.get(subject)
-        if by_namespace is None:
-            return
-        for where in ("", namespace) if namespace else ("",):
-            for role in by_namespace.get(where, {}).values():
-                yield from self.rules(role) or ()
+        roles = self._grants.get(subject, {}).get(namespace, {})
+        for role in dict.fromkeys(roles.values()):
+            yield from self.rules(role) or ()
 
     def rules(self, role: Key) -> tuple[PolicyRule, ...] | None:
         """What a role allows, aggregation included; None when there is no such role."""

@@ -14,10 +14,11 @@ import orjson
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 
 DEPTH_MAX = 100  # objects and lists inside each other, in a body and in what is stored
-CONTAINERS_MAX = 50_000  # objects and lists in all: while a parser makes them, nothing else of the process runs
+CONTAINERS_MAX = 64_000  # objects and lists in all: while a parser makes them, nothing else of the process runs
 STORED_BYTES_MAX = 3 * 512 * 1024  # of an object as JSON: what etcd takes by default
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _INT64_DIGITS = 20
+_ROUNDS = 10
 _PIECE = 1 << 16  # brackets counted at once: other threads get a turn in between
 
 _KEPT = b'[]{}"'
@@ -39,10 +40,10 @@ def too_deep(data: bytes) -> bool:
 def refuse_shape(data: bytes) -> None:
     """StatusError 400 for JSON text that is nested too deeply, 413 for one of too many objects and lists."""
     brackets = _brackets(data)
-    if _deeper(brackets):
-        raise bad_request(f"the body is {_TOO_DEEP}")
     if brackets.count(b"[") > CONTAINERS_MAX:
         raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {_TOO_MANY}")
+    if _deeper(brackets):
+        raise bad_request(f"the body is {_TOO_DEEP}")
 
 
 def _brackets(data: bytes) -> bytes:
@@ -57,12 +58,15 @@ def _brackets(data: bytes) -> bytes:
 
 
 def _deeper(brackets: bytes) -> bool:
-    # What has no children goes first, and stood one deeper than what is left.
-    steps = array("b", brackets.replace(b"[]", b"").translate(_STEPS))
-    depth = 0
+    for _ in range(_ROUNDS):  # what has no children goes, level by level: most objects are gone soon
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    steps = array("b", brackets.translate(_STEPS))
+    depth = _ROUNDS
     for at in range(0, len(steps), _PIECE):
         piece = steps[at : at + _PIECE]
-        if depth + max(accumulate(piece)) >= DEPTH_MAX:
+        if depth + max(accumulate(piece)) > DEPTH_MAX:
             return True
         depth += sum(piece)
     return False
@@ -90,9 +94,10 @@ def check_stored(group: str, kind: str, name: str, body: Any) -> None:
             413, "RequestEntityTooLarge", f"{text}, limit is {STORED_BYTES_MAX}", group=group, kind=kind, name=name
         )
     brackets = _brackets(data)
-    for wrong, text in ((brackets.count(b"[") > CONTAINERS_MAX, _TOO_MANY), (_deeper(brackets), _TOO_DEEP)):
-        if wrong:
-            raise invalid(group, kind, name, [Cause("", f"Invalid value: it is or has {text}")])
+    many = brackets.count(b"[") > CONTAINERS_MAX
+    if many or _deeper(brackets):
+        text = f"it has {_TOO_MANY}" if many else f"it is {_TOO_DEEP}"
+        raise invalid(group, kind, name, [Cause("", f"Invalid value: {text}")])
 
 
 def int64(text: str) -> int | None:

@@ -10,7 +10,7 @@ what is indexed and what is joined, node by node, and `map` and `filter` copy wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import orjson
@@ -26,6 +26,8 @@ _ITEM_BYTES = 16
 _FIELDS_MAX = 50
 _DEPTH_MAX = 3  # that the size of a declared object is added up from its fields
 _ENDLESS = 10**15
+_ALTERNATIVES_MAX = 8
+VISITED_MAX = 500_000  # values that are looked at to know what one expression costs
 
 
 class Size(Protocol):
@@ -62,14 +64,58 @@ class Made:
 ONE = Made(1, 1)
 
 
+class Either:
+    """The size of what is one of several, none of which need be the largest in everything."""
+
+    __slots__ = ("_sizes",)
+
+    def __init__(self, sizes: list[Size]) -> None:
+        self._sizes = sizes
+
+    @property
+    def length(self) -> int:
+        return max(size.length for size in self._sizes)
+
+    @property
+    def weight(self) -> int:
+        return max(size.weight for size in self._sizes)
+
+    def field(self, name: str) -> Size:
+        return either([size.field(name) for size in self._sizes])
+
+    def entry(self) -> Size:
+        return either([size.entry() for size in self._sizes])
+
+    def item(self) -> Size:
+        return either([size.item() for size in self._sizes])
+
+
+def either(sizes: list[Size]) -> Size:
+    """Of many, only how large they are at most is kept: an expression can double them at every step."""
+    distinct = list({id(size): size for size in sizes}.values())
+    if len(distinct) > _ALTERNATIVES_MAX:
+        return Made(max(size.length for size in distinct), max(size.weight for size in distinct))
+    return distinct[0] if len(distinct) == 1 else Either(distinct) if distinct else ONE
+
+
+class TooMuchWork(Exception):
+    """Not even the cost can be computed in reasonable time."""
+
+
 class Actual:
-    """The size of the largest of several values that one place of an expression may meet."""
+    """The size of the largest of several values that one place of an expression may meet. `visited` counts the values
+    that were looked at, here and in what was derived from here."""
 
-    __slots__ = ("_values", "_weight")
+    __slots__ = ("_parts", "_values", "_weight", "visited")
 
-    def __init__(self, values: list[Any]) -> None:
+    def __init__(self, values: list[Any], visited: list[int] | None = None) -> None:
         self._values = values
         self._weight = -1
+        self._parts: dict[str, Size] = {}
+        self.visited = [0] if visited is None else visited
+        self.visited[0] += len(values)
+        if self.visited[0] > VISITED_MAX:
+            raise TooMuchWork
 
     @property
     def length(self) -> int:
@@ -82,19 +128,23 @@ class Actual:
         return self._weight
 
     def field(self, name: str) -> Size:
-        return Actual([v[name] for v in self._values if v.__class__ is dict and name in v])
+        return self._known(
+            "." + name, lambda value: (value[name],) if value.__class__ is dict and name in value else ()
+        )
 
     def entry(self) -> Size:
-        found: list[Any] = []
-        for value in self._values:
-            found.extend(value.values() if value.__class__ is dict else value if value.__class__ is list else ())
-        return Actual(found)
+        return self._known("[", lambda v: v.values() if v.__class__ is dict else v if v.__class__ is list else ())
 
     def item(self) -> Size:
-        found: list[Any] = []
-        for value in self._values:
-            found.extend(value if value.__class__ in (dict, list) else ())
-        return Actual(found)
+        return self._known("*", lambda value: value if value.__class__ in (dict, list) else ())
+
+    def _known(self, step: str, parts: Callable[[Any], Iterable[Any]]) -> Size:
+        found = self._parts.get(step)
+        if found is None:
+            self.visited[0] += len(self._values)
+            inner = [part for value in self._values for part in parts(value)]
+            found = self._parts[step] = Actual(inner, self.visited)
+        return found
 
 
 def weight_of(value: Any) -> int:
@@ -105,7 +155,10 @@ def weight_of(value: Any) -> int:
 
 def cost_of(expression: Expression, sizes: Mapping[str, Size], *, copies: bool = True) -> int:
     """Steps at most. `copies`: as the library runs it; without them it is about what a kube-apiserver counts."""
-    return min(_Estimate(copies).of(expression.tree, dict(sizes))[0], _ENDLESS)
+    try:
+        return min(_Estimate(copies).of(expression.tree, dict(sizes))[0], _ENDLESS)
+    except TooMuchWork:
+        return _ENDLESS
 
 
 class _Estimate:
@@ -129,15 +182,14 @@ class _Estimate:
         cost = max(1, len(parts) - 1) + sum(part[0] for part in parts)
         if node[0] == "all":  # comparing looks at most at all of the smaller; that of several is one of them
             weights = sorted(size.weight for _, size in parts)
-            return cost + sum(weights[:-1]), max((size for _, size in parts), key=lambda size: size.weight, default=ONE)
+            return cost + sum(weights[:-1]), either([size for _, size in parts])
         weight = sum(size.weight for _, size in parts)
         if node[0] == "in":
             return cost + weight, ONE
         if node[0] == "cat":
-            largest = max((size.item() for _, size in parts), key=lambda size: size.weight, default=ONE)
-            joined = Made(sum(size.length for _, size in parts), weight, largest)
+            joined = Made(sum(size.length for _, size in parts), weight, either([size.item() for _, size in parts]))
             return cost + (weight * len(parts) if self._copies else weight), joined
-        inside = max((size for _, size in parts), key=lambda size: size.weight, default=ONE)
+        inside = either([size for _, size in parts])
         return cost + (weight if self._copies else 0), Made(len(parts), weight + len(parts), inside)
 
     def _path(self, node: Node, names: dict[str, Size]) -> tuple[int, Size]:

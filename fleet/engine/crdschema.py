@@ -24,7 +24,7 @@ RULE_COST_MAX = 30_000_000  # steps of one rule for the largest object that the 
 TYPES = ("object", "array", "string", "integer", "number", "boolean")
 
 _NUMBER = (int, float)
-_KEYWORDS: dict[str, tuple[type, ...]] = {
+KEYWORDS: dict[str, tuple[type, ...]] = {
     "type": (str,), "format": (str,), "title": (str,), "description": (str,), "nullable": (bool,), "pattern": (str,),
     "properties": (dict,), "additionalProperties": (dict, bool), "items": (dict,), "required": (list,), "enum": (list,),
     "minimum": _NUMBER, "maximum": _NUMBER, "multipleOf": _NUMBER, "exclusiveMinimum": (bool,),
@@ -150,7 +150,7 @@ def _below(place: str, node: Any, structural: bool) -> Iterator[Place]:
 
 
 def _wrong_types(place: str, node: Schema) -> Iterator[Cause]:
-    for keyword, types in _KEYWORDS.items():
+    for keyword, types in KEYWORDS.items():
         value = node.get(keyword)
         if value is not None and not _is_one_of(value, types):
             yield _invalid(f"{place}.{keyword}", value, f"must be of type {' or '.join(map(_named, types))}")

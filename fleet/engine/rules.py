@@ -21,6 +21,7 @@ from fleet.engine.status import Cause, cut
 
 COST_MAX = 1_000_000  # steps of all rules of one write, about a tenth of a second
 _HANDED_OVER = 4  # times as fast as it copies, the library takes a value from Python
+_STEPS_OF_RULE = 100  # of one rule at one place, whatever it says
 _SMALL = 2_000  # steps of an expression without loops that need not be looked at closely
 _STEPS_OF_CALL = 100  # from the library to RE2 and back
 _STEPS_OF_MATCH = 30  # characters × instructions that RE2 takes in one step, at its slowest
@@ -130,14 +131,16 @@ class _Run:
         self._value, self._old, self._has_old, self._budget = value, old, has_old, budget
         self._contexts: dict[bool, Any] = {}
         self._weight = weight_of(value) + (weight_of(old) if has_old else 0)
-        self._sizes = {"self": Actual([value]), "oldSelf": Actual([old])}
+        self._visited = [0]
+        self._sizes = {"self": Actual([value], self._visited), "oldSelf": Actual([old], self._visited)}
 
     def execute(self, program: Program, optional_old: bool) -> Any:
         """None, and nothing left of the budget, when it would cost too much. Raises what the library raises."""
         expression = program.expression
-        steps = expression.size * (1 + self._weight)
+        steps = expression.size * (1 + self._weight) + _STEPS_OF_RULE
         if expression.loops or steps * expression.size > _SMALL:
-            steps = cost_of(expression, self._sizes)
+            self._visited[0] = 0
+            steps = cost_of(expression, self._sizes) + self._visited[0] + _STEPS_OF_RULE
         if not self._budget.spend(steps):
             return None
         context = self._contexts.get(optional_old)

@@ -166,15 +166,15 @@ class Objects:
     ) -> Written:
         if config.__class__ is not dict:
             raise bad_request("error decoding patch: an applied configuration is an object")
-        data = encoded(config)
+        sent = encoded(config)
         author = Author(options.manager, subresource)
 
-        def checked() -> Body:
-            config: Body = orjson.loads(data)
-            check_configuration(kind, namespace, name, config)
-            return config
+        def checked() -> tuple[Body, bytes]:
+            config: Body = orjson.loads(sent)
+            check_configuration(kind, namespace, name, config)  # which also fills in what a client may leave out
+            return config, encoded(config)
 
-        config = await apart(checked) if len(data) > LARGE_BYTES else checked()
+        config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()
 
         def make(old: Body) -> Prepared:
             return _fitting(kind, apply_to(

@@ -46,6 +46,7 @@ log = structlog.get_logger(__name__)
 
 FUTURE_WAIT_S = 3.0
 OLDER_CHUNK = 1000  # events that a watch reads from the database at once
+OLDER_BYTES = 4 << 20  # of their bodies; one more event than fits, so that every read gets further
 MEMORY_EVENTS = 50_000
 MEMORY_LOG_BYTES = 64 << 20
 DRAIN_S = 10.0  # how long `stop` waits for accepted commits
@@ -192,7 +193,9 @@ class PostgresStore:
         newest = self._view.revision  # events after it will come through memory
         try:
             async with self._reader.use() as connection:
-                rows = await connection.fetch(sql.EVENTS_OF_RESOURCE, group, resource, since, newest, OLDER_CHUNK)
+                sizes = await connection.fetch(sql.EVENT_SIZES, group, resource, since, newest, OLDER_CHUNK)
+                upto = _within(sizes) or newest
+                rows = await connection.fetch(sql.EVENTS_OF_RESOURCE, group, resource, since, upto)
                 # Asked after reading: what was there before it was compacted has been read.
                 compacted = await connection.fetchval("SELECT compacted FROM log_state")
         except BROKEN as error:
@@ -200,7 +203,7 @@ class PostgresStore:
         if since < compacted:
             raise Expired(f"the log no longer reaches back to revision {since}")
         events = [sql.event_of(row, self._box) for row in rows]
-        return events, events[-1].revision if len(events) == OLDER_CHUNK else newest
+        return events, upto
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -252,3 +255,13 @@ class PostgresStore:
         except BROKEN as error:
             raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
         return [{**orjson.loads(row["body"]), "id": row["id"], "at": row["at"]} for row in rows]
+
+
+def _within(sizes: Sequence[asyncpg.Record]) -> int | None:
+    """The revision up to which one read may go, None when it may take all that there is."""
+    total = 0
+    for row in sizes:
+        total += row["size"] or 0
+        if total >= OLDER_BYTES:
+            return int(row["revision"])
+    return int(sizes[-1]["revision"]) if len(sizes) == OLDER_CHUNK else None

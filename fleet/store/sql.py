@@ -31,9 +31,13 @@ EVENTS = """
     SELECT revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous FROM events
     WHERE revision > $1 ORDER BY revision LIMIT $2
 """
+EVENT_SIZES = """
+    SELECT revision, octet_length(body) AS size FROM events
+    WHERE "group" = $1 AND resource = $2 AND revision > $3 AND revision <= $4 ORDER BY revision LIMIT $5
+"""
 EVENTS_OF_RESOURCE = """
     SELECT revision, type, "group", resource, namespace, name, uid, at, key_id, body, previous FROM events
-    WHERE "group" = $1 AND resource = $2 AND revision > $3 AND revision <= $4 ORDER BY revision LIMIT $5
+    WHERE "group" = $1 AND resource = $2 AND revision > $3 AND revision <= $4 ORDER BY revision
 """
 WRITE = f"""
     WITH logged AS (

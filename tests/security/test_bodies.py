@@ -86,6 +86,7 @@ def test_depth_at_the_bound(levels: int, leaf: bytes) -> None:
 
 DEEP: list[tuple[str, str, str, str, bytes]] = [
     ("a list", "POST", MAPS, JSON, b"[" * BRACKETS),
+    ("a list of half as many", "POST", MAPS, JSON, b"[" * 50_000 + b"]" * 50_000),
     ("an object", "POST", MAPS, JSON, b'{"a":' * BRACKETS + b"1" + b"}" * BRACKETS),
     ("below metadata", "POST", MAPS, JSON, b'{"metadata":' + b"[" * 150 + b"]" * 150 + b"}"),
     ("a YAML flow list", "POST", MAPS, YAML, b"[" * BRACKETS),
@@ -115,7 +116,9 @@ async def test_what_is_too_deep_is_refused_before_it_is_parsed(
     before = await hub.store.revision()
     async with hub.client() as client:
         answer = await client.request(method, path, content=data, headers={"content-type": media})
-    assert (answer.status_code, answer.json()["reason"]) == (400, "BadRequest"), answer.text
+    # Of so many brackets in JSON their number is refused first.
+    assert answer.json()["reason"] in ("BadRequest", "RequestEntityTooLarge" if media == JSON else ""), answer.text
+    assert answer.status_code in (400, 413)
     assert await hub.store.revision() == before
 
 
@@ -126,7 +129,7 @@ async def test_a_user_without_rights_who_may_ask_what_they_may_ends_no_process(h
                 "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", content=b"[" * BRACKETS,
                 headers={"content-type": media},
             )  # fmt: skip
-            assert answer.status_code in (400, 403)
+            assert answer.status_code in (400, 403, 413)
 
 
 async def test_a_token_of_brackets_is_no_token(hub: Hub) -> None:

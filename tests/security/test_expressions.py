@@ -127,6 +127,11 @@ EXPENSIVE = [
     "self.o.all(a, {'a': self}.a != 1)",
     "self.l.all(i, self.s.matches('(.*a){400}b'))",
     "self.l.all(a, size(self.s + self.s + self.s) > 0)",
+    "self.l.all(a, (true ? self.l : [self.s + self.s]).all(b, ([self.s] + self.l).all(c, true)))",
+    "size([self.l]" + ".map(a, a + a)" * 250 + ") > 0",
+    " && ".join(f"self.o.all(x, has(x.f{i}) || x.name != '{i}')" for i in range(80)),
+    " + ".join(["self.o[0].tags"] * 200) + " != []",
+    "self.l.all(self, self.all(oldSelf, true)) || true",
 ]
 
 

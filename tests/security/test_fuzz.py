@@ -318,6 +318,8 @@ async def _read(world: World, kind: Kind, path: str) -> None:
     table = await world.ask("GET", world.path(kind), accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     assert table["http"] == 200
     assert len(table["rows"]) == len(found["items"])
+    if kind.resource == "customresourcedefinitions" and found["items"]:
+        await _use(world)
     interpreter = interpreter_for(kind)
     for body in found["items"]:
         cells(kind, body, 0.0)
@@ -335,6 +337,22 @@ async def _read(world: World, kind: Kind, path: str) -> None:
                 interpreter.components(body)
             except BadQuantity:
                 pass
+
+
+async def _use(world: World) -> None:
+    """The kind that a CRD has become is described, and one of it is written."""
+    await asyncio.sleep(0)
+    made = world.hub.registry.resource("fuzz.example.com", "things")
+    for _ in range(20):  # the follower's turn
+        if made is None:
+            await asyncio.sleep(0)
+            made = world.hub.registry.resource("fuzz.example.com", "things")
+    if made is not None:
+        await world.ask("GET", f"/openapi/v3/apis/{made.api_version}")
+        thing = {"metadata": {"name": NAME}, "spec": {"size": 1, "tags": ["a"]}}
+        await world.ask("POST", world.path(made), encoded(thing))
+        await world.ask("GET", world.path(made), accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        await _clear(world, made)
 
 
 async def _clear(world: World, kind: Kind) -> None:

@@ -141,7 +141,7 @@ GROUPS: Body = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("value", [*WRONG, MISSING], ids=repr)
+@pytest.mark.parametrize("value", [*WRONG, MISSING], ids=[*map(repr, WRONG), "missing"])
 def test_discovery(value: Any) -> None:
     for path in paths(GROUPS):
         broken = changed(GROUPS, path, value)

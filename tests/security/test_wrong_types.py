@@ -13,15 +13,20 @@ import pytest
 from api.kindfiles import load_kinds
 from fleet.engine import fields
 from fleet.engine.columns import INVALID, cells, columns_of
+from fleet.engine.crd import kind_of
+from fleet.engine.crd import validate as validate_crd
+from fleet.engine.crdschema import KEYWORDS
 from fleet.engine.deletion import check_options
 from fleet.engine.kind import Body
 from fleet.engine.selectors import from_object
 from fleet.engine.status import StatusError
+from fleet.engine.write import Author, prepare_create
 from fleet.kinds import INTERPRETERS
 from fleet.model.amounts import BadQuantity
 from fleet.model.untyped import at, mapping, rows, text, texts, whole
 from fleet.ports import EXISTS, Key, Put
 from fleet.simulate.wall import WallClock
+from fleet.store.definitions import definitions
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 
@@ -184,24 +189,6 @@ async def test_delete_options_that_are_no_object_are_refused(hub: Hub, body: Any
         assert (await client.get(f"{NS}/pods/a")).status_code == 200
 
 
-@pytest.mark.parametrize("name", ["timeoutSeconds", "limit"])
-async def test_four_hundred_digits_are_a_number_like_any_other(hub: Hub, name: str) -> None:
-    async with hub.client() as client:
-        assert (await client.get(f"{NS}/pods?{name}=" + "9" * 400)).status_code == 200
-        if name == "timeoutSeconds":
-            async with client.stream("GET", f"{NS}/pods?watch=1&{name}=" + "9" * 400) as answer:
-                assert answer.status_code == 200
-
-
-@pytest.mark.parametrize("seconds", ["9" * 400, "x", "1.5", "", "٣"])
-async def test_a_grace_period_that_is_no_number_of_64_bits_is_refused(hub: Hub, seconds: str) -> None:
-    async with hub.client() as client:
-        await client.post(f"{NS}/pods", json=pod())
-        answer = await client.delete(f"{NS}/pods/a", params={"gracePeriodSeconds": seconds})
-        assert answer.status_code == 400
-        assert "gracePeriodSeconds" in answer.json()["message"]
-
-
 @pytest.mark.parametrize("replicas", ["1", 1.5, -1, 2**31, True, [], {}])
 async def test_a_scale_is_a_whole_number(hub: Hub, replicas: Any) -> None:
     crd = {
@@ -218,6 +205,64 @@ async def test_a_scale_is_a_whole_number(hub: Hub, replicas: Any) -> None:
         answer = await client.put(f"{path}/a/scale", json={"metadata": {"name": "a"}, "spec": {"replicas": replicas}})
         assert answer.status_code == 422
         assert "spec.replicas" in answer.json()["message"]
+
+
+def gadgets(schema: Any) -> Body:
+    """A CRD whose objects have this schema under `spec`."""
+    whole_schema = {"type": "object", "properties": {"spec": schema}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": whole_schema}}
+    names = {"plural": "gadgets", "kind": "Gadget", "singular": "gadget", "listKind": "GadgetList"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("keyword", sorted(KEYWORDS))
+@pytest.mark.parametrize("junk", [1, "x", [], {}, [1], True, 1.5, -1], ids=repr)
+def test_a_keyword_of_a_wrong_type_is_refused_with_its_crd_or_does_no_harm(keyword: str, junk: Any) -> None:
+    """Where it is taken, a kind is made of it, and objects of it are written, printed and described."""
+    crd = gadgets({"type": "object", "properties": {"a": {"type": "string", keyword: junk}}})
+    causes = validate_crd(crd)
+    if causes:
+        place = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a]"
+        assert all(cause.field.startswith(place) for cause in causes)
+        return
+    kind = kind_of(crd, definitions())
+    assert kind is not None
+    with suppress(StatusError):
+        body: Body = {"metadata": {"name": "a"}, "spec": {"a": "b"}}
+        prepare_create(kind, "default", body, Author("tests"), now=0.0, uid="u")
+
+
+async def test_keywords_of_null_say_nothing_and_break_no_document(hub: Hub) -> None:
+    """One CRD made /openapi/v2 a 500 for everybody."""
+    async with hub.client() as client:
+        schema = {"type": "object", "properties": {"a": {**dict.fromkeys(KEYWORDS), "type": "string"}}, "title": None}
+        made = await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=gadgets(schema))
+        assert made.status_code == 201, made.text
+        kind = kind_of(made.json(), definitions())
+        assert kind is not None
+        hub.registry.put(kind)
+        for path in ("/openapi/v2", "/openapi/v3/apis/example.com/v1", "/apis/example.com/v1"):
+            assert (await client.get(path)).status_code == 200
+        protobuf = {"accept": "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"}
+        assert (await client.get("/openapi/v2", headers=protobuf)).status_code == 200
+        gadget = {"metadata": {"name": "a"}, "spec": {"a": "b"}}
+        answer = await client.post("/apis/example.com/v1/namespaces/default/gadgets", json=gadget)
+        assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {"labels": None}])
+async def test_what_an_applied_configuration_leaves_out_is_filled_in(hub: Hub, metadata: Any) -> None:
+    async with hub.client() as client:
+        media = {"content-type": "application/apply-patch+yaml"}
+        for data in ("a", "b"):
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": data}}
+            answer = await client.patch(f"{NS}/configmaps/a?fieldManager=x", json=body, headers=media)
+            assert answer.status_code in (200, 201), answer.text
+        assert (await client.get(f"{NS}/configmaps/a")).json()["data"] == {"a": "b"}
 
 
 @pytest.mark.parametrize("target", [[], "n", {"name": 1}, {"name": ""}, None])
