@@ -26,7 +26,7 @@ from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key, Stored
 from fleet.store.writing import Options
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
@@ -186,12 +186,12 @@ class Jobs:
         peek, metadata = self._hub.store.peek, body["metadata"]
         namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
         binding = peek(Key(WORK, "resourcebindings", namespace, name))
-        if binding is None or part(binding.body["metadata"].get("labels")).get(LABEL_JOB_UID, uid) != uid:
+        if binding is None or mapping(binding.body["metadata"].get("labels")).get(LABEL_JOB_UID, uid) != uid:
             return Stands(kind, body)
         unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
         if unit is None:
             return Stands(kind, body, binding.body)
-        queue = text(part(unit.body.get("spec")).get("queue"))
+        queue = text(mapping(unit.body.get("spec")).get("queue"))
         return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
 
     async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from api.v1.context import spared, unhurried
 from api.v1.standing import in_line, priority_of, spec_of, tier, waiting_since, waits
 from fleet.foresee.position import rank_of
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
@@ -70,7 +70,7 @@ class Lines:
             known = spared(self._waiting, unit, otherwise=None)
             if known is not None:
                 kept[unit.uid] = known
-                queues.setdefault(text(part(unit.body.get("spec")).get("queue")), []).append(known[2])
+                queues.setdefault(text(mapping(unit.body.get("spec")).get("queue")), []).append(known[2])
         self._kept = kept
         position: dict[str, int] = {}
         for name, waiting in queues.items():
@@ -109,7 +109,7 @@ def queue_paths(store: Store) -> dict[str, str]:
     """Full path of the quota node by name of its Queue."""
     found: dict[str, str] = {}
     for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE):
-        path = text(part(stored.body["metadata"].get("annotations")).get(ANNOTATION_QUOTA_FULLNAME))
+        path = text(mapping(stored.body["metadata"].get("annotations")).get(ANNOTATION_QUOTA_FULLNAME))
         if path:
             found[stored.key.name] = path
     return found

@@ -23,7 +23,7 @@ from api.v1.quantities import add, quantities
 from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of
 from api.v1.targets import job_kind
 from fleet.engine.status import StatusError
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import MAX_JOBS, QuotaTree
@@ -70,7 +70,7 @@ def read_tree(store: Store) -> QuotaTree | None:
     oldest = min(trees, key=lambda tree: (text(tree.body["metadata"].get("creationTimestamp")), tree.key.name))
     paths = queue_paths(store)
     policies = {
-        paths[stored.key.name]: text(part(stored.body.get("spec")).get("queuePolicy")) or "Priority"
+        paths[stored.key.name]: text(mapping(stored.body.get("spec")).get("queuePolicy")) or "Priority"
         for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         if stored.key.name in paths
     }
@@ -126,7 +126,7 @@ def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[s
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):
         return None
-    queue = text(part(unit.body.get("spec")).get("queue"))
+    queue = text(mapping(unit.body.get("spec")).get("queue"))
     return paths.get(queue, ""), charged_amounts(unit.body)
 
 

@@ -20,8 +20,8 @@ from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.amounts import BadQuantity
-from fleet.model.lenient import part, text
 from fleet.model.reason import Code
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
@@ -68,7 +68,7 @@ class Stands:
 
 def spec_of(binding: Body | None) -> Body:
     """Its spec; {} for none, and for a binding that somebody wrote by hand without one."""
-    return dict(part((binding or {}).get("spec")))
+    return dict(mapping((binding or {}).get("spec")))
 
 
 def waits(unit: Body) -> bool:
@@ -127,7 +127,7 @@ def charged_amounts(unit: Body) -> dict[str, int]:
 
 
 def annotation(body: Body, name: str) -> str:
-    return text(part(body["metadata"].get("annotations")).get(name))
+    return text(mapping(body["metadata"].get("annotations")).get(name))
 
 
 def state_of(job: Stands) -> State:

@@ -22,7 +22,7 @@ from fleet.controllers.reserving import Nomination
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.snapshot import Sources
 from fleet.engine.status import StatusError, conflict
-from fleet.model.lenient import part
+from fleet.model.untyped import mapping
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
 
@@ -55,7 +55,7 @@ class AdmissionChecksLoop:
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
         key = event.stored.key
-        phase = part(event.stored.body.get("status")).get("phase")
+        phase = mapping(event.stored.body.get("status")).get("phase")
         if event.type is EventType.DELETED or phase != reserving.RESERVED:
             self._reserved.discard(key)
             return ()
@@ -71,7 +71,7 @@ class AdmissionChecksLoop:
 
     async def reconcile(self, key: Key) -> float | None:
         unit = self._hub.store.peek(key)
-        if unit is None or part(unit.body.get("status")).get("phase") != reserving.RESERVED:
+        if unit is None or mapping(unit.body.get("status")).get("phase") != reserving.RESERVED:
             return None
         name = key.name.removesuffix(UNIT_SUFFIX)
         binding = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace, name))

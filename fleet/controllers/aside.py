@@ -19,7 +19,7 @@ from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.runtime import ASIDE_S
 from fleet.engine.times import rfc3339
 from fleet.kinds import Interpreter, interpreter_for, pods
-from fleet.model.lenient import objects, part, text
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Fenced, Key, Stored
 from fleet.wellknown import HANDLING_FAILED, QUEUE, UNIT_SUFFIX, WORK
 
@@ -110,7 +110,7 @@ class Aside:
         elif (key.group, key.resource) != (WORK, "resourcebindings"):
             return None
         binding = self._hub.store.peek(key)
-        resource = part(part(binding.body.get("spec")).get("resource")) if binding is not None else {}
+        resource = mapping(mapping(binding.body.get("spec")).get("resource")) if binding is not None else {}
         if not text(resource.get("name")):
             return None
         found = object_key(self._hub.registry, dict(resource))
@@ -137,8 +137,8 @@ def _say(body: Body, said: Body, first: bool = False) -> bool:
     shows as its state."""
     if _says(body, ""):  # what another loop said stands: two that replaced each other's would never end
         return False
-    status = dict(part(body.get("status")))
-    others = [entry for entry in objects(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
+    status = dict(mapping(body.get("status")))
+    others = [entry for entry in rows(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
     status["conditions"] = [said, *others] if first else [*others, said]
     body["status"] = status
     return True

@@ -20,7 +20,7 @@ from fleet.controllers.matching import best_policy, candidate, duplicated_to, of
 from fleet.controllers.runtime import Controller, Source
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
-from fleet.model.lenient import objects, text, whole
+from fleet.model.untyped import rows, text, whole
 from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
@@ -67,7 +67,7 @@ class BindLoop:
         """Everything that the policy selects now, and everything that follows it so far."""
         policy = event.stored.body
         yield _REFRESH
-        selectors = objects(b.spec_of(policy).get("resourceSelectors"))
+        selectors = rows(b.spec_of(policy).get("resourceSelectors"))
         namespace = policy["metadata"].get("namespace", "")
         kinds = [k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None]
         for group, resource in {(kind.group, kind.resource) for kind in kinds}:
@@ -120,7 +120,7 @@ class BindLoop:
         sources, unknown = set(), False
         for resource in POLICIES:
             for policy in self._hub.bodies(POLICY, resource):
-                for entry in objects(b.spec_of(policy).get("resourceSelectors")):
+                for entry in rows(b.spec_of(policy).get("resourceSelectors")):
                     kind = self._hub.registry.kind_of(*_named(entry))
                     if kind is None:
                         unknown = True

@@ -16,8 +16,8 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.engine.times import seconds
 from fleet.members.members import PodView
 from fleet.model.charge import running
-from fleet.model.lenient import objects, pairs, part, text, texts
 from fleet.model.unit import Component
+from fleet.model.untyped import mapping, pairs, rows, text, texts
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,
@@ -45,7 +45,7 @@ LIVE_PHASES = ("Pending", "Running", "Unknown")
 
 def spec_of(body: Body) -> Mapping[str, Any]:
     """Its spec, empty where it has none that can be read."""
-    return part(body.get("spec"))
+    return mapping(body.get("spec"))
 
 
 def labels_of(body: Body) -> Mapping[str, str]:
@@ -54,7 +54,7 @@ def labels_of(body: Body) -> Mapping[str, str]:
 
 def resource_of(binding: Body) -> Mapping[str, Any]:
     """The object that it places; empty where it says none that can be read."""
-    return part(spec_of(binding).get("resource"))
+    return mapping(spec_of(binding).get("resource"))
 
 
 def is_gang(binding: Body) -> bool:
@@ -67,24 +67,24 @@ def deleting(body: Body) -> bool:
 
 def clusters_of(binding: Body) -> tuple[str, ...]:
     """The members that it is placed in; empty while it waits."""
-    return tuple(text(entry.get("name")) for entry in objects(spec_of(binding).get("clusters")))
+    return tuple(text(entry.get("name")) for entry in rows(spec_of(binding).get("clusters")))
 
 
 def tasks_of(binding: Body) -> tuple[dict[str, Any], ...]:
     """Its graceful eviction tasks: members that it is leaving."""
-    tasks = objects(spec_of(binding).get("gracefulEvictionTasks"))
+    tasks = rows(spec_of(binding).get("gracefulEvictionTasks"))
     return tuple({**task, "fromCluster": text(task.get("fromCluster"))} for task in tasks)
 
 
 def queued(binding: Body) -> bool:
     """Whether it waits in a queue now."""
-    return bool(part(spec_of(binding).get("suspension")).get("scheduling"))
+    return bool(mapping(spec_of(binding).get("suspension")).get("scheduling"))
 
 
 def dispatching_suspended(binding: Body, member: str) -> bool:
     """Whether its policy wants nothing sent to this member now; what is there already stays as it is."""
-    suspension = part(spec_of(binding).get("suspension"))
-    named = texts(part(suspension.get("dispatchingOnClusters")).get("clusterNames"))
+    suspension = mapping(spec_of(binding).get("suspension"))
+    named = texts(mapping(suspension.get("dispatchingOnClusters")).get("clusterNames"))
     return bool(suspension.get("dispatching")) or member in named
 
 

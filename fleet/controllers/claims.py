@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.engine.times import rfc3339, seconds
-from fleet.model.lenient import part
 from fleet.model.quantity_text import texts_of
 from fleet.model.unit import Claim
+from fleet.model.untyped import mapping
 from fleet.plan import RoomClaim
 from fleet.ports import Body
 
@@ -20,7 +20,7 @@ CLAIM = "claim"  # in status: {member, until, room}
 
 def claim_of(unit: Body | None) -> Claim | None:
     """What is kept for the unit; None for nothing, and for what does not parse."""
-    said: Any = part((unit or {}).get("status")).get(CLAIM)
+    said: Any = mapping((unit or {}).get("status")).get(CLAIM)
     if not isinstance(said, dict):
         return None
     until = seconds(said.get("until") or "")

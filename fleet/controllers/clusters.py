@@ -22,9 +22,9 @@ from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.member import State, Traits
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
-from fleet.model.lenient import objects, part, text
 from fleet.model.member import Taint
 from fleet.model.quantity_text import texts_of
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
@@ -244,7 +244,7 @@ def _without_finalizer(body: Body) -> Body | None:
 
 def secret_of(cluster: Body) -> Key:
     """Where its kubeconfig is."""
-    ref = part(b.spec_of(cluster).get("secretRef"))
+    ref = mapping(b.spec_of(cluster).get("secretRef"))
     name = text(ref.get("name")) or f"member-{cluster['metadata']['name']}"
     return Key("", "secrets", text(ref.get("namespace")) or SYSTEM_NAMESPACE, name)
 
@@ -255,7 +255,7 @@ def traits_of(cluster: Body) -> Traits:
         labels=tuple(sorted(labels.items())),
         taints=tuple(
             Taint(text(t.get("key")), text(t.get("value")), text(t.get("effect")) or "NoSchedule")
-            for t in objects(spec.get("taints"))
+            for t in rows(spec.get("taints"))
         ),
         provider=text(spec.get("provider")),
         region=text(spec.get("region")),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.engine.times import rfc3339
-from fleet.model.lenient import objects, part
+from fleet.model.untyped import mapping, rows
 from fleet.ports import Body
 
 
 def condition(body: Body, type_: str) -> dict[str, Any] | None:
     """The condition of this type in `status.conditions`, or None."""
-    for entry in objects(part(body.get("status")).get("conditions")):
+    for entry in rows(mapping(body.get("status")).get("conditions")):
         if entry.get("type") == type_:
             return dict(entry)
     return None
@@ -42,7 +42,7 @@ def set_condition(body: Body, type_: str, status: bool | str, reason: str, messa
 
 def drop_condition(body: Body, type_: str) -> bool:
     """Take the condition out of `body` in place; False when it was not there."""
-    conditions = objects(part(body.get("status")).get("conditions"))
+    conditions = rows(mapping(body.get("status")).get("conditions"))
     kept = [entry for entry in conditions if entry.get("type") != type_]
     if len(kept) == len(conditions):
         return False

@@ -18,8 +18,8 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.trees import read_tree, tree_object
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
-from fleet.model.lenient import objects, part, text, whole
 from fleet.model.reason import Code, Reason
+from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
@@ -164,13 +164,13 @@ def _consumer(event: Event) -> Iterable[Key]:
 
 
 def _binding_of(unit: Stored) -> Key:
-    reference = part(b.spec_of(unit.body).get("consumerRef"))
+    reference = mapping(b.spec_of(unit.body).get("consumerRef"))
     name = text(reference.get("name")) or unit.key.name.removesuffix(UNIT_SUFFIX)
     return Key(WORK, "resourcebindings", unit.key.namespace, name)
 
 
 def _owned_by(unit: Body, uid: str) -> bool:
-    return any(owner.get("uid") == uid for owner in objects(unit["metadata"].get("ownerReferences")))
+    return any(owner.get("uid") == uid for owner in rows(unit["metadata"].get("ownerReferences")))
 
 
 def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:

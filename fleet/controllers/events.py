@@ -16,7 +16,7 @@ import structlog
 
 from fleet.controllers.hub import Hub
 from fleet.engine.times import rfc3339, seconds
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Fenced, Key, StoreUnavailable, Write
 
 log = structlog.get_logger(__name__)
@@ -183,6 +183,6 @@ class EventRetention:
 
 
 def _last(body: Body) -> float | None:
-    series = part(body.get("series")).get("lastObservedTime")
+    series = mapping(body.get("series")).get("lastObservedTime")
     times = (series, body.get("lastTimestamp"), body.get("eventTime"), body["metadata"].get("creationTimestamp"))
     return seconds(next((at for time in times if (at := text(time))), ""))

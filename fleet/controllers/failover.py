@@ -21,8 +21,8 @@ from fleet.controllers.matching import allows, candidate
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.times import rfc3339, seconds
 from fleet.members.members import Changed, PodView
-from fleet.model.lenient import part, text
 from fleet.model.reason import Code, Reason
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name
 
@@ -65,7 +65,7 @@ class FailoverLoop:
         spec = b.spec_of(event.stored.body)
         if not spec.get("maximumExecutionTimeSeconds"):
             return ()
-        name = text(part(spec.get("consumerRef")).get("name"))
+        name = text(mapping(spec.get("consumerRef")).get("name"))
         return (Key(WORK, "resourcebindings", event.stored.key.namespace, name),)
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:

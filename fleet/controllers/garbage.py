@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
-from fleet.model.lenient import objects, text, texts
+from fleet.model.untyped import rows, text, texts
 from fleet.ports import Body, Event, EventType, Key
 from fleet.store.objects import Objects
 from fleet.store.writing import Options
@@ -28,7 +28,7 @@ KINDS_EVERY_S = 1.0  # how soon a new kind is followed
 
 def _references(meta: Body) -> Sequence[Body]:
     """Its owner references that name an owner's uid."""
-    found = objects(meta.get("ownerReferences"))
+    found = rows(meta.get("ownerReferences"))
     return found if all(isinstance(ref.get("uid"), str) for ref in found) else [r for r in found if text(r.get("uid"))]
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.engine.times import rfc3339, seconds
-from fleet.model.lenient import part
 from fleet.model.unit import Nomination
+from fleet.model.untyped import mapping
 from fleet.ports import Body
 
 HEAD = "head"  # in status: {member, since, startsAt, certain, turn}
@@ -20,7 +20,7 @@ HEAD = "head"  # in status: {member, since, startsAt, certain, turn}
 
 def head_of(unit: Body | None) -> Nomination | None:
     """What the unit was nominated for; None for nothing, and for what does not parse."""
-    said: Any = part((unit or {}).get("status")).get(HEAD)
+    said: Any = mapping((unit or {}).get("status")).get(HEAD)
     if not isinstance(said, Mapping) or not isinstance(said.get("member"), str):
         return None
     since, at = seconds(said.get("since") or ""), seconds(said.get("startsAt") or "")

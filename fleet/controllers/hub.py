@@ -17,7 +17,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.members import Members
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
@@ -149,13 +149,13 @@ def _if_changed(change: Callable[[Body], bool]) -> Callable[[Body], Body | None]
 
 def kind_of(registry: Registry, resource: object) -> Kind | None:
     """The kind of the object that a binding's `spec.resource` (or any reference) names."""
-    said = part(resource)
+    said = mapping(resource)
     return registry.kind_of(text(said.get("apiVersion")), text(said.get("kind")))
 
 
 def object_key(registry: Registry, resource: object) -> Key | None:
     """The key of the object that a binding's `spec.resource` names; None while its kind is not known, and for what
     names none."""
-    kind, said = kind_of(registry, resource), part(resource)
+    kind, said = kind_of(registry, resource), mapping(resource)
     name = text(said.get("name"))
     return Key(kind.group, kind.resource, text(said.get("namespace")), name) if kind is not None and name else None

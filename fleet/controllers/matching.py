@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.lenient import objects, pairs, part, text, texts, whole
 from fleet.model.unit import AffinityGroup, Toleration
+from fleet.model.untyped import mapping, pairs, rows, text, texts, whole
 from fleet.ports import Body
 
 _KIND, _SELECTOR, _NAME = 1, 2, 3  # how closely a selector names an object; higher wins at equal priority
@@ -33,7 +33,7 @@ def labels_match(selector: object, labels: Mapping[str, str]) -> bool:
 
 
 def _expression(entry: object, labels: Mapping[str, str]) -> bool:
-    said = part(entry)
+    said = mapping(entry)
     operator, values, value = said.get("operator"), texts(said.get("values")), labels.get(text(said.get("key")))
     if operator == "In":
         return value is not None and value in values
@@ -51,7 +51,7 @@ def selects(selectors: object, body: Body, policy_namespace: str = "") -> int:
     """
     meta = body["metadata"]
     best = 0
-    for selector in objects(selectors):
+    for selector in rows(selectors):
         if selector.get("kind") != body.get("kind") or selector.get("apiVersion") != body.get("apiVersion"):
             continue
         namespace = selector.get("namespace") or policy_namespace
@@ -93,7 +93,7 @@ def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body |
         meta = policy["metadata"]
         if meta.get("deletionTimestamp"):
             continue
-        spec = part(policy.get("spec"))
+        spec = mapping(policy.get("spec"))
         close = selects(spec.get("resourceSelectors"), body, meta.get("namespace", ""))
         if close:
             order = (0 if meta.get("namespace") else 1, -whole(spec.get("priority")), -close, meta["name"])
@@ -119,9 +119,9 @@ class Candidate:
 
 
 def candidate(cluster: Body) -> Candidate:
-    spec, meta = part(cluster.get("spec")), cluster["metadata"]
+    spec, meta = mapping(cluster.get("spec")), cluster["metadata"]
     fields = {name: text(spec.get(name)) for name in ("provider", "region", "zone")}
-    return Candidate(meta["name"], pairs(meta.get("labels")), fields, objects(spec.get("taints")))
+    return Candidate(meta["name"], pairs(meta.get("labels")), fields, rows(spec.get("taints")))
 
 
 def affinity_matches(affinity: Mapping[str, Any] | None, cluster: Candidate) -> bool:

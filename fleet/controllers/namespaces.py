@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.status import StatusError
-from fleet.model.lenient import part, texts
+from fleet.model.untyped import mapping, texts
 from fleet.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.store.objects import Objects
 from fleet.store.writing import Options
@@ -82,7 +82,7 @@ class Namespaces:
             return AGAIN_S
 
         def change(body: Body) -> Body | None:
-            spec = body["spec"] = dict(part(body.get("spec")))
+            spec = body["spec"] = dict(mapping(body.get("spec")))
             spec["finalizers"] = [f for f in texts(spec.get("finalizers")) if f != KUBERNETES]
             return body
 

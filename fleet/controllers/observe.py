@@ -20,7 +20,7 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.engine.times import rfc3339, seconds
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.members.members import Changed, PodView
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
@@ -79,7 +79,7 @@ class ObserveLoop:
         return (event.stored.key,)
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
-        reference = part(b.spec_of(event.stored.body).get("consumerRef"))
+        reference = mapping(b.spec_of(event.stored.body).get("consumerRef"))
         return (Key(WORK, "resourcebindings", event.stored.key.namespace, text(reference.get("name"))),)
 
     def _on_member(self, changed: Changed) -> None:

@@ -14,7 +14,7 @@ import jsonpatch
 
 from fleet.admission.overriding import wrong_overriders
 from fleet.controllers.matching import Candidate, affinity_matches, selects
-from fleet.model.lenient import part
+from fleet.model.untyped import mapping
 from fleet.ports import Body
 
 
@@ -30,7 +30,7 @@ def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Itera
         namespace = policy["metadata"].get("namespace", "")
         if namespace and namespace != source["metadata"].get("namespace", ""):
             continue  # whatever it says
-        spec = part(policy.get("spec"))
+        spec = mapping(policy.get("spec"))
         selectors = spec.get("resourceSelectors")
         if selectors and not selects(selectors, source, namespace):
             continue

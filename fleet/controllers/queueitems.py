@@ -20,8 +20,8 @@ from fleet.controllers.runtime import cancelled
 from fleet.controllers.snapshot import Picture
 from fleet.engine.status import StatusError
 from fleet.foresee.position import first_in_line
-from fleet.model.lenient import part
 from fleet.model.reason import Reason
+from fleet.model.untyped import mapping
 from fleet.ports import Body, Fenced, StoreUnavailable
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, HIDE_ITEMS_ANNOTATIONS, QUEUE, QUEUE_NAMESPACE
 
@@ -96,8 +96,8 @@ def _items(picture: Picture, reasons: Mapping[str, Reason]) -> dict[str, list[Bo
 
 def _show(queue: Body, items: list[Body]) -> bool:
     """Write them into the Queue; False when it says so already, and where there never was anything to say."""
-    status = part(queue.get("status"))
-    if part(status.get(DETAILS)).get(ACTIVE, []) == items:
+    status = mapping(queue.get("status"))
+    if mapping(status.get(DETAILS)).get(ACTIVE, []) == items:
         return False
     queue["status"] = dict(status) | {DETAILS: {ACTIVE: items}}
     return True
@@ -105,4 +105,4 @@ def _show(queue: Body, items: list[Body]) -> bool:
 
 def _hidden(queue: Body) -> bool:
     """Whether an annotation, whatever its value, keeps the list as it is."""
-    return not part(queue["metadata"].get("annotations")).keys().isdisjoint(HIDE_ITEMS_ANNOTATIONS)
+    return not mapping(queue["metadata"].get("annotations")).keys().isdisjoint(HIDE_ITEMS_ANNOTATIONS)

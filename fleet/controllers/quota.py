@@ -15,7 +15,7 @@ from fleet.controllers import bindings as b
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.trees import tree_object
-from fleet.model.lenient import part, text
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Fenced, Key, Stored, StoreUnavailable
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaNode
@@ -133,7 +133,7 @@ def _settle(queue: Body, node: QuotaNode) -> bool:
     """Bring a Queue in line with its node, in place; False when it was. `Round` is a policy that Kube Queue gave up:
     what still asks for it gets Priority, as there."""
     annotations = queue["metadata"].setdefault("annotations", {})
-    spec = queue["spec"] = dict(part(queue.get("spec")))
+    spec = queue["spec"] = dict(mapping(queue.get("spec")))
     before = annotations.get(ANNOTATION_QUOTA_PARENT), spec.get("queuePolicy")
     annotations[ANNOTATION_QUOTA_PARENT] = node.parent or ""
     if spec.get("queuePolicy") == GIVEN_UP:

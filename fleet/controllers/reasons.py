@@ -19,8 +19,8 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.engine.times import rfc3339
-from fleet.model.lenient import part
 from fleet.model.reason import Code, Reason
+from fleet.model.untyped import mapping
 from fleet.ports import Body, Conflict, Fenced, StoreUnavailable, Write
 from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
 
@@ -156,11 +156,11 @@ class ReasonWriter:
     def _stored(self, sources: Sources) -> _Said | None:
         """What a process before this one wrote."""
         if sources.unit is not None:
-            status = part(sources.unit.body.get("status"))
-            reason = part(status.get("reason"))
+            status = mapping(sources.unit.body.get("status"))
+            reason = mapping(status.get("reason"))
             told = condition(sources.binding.body, SCHEDULED)
             if reason and told is not None and told.get("status") == "False":
-                numbers = part(reason.get("numbers"))
+                numbers = mapping(reason.get("numbers"))
                 shown = numbers if told.get("message") == status.get("message") else None
                 return _Said(sources.unit.uid, str(reason.get("code")), numbers, 0.0, shown, 0.0)
         return None

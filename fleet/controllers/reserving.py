@@ -17,8 +17,8 @@ from fleet.controllers.conditions import set_condition
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.matching import labels_match
 from fleet.engine.times import rfc3339, seconds
-from fleet.model.lenient import objects, part, text
 from fleet.model.reason import Code, Reason, instant
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX
 from fleet.wellknown import (
@@ -52,7 +52,7 @@ class Nomination:
 
 def nomination_of(unit: Body | None) -> Nomination | None:
     """None for a unit that is not Reserved, and for one whose nomination does not parse."""
-    status = part((unit or {}).get("status"))
+    status = mapping((unit or {}).get("status"))
     said = status.get(NOMINATION)
     if status.get("phase") != RESERVED or not isinstance(said, dict) or not said.get("member"):
         return None
@@ -101,7 +101,7 @@ def asked_of(hub: Hub, queues: Queues, unit: Body, binding: Body) -> tuple[tuple
 
 def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
     """The checks of these queues that a job with these labels has to pass, in their order, each once."""
-    asked = (check for queue in line for check in objects(b.spec_of(queue).get(CHECKS)))
+    asked = (check for queue in line for check in rows(b.spec_of(queue).get(CHECKS)))
     matching = (c for c in asked if labels_match(c.get("labelSelector"), labels))
     return tuple(dict.fromkeys(name for c in matching if (name := text(c.get("name")))))
 
@@ -115,7 +115,7 @@ def patience_s(line: Iterable[Body], default: float) -> float:
 
 def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
     """The entries of `status.admissionChecks`: what is there already, Pending for those that are new."""
-    there = {text(entry.get("name")): entry for entry in objects(part(unit.get("status")).get(CHECKS))}
+    there = {text(entry.get("name")): entry for entry in rows(mapping(unit.get("status")).get(CHECKS))}
     new = {"state": PENDING, "message": "", "lastTransitionTime": rfc3339(now)}
     return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
 

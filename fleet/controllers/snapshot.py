@@ -23,9 +23,9 @@ from fleet.engine.times import seconds
 from fleet.members.members import Members, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, BadQuantity
-from fleet.model.lenient import number, part, text
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Phase, Seat, Unit
+from fleet.model.untyped import mapping, number, text
 from fleet.ports import Body, Key, Store, Stored
 from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
@@ -280,7 +280,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
 def _unreadable(binding: Stored, error: Exception) -> Unit:
     """A unit that says so and never starts, for a binding that somebody wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
-    name = text(part(part(binding.body.get("spec")).get("resource")).get("name")) or binding.key.name
+    name = text(mapping(mapping(binding.body.get("spec")).get("resource")).get("name")) or binding.key.name
     stands_for = Component("unknown", 1, NOTHING)
     return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
 

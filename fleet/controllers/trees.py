@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from fleet.controllers import bindings as b
-from fleet.model.lenient import text
+from fleet.model.untyped import text
 from fleet.ports import Body, Store, Stored
 from fleet.quota.parse import BadTree, parse_tree
 from fleet.quota.tree import QuotaTree

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fleet.members.connection import Answer, Connection, Unreachable
-from fleet.model.lenient import objects, part, text, texts
+from fleet.model.untyped import mapping, rows, text, texts
 from fleet.ports import Body
 
 AGGREGATED = (
@@ -112,8 +112,8 @@ class Discovery:
         else:
             versions = [
                 (text(group.get("name")), text(version.get("version")))
-                for group in objects(body.get("groups"))
-                for version in objects(group.get("versions"))
+                for group in rows(body.get("groups"))
+                for version in rows(group.get("versions"))
             ]
         found: list[Served] = []
         for group, version in versions:
@@ -131,7 +131,7 @@ class Discovery:
                     bool(r.get("namespaced")),
                     frozenset(texts(r.get("verbs"))),
                 )
-                for r in objects(answer.body.get("resources"))
+                for r in rows(answer.body.get("resources"))
                 if text(r.get("name")) and "/" not in text(r.get("name"))
             ]
         return found
@@ -143,11 +143,11 @@ def _need(answer: Answer, path: str) -> None:
 
 
 def _aggregated(body: Body) -> Iterable[Served]:
-    for group in objects(body.get("items")):
-        name = text(part(group.get("metadata")).get("name"))
-        for version in objects(group.get("versions")):
-            for resource in objects(version.get("resources")):
-                kind = text(part(resource.get("responseKind")).get("kind"))
+    for group in rows(body.get("items")):
+        name = text(mapping(group.get("metadata")).get("name"))
+        for version in rows(group.get("versions")):
+            for resource in rows(version.get("resources")):
+                kind = text(mapping(resource.get("responseKind")).get("kind"))
                 called, plural = text(version.get("version")), text(resource.get("resource"))
                 if called and plural:
                     yield Served(

@@ -14,7 +14,7 @@ from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
-from fleet.model.lenient import named, pairs, text
+from fleet.model.untyped import named, pairs, text
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 

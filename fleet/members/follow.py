@@ -16,7 +16,7 @@ import orjson
 import structlog
 
 from fleet.members.connection import Connection, Unreachable
-from fleet.model.lenient import objects, part, text
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 
 log = structlog.get_logger(__name__)
@@ -119,9 +119,9 @@ class Follower:
             if not answer.ok:
                 raise Unreachable(f"cannot list {self.path}: {answer.message}")
             self._contact()
-            for item in objects(answer.body.get("items")):
+            for item in rows(answer.body.get("items")):
                 self._tell(self._sink.seen, item)
-            meta = part(answer.body.get("metadata"))
+            meta = mapping(answer.body.get("metadata"))
             token = text(meta.get("continue"))
             if not token:
                 break
@@ -187,12 +187,12 @@ class Follower:
     def _take(self, event: Body) -> None:
         if not isinstance(event, dict):
             raise Unreachable(f"the watch of {self.path} sent what is no event")
-        kind, body = event.get("type"), dict(part(event.get("object")))
+        kind, body = event.get("type"), dict(mapping(event.get("object")))
         if kind == "ERROR":
             if body.get("code") == 410:
                 raise _Relist
             raise Unreachable(f"the watch of {self.path} failed: {body.get('message')}")
-        revision = part(body.get("metadata")).get("resourceVersion")
+        revision = mapping(body.get("metadata")).get("resourceVersion")
         if kind in ("ADDED", "MODIFIED"):
             self._tell(self._sink.seen, body)
         elif kind == "DELETED":

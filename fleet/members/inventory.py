@@ -17,7 +17,7 @@ from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
 from fleet.members.nodes import AMOUNT_MAX, Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
-from fleet.model.lenient import named, objects, pairs, part, text
+from fleet.model.untyped import mapping, named, pairs, rows, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
@@ -40,13 +40,13 @@ def attempt_of(labels: Mapping[str, str]) -> int:
 
 def _why(status: Mapping[str, Any]) -> str:
     """Why it is not scheduled, or why it failed: one line."""
-    for condition in objects(status.get("conditions")):
+    for condition in rows(status.get("conditions")):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
             return f"{condition.get('reason') or 'Unschedulable'}: {condition.get('message') or ''}".rstrip(": ")
     if status.get("phase") == "Failed":
         texts = [str(status[key]) for key in ("reason", "message") if status.get(key)]
-        for container in objects(status.get("containerStatuses")):
-            ended = part(part(container.get("state")).get("terminated"))
+        for container in rows(status.get("containerStatuses")):
+            ended = mapping(mapping(container.get("state")).get("terminated"))
             if ended.get("exitCode"):
                 why = ended.get("reason") or "Error"
                 texts.append(f"{container.get('name')} exited with {ended['exitCode']} ({why})")
@@ -55,15 +55,15 @@ def _why(status: Mapping[str, Any]) -> str:
 
 
 def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
-    meta, status = body["metadata"], part(body.get("status"))
+    meta, status = body["metadata"], mapping(body.get("status"))
     labels = pairs(meta.get("labels"))
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in objects(status.get("conditions")))
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in rows(status.get("conditions")))
     return PodView(
         member=member,
         namespace=text(meta.get("namespace")),
         name=meta["name"],
         uid=meta["uid"],
-        node=text(part(body.get("spec")).get("nodeName")),
+        node=text(mapping(body.get("spec")).get("nodeName")),
         phase=text(status.get("phase")) or "Pending",
         ready=ready,
         terminating=bool(meta.get("deletionTimestamp")),
@@ -126,11 +126,11 @@ class PodSink:
         meta = body["metadata"]
         uid, _ = named(meta["uid"]), named(meta["name"])
         self._missing.discard(uid)
-        spec, status = part(body.get("spec")), part(body.get("status"))
+        spec, status = mapping(body.get("spec")), mapping(body.get("status"))
         node = text(spec.get("nodeName"))
         counts = bool(node) and status.get("phase") not in ("Succeeded", "Failed")
         charged = self._charged.get(uid)
-        ours = part(meta.get("labels")).get(LABEL_HUB) == self._hub
+        ours = mapping(meta.get("labels")).get(LABEL_HUB) == self._hub
         requests = self._requests(body) if ours or counts else NOTHING
         if counts and charged is None:
             self._charged[uid] = (node, requests)

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
-from fleet.model.lenient import named, objects, pairs, part, text
 from fleet.model.member import Pool, Taint
 from fleet.model.unit import Seat
+from fleet.model.untyped import mapping, named, pairs, rows, text
 from fleet.ports import Body
 
 # Labels that tell nodes apart instead of telling what they are like: kept, they would make every node its own pool.
@@ -66,23 +66,23 @@ class Node:
 
 def read_node(body: Body) -> Node:
     """What a Node object says about room. Quantities that do not parse count as none of that resource."""
-    meta, spec, status = body["metadata"], part(body.get("spec")), part(body.get("status"))
+    meta, spec, status = body["metadata"], mapping(body.get("spec")), mapping(body.get("status"))
     name = named(meta["name"])
     given = sorted(pairs(meta.get("labels")).items())
     labels = tuple((k, v) for k, v in given if k not in PER_NODE_LABELS and v != name)
     own = tuple((k, v) for k, v in given if k in PER_NODE_LABELS or v == name)
-    hard = [t for t in objects(spec.get("taints")) if t.get("effect") != "PreferNoSchedule"]
+    hard = [t for t in rows(spec.get("taints")) if t.get("effect") != "PreferNoSchedule"]
     taints = tuple(
         sorted(
             (Taint(text(t.get("key")), text(t.get("value")), text(t.get("effect")) or "NoSchedule") for t in hard),
             key=lambda t: (t.key, t.value, t.effect),
         )
     )
-    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in objects(status.get("conditions")))
+    ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in rows(status.get("conditions")))
     absent = any(t.key in ABSENT_TAINTS for t in taints)
     usable = ready and not absent and not spec.get("unschedulable") and not meta.get("deletionTimestamp")
     allocatable: dict[str, int] = {}
-    for resource, quantity in part(status.get("allocatable")).items():
+    for resource, quantity in mapping(status.get("allocatable")).items():
         try:
             read = amounts({resource: quantity})
         except (BadQuantity, TypeError, AttributeError):

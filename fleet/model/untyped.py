@@ -2,7 +2,8 @@
 
 A schema refuses a null among containers today, but an object that was stored before it did still holds one, and a
 reader that trips over it would take a list, a loop or somebody else's request down. What is not of the type that a
-reader needs counts as not being there.
+reader needs counts as not being there. What a loop cannot do without, it asks for with `number` and `named`, and fails
+on that object alone.
 """
 
 from __future__ import annotations
@@ -16,8 +17,11 @@ def mapping(value: Any) -> dict[str, Any]:
 
 
 def rows(value: Any) -> list[dict[str, Any]]:
-    """The items of a list that are objects; none when it is no list."""
-    return [item for item in value if item.__class__ is dict] if value.__class__ is list else []
+    """The items of a list that are objects; none when it is no list. The list itself where it holds objects alone."""
+    if value.__class__ is not list:
+        return []
+    found: list[dict[str, Any]] = [item for item in value if item.__class__ is dict]
+    return value if len(found) == len(value) else found
 
 
 def text(value: Any) -> str:
@@ -30,7 +34,26 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(item for item in value if item.__class__ is str) if value.__class__ is list else ()
 
 
-def whole(value: Any, otherwise: int) -> int:
+def pairs(value: Any) -> dict[str, str]:
+    """Labels or annotations: the entries of an object whose values are texts."""
+    return {key: said for key, said in value.items() if said.__class__ is str} if value.__class__ is dict else {}
+
+
+def number(value: Any) -> int:
+    """A whole number of 64 bits, for a reader that cannot do without. Raises ValueError for anything else."""
+    if value.__class__ is not int or not -(2**63) <= value < 2**63:
+        raise ValueError(f"{str(value)[:40]} is no whole number of 64 bits")
+    return int(value)
+
+
+def named(value: Any) -> str:
+    """A text that is not empty, for a reader that cannot do without. Raises ValueError for anything else."""
+    if value.__class__ is not str or not value:
+        raise ValueError(f"{str(value)[:40]!r} is no name")
+    return str(value)
+
+
+def whole(value: Any, otherwise: int = 0) -> int:
     """`value` when it is a whole number (3.0 is one), else `otherwise`."""
     if value.__class__ is int:
         return int(value)

@@ -16,7 +16,7 @@ import structlog
 from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, kind_of, status_of, validate
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.model.lenient import objects, part
+from fleet.model.untyped import mapping, rows
 from fleet.ports import (
     EXISTS,
     Body,
@@ -213,9 +213,9 @@ def _say_failed(crd: Body, error: Exception) -> Body | None:
     """Its status says so, until a status is written again that can be made of it."""
     reason = f"kinds:{type(error).__name__}"
     said = {"type": HANDLING_FAILED, "status": "True", "reason": reason, "message": "the hub cannot read this CRD"}
-    status = part(crd.get("status"))
-    others = [entry for entry in objects(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
-    if len(others) < len(objects(status.get("conditions"))):
+    status = mapping(crd.get("status"))
+    others = [entry for entry in rows(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]
+    if len(others) < len(rows(status.get("conditions"))):
         return None
     return {**crd, "status": {**status, "conditions": [*others, said]}}
 
