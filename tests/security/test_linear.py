@@ -25,6 +25,7 @@ from fleet.engine.meta import is_label_value, is_qualified_name, is_subdomain
 from fleet.engine.order import interleave, merge_sorted
 from fleet.engine.patch import merge_patch
 from fleet.engine.schema import Node, compiled
+from fleet.engine.selectors import from_object
 from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from fleet.engine.strategic import strategic_patch
 from fleet.engine.validate import validate
@@ -248,6 +249,11 @@ def test_a_cell_is_bounded_however_much_its_path_finds() -> None:
     kind = Kind("example.com", "v1", "Gadget", "gadgets", "gadget", True, "GadgetList", columns=(column,))
     body = {"metadata": {"name": "a"}, "spec": {"items": [{"name": "x" * 100}] * 50_000}}
     assert len(cells(kind, body, 0.0)[1]) <= 10_000
+
+
+def test_selectors_are_read_in_linear_time() -> None:
+    expressions = [{"key": "a", "operator": "In", "values": ["b"]}]
+    linear(lambda n: lambda: from_object({"matchExpressions": expressions * n}))
 
 
 def test_rules_over_long_lists_take_linear_time() -> None:
