@@ -169,10 +169,17 @@ def decode(item: Virtual, body: Body) -> None:
     kind = _kind(item)
     root = compiled(kind)
     for field in ("metadata", "spec"):
-        value = body.get(field)
+        value = _without_nulls(body.get(field))
         for cause in wrong_types(root.child(field) or ANYTHING, value, field) if value is not None else ():
             cannot = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
             raise bad_request(f"{cannot}: {undecodable(kind, cause)}")
+
+
+def _without_nulls(value: Any) -> Any:
+    """The value as Go reads it, where a null is a field that is not there: clients write `creationTimestamp: null`."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _user_info(user: User) -> Body:
