@@ -165,20 +165,21 @@ def _kind(item: Virtual) -> Kind:
 
 
 def decode(item: Virtual, body: Body) -> None:
-    """Refuse what has another type than its field, as a kube-apiserver does before it looks at anything: 400. A field
-    that is null counts as not given: clients send an empty time so."""
+    """Refuse what has another type than its field, as a kube-apiserver does before it looks at anything: 400."""
     kind = _kind(item)
     root = compiled(kind)
     for field in ("metadata", "spec"):
-        value = body[field] = _given(body.get(field))
+        value = _without_nulls(body.get(field))
         for cause in wrong_types(root.child(field) or ANYTHING, value, field) if value is not None else ():
             cannot = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
             raise bad_request(f"{cannot}: {undecodable(kind, cause)}")
 
 
-def _given(value: Any) -> Any:
-    """`value` without the fields that are null, at any depth; nulls in lists stay, to be refused."""
-    return {key: _given(part) for key, part in value.items() if part is not None} if isinstance(value, dict) else value
+def _without_nulls(value: Any) -> Any:
+    """The value as Go reads it, where a null is a field that is not there: clients write `creationTimestamp: null`."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _user_info(user: User) -> Body:

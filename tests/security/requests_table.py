@@ -245,6 +245,8 @@ _SPEC = {"user": "u", "resourceAttributes": _RESOURCE}
 # what -> (path, body)
 REVIEWS: dict[str, tuple[str, Any]] = {
     "no spec": (f"{_AT}/subjectaccessreviews", {}),
+    "nulls, as clients write them": (f"{_AT}/subjectaccessreviews", {
+        "metadata": {"creationTimestamp": None, "name": None}, "spec": {**_SPEC, "groups": None, "extra": None}}),
     "a spec that is text": (f"{_AT}/subjectaccessreviews", {"spec": "x"}),
     "a spec that is a list": (f"{_AT}/subjectaccessreviews", {"spec": []}),
     "groups that are a number": (f"{_AT}/subjectaccessreviews", {"spec": {**_SPEC, "groups": 5}}),

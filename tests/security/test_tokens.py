@@ -183,6 +183,22 @@ async def test_a_request_for_a_token_of_wrong_types_is_the_clients_mistake(serve
     assert answer.status_code == 400, answer.text
 
 
+async def test_nulls_that_clients_write_for_nothing_are_nothing(served: Hub) -> None:
+    await post(served, ACCOUNTS, {"kind": "ServiceAccount", "metadata": {"name": "robot"}})
+    spec = {"audiences": None, "expirationSeconds": None, "boundObjectRef": None}
+    body = {
+        "kind": "TokenRequest",
+        "metadata": {"creationTimestamp": None, "labels": None},
+        "spec": spec,
+        "status": None,
+    }
+    assert (await post(served, f"{ACCOUNTS}/robot/token", body)).status_code == 201
+    attributes = {"verb": "get", "resource": "pods", "namespace": None, "name": None}
+    review = {"metadata": {"creationTimestamp": None}, "spec": {"resourceAttributes": attributes}}
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    assert (await post(served, path, review, "alice-token")).json()["status"] == {"allowed": False}
+
+
 # -- the token file
 
 
