@@ -214,7 +214,8 @@ class Node:
         self.one_of = tuple(Node(s, True) for s in get("oneOf") or ()) if not self.int_or_string else ()
         self.any_of = tuple(Node(s, True) for s in get("anyOf") or ()) if not self.int_or_string else ()
         self.all_of = tuple(Node(s, True) for s in get("allOf") or ()) if not self.int_or_string else ()
-        self.negated = Node(raw["not"], True) if raw.get("not") is not None else None
+        negated = get("not")
+        self.negated = Node(negated, True) if negated is not None else None
         self.rules: tuple[Rule, ...] = tuple(compile_rule(r) for r in get("x-kubernetes-validations") or ())
         # A scalar of which only the type is asked: long lists of them are checked at once.
         self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
