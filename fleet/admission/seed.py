@@ -32,6 +32,8 @@ def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 
+# By name: "*" would take their statuses in, which are the controllers'.
+_KUBEFLOW_JOBS = ["jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "pytorchjobs/scale", "tfjobs", "xgboostjobs"]
 _JOBS = [_rule(["kubeflow.org", "batch"], ["*"], [*_READ])]
 _VIEW = [
     _rule([""], ["configmaps", "events", "namespaces", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
@@ -46,11 +48,16 @@ _EDIT = [
     *_VIEW,
     _rule([""], ["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"], [*_READ, *_WRITE]),
     _rule([""], ["events"], ["create", "patch", "update"]),
-    _rule(["kubeflow.org", "batch"], ["*"], [*_READ, *_WRITE]),
+    _rule(["kubeflow.org"], _KUBEFLOW_JOBS, [*_READ, *_WRITE]),
+    _rule(["batch"], ["jobs"], [*_READ, *_WRITE]),
     _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"],
           [*_READ, *_WRITE]),
 ]  # fmt: skip
-_ADMIN = [*_EDIT, _rule([_RBAC], ["roles", "rolebindings"], [*_READ, *_WRITE])]
+_ADMIN = [
+    *_EDIT,
+    _rule([_RBAC], ["roles", "rolebindings"], [*_READ, *_WRITE]),
+    _rule(["authorization.k8s.io"], ["localsubjectaccessreviews"], ["create"]),
+]
 _BASIC = [
     _rule(["authorization.k8s.io"], ["selfsubjectaccessreviews", "selfsubjectrulesreviews"], ["create"]),
     _rule(["authentication.k8s.io"], ["selfsubjectreviews"], ["create"]),

@@ -117,7 +117,6 @@ def brackets() -> bytes:
 
 
 ENV = [{"name": f"N{n}", "value": "v"} for n in range(9000)]
-SOME = 1500
 LABELS = {f"example.com/l{n}": "v" for n in range(12_000)}
 NASTY = [
     Nasty("many keys", "POST", MAPS, text(lambda: config_map("a", quoted(90_000)))),
@@ -138,7 +137,7 @@ NASTY = [
     Nasty("applied too", "PATCH", f"{MAPS}/b", text(lambda: config_map("b", quoted(20_000))), APPLY, "fieldManager=y"),
     Nasty("labels", "POST", MAPS, text(lambda: config_map("c", labels=LABELS))),
     Nasty("annotations", "POST", MAPS, text(lambda: config_map("d", annotations=dict.fromkeys(LABELS, "")))),
-    Nasty("owners", "POST", MAPS, text(lambda: config_map("e", ownerReferences=owners(2000)))),
+    Nasty("owners", "POST", MAPS, text(lambda: config_map("e", ownerReferences=owners(25_000)))),
     Nasty("owners twice", "POST", MAPS, text(lambda: config_map("f", ownerReferences=owners(1000) * 2))),
     Nasty("finalizers", "POST", MAPS, text(lambda: config_map("g", finalizers=[f"a.b/{n}" for n in range(60_000)]))),
     Nasty("finalizers without a domain", "POST", MAPS, text(lambda: config_map("h", finalizers=["x"] * 200_000))),
@@ -148,13 +147,13 @@ NASTY = [
     Nasty("env of a job", "POST", JOBS, text(lambda: job("env", env=ENV))),
     Nasty("merge patch", "PATCH", f"{MAPS}/kept", text(lambda: {"data": quoted(90_000)}), MERGE),
     Nasty("strategic patch of env", "PATCH", f"{PODS}/some", text(
-        lambda: {"spec": {"containers": [{"name": "c", "env": ENV[:SOME]}]}}), STRATEGIC),
+        lambda: {"spec": {"containers": [{"name": "c", "env": ENV}]}}), STRATEGIC),
     Nasty("strategic patch with its order", "PATCH", f"{PODS}/some", text(
-        lambda: {"spec": {"containers": [{"name": "c", "env": ENV[:SOME], "$setElementOrder/env": [
-            {"name": one["name"]} for one in reversed(ENV[:SOME])]}]}}), STRATEGIC),
+        lambda: {"spec": {"containers": [{"name": "c", "env": ENV, "$setElementOrder/env": [
+            {"name": one["name"]} for one in reversed(ENV)]}]}}), STRATEGIC),
     Nasty("strategic patch that deletes", "PATCH", f"{PODS}/some", text(
         lambda: {"spec": {"containers": [{"name": "c", "env": [
-            {"name": one["name"], "$patch": "delete"} for one in ENV[:SOME]]}]}}), STRATEGIC),
+            {"name": one["name"], "$patch": "delete"} for one in ENV]}]}}), STRATEGIC),
     Nasty("operations on a large object", "PATCH", f"{JOBS}/large", text(
         lambda: [{"op": "add", "path": "/metadata/labels/l", "value": str(n)} for n in range(1000)]), JSON_PATCH),
     Nasty("copies in a large object", "PATCH", f"{JOBS}/large", text(
