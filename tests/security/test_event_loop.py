@@ -17,7 +17,7 @@ from fleet.cli.compose import COLLECT_AFTER
 from fleet.engine.bounds import CONTAINERS_MAX, refuse_shape
 from tests.security.hub import Hub, open_hub
 from tests.security.loopwatch import Steps, watched
-from tests.security.nasty import ENV, NASTY, SOME, Nasty, config_map, job, pod
+from tests.security.nasty import ENV, NASTY, Nasty, config_map, job, pod
 
 HELD_S = 0.1  # of processor time that one step of the loop may take
 NOISE = 2.0  # a machine that does much else makes the same work cost up to so much more
@@ -37,7 +37,7 @@ async def hub() -> AsyncIterator[Hub]:
             await opened.create("configmaps", config_map(f"m{number}", {"k": "v"}), namespace="default")
             await opened.create("pods", pod(f"p{number}"), namespace="default")
         await opened.create("configmaps", config_map("kept", {"k": "v"}), namespace="default")
-        await opened.create("pods", pod("some", env=ENV[:SOME]), namespace="default")
+        await opened.create("pods", pod("some", env=ENV), namespace="default")
         await opened.create("pytorchjobs", job("large", env=ENV), group="kubeflow.org", namespace="default")
         yield opened
     gc.set_threshold(*usual)
