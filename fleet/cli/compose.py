@@ -158,6 +158,19 @@ async def _start_store(store: PostgresStore, data: DataDir) -> None:
             return
 
 
+async def _same_hub(hub: Base, *, record: bool) -> None:
+    """Raises Failure where the database is another hub's than the data directory."""
+    from fleet.admission.seed import hub_of_database
+
+    mine = hub.data.hub_id
+    known = await hub_of_database(hub.objects, mine, record=record)
+    if known != mine:
+        raise Failure(
+            f"{hub.data.hub_id_file} says {mine}, and the database is of hub {known}: put the file of that hub back, or"
+            f" write {known} into it; another id would not know the hub's own copies in the members"
+        )
+
+
 async def serve_api(
     data: DataDir, url: str | None, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[], None]
 ) -> None:
@@ -172,6 +185,7 @@ async def serve_api(
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
+        await _same_hub(hub, record=True)
         tokens = ServiceAccountTokens(data.service_account_key.read_bytes(), hub.store, hub.clock)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
@@ -239,6 +253,7 @@ async def _lead(
             gate.rbac = Rbac(hub.store)
             await gate.rbac.start()
             stack.push_async_callback(gate.rbac.stop)
+        await _same_hub(hub, record=False)  # the API records it: namespaces are its work
         hub_id, pause = data.hub_id, STAND_AGAIN_S
         while not stop.is_set():
             try:
