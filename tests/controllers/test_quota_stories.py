@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from fleet.admission import rules
-from fleet.controllers.trees import leaf_for
 from fleet.engine.status import StatusError
 from fleet.ports import Body
+from fleet.quota.leaf import leaf_for
 from fleet.quota.parse import parse_tree
 from fleet.store.writing import Options, User
 from fleet.wellknown import ANNOTATION_CREATOR, QUOTA, QUOTA_NAME_LABELS, TREE_NAMESPACE
