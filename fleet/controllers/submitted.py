@@ -54,6 +54,8 @@ def unit_of(
         wanted = wanted_of_job(job, policy, interpreter, priority_classes)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: {type(error).__name__}: {error}") from error
+    if not wanted.components:
+        raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: it has no pods, or none that can be read")
     binding = new_binding(job, wanted, namespace, binding_name(str(body["kind"]), str(name)), now)
     binding["metadata"]["uid"] = uid
     return replace(base_unit(binding, tree, clusters), created_at=now, suspended=wanted.suspended)

@@ -180,13 +180,17 @@ def test_a_waiting_job_that_grows_is_decided_by_its_new_size(desk: Desk) -> None
 
 
 def test_a_running_job_that_is_edited_is_edited_in_its_member(desk: Desk) -> None:
-    desk.submit("edited")
+    desk.submit("edited", workers=2)
     desk.wait("edited", "Running")
     job = desk.client.get(desk.job("edited"))
-    job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 2
+    worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]
+    worker["replicas"] = 3
+    with pytest.raises(Refused, match="3 replicas of worker, 2 admitted"):
+        desk.client.put(desk.job("edited"), job)
+    worker["replicas"] = 1
     desk.client.put(desk.job("edited"), job)
     path = f"/api/v1/namespaces/{desk.namespace}/pods"
-    desk.world.until("three pods", lambda: len(desk.client.in_member(desk.placed("edited"), path)) == 3)
+    desk.world.until("two pods", lambda: len(desk.client.in_member(desk.placed("edited"), path)) == 2)
     desk.wait("edited", "Running")
 
 

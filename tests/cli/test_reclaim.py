@@ -72,7 +72,7 @@ def test_an_owner_gets_back_what_it_was_promised_and_the_evicted_gang_runs_again
         events = hub.request("GET", "/api/v1/namespaces/borrower/events").body["items"]
         told = [e["message"] for e in events if e["reason"] == "EvictWorkloadFromClusterSucceed"]
         assert len(told) == 1
-        assert told[0].endswith("makes room for owner/owner, which is within its guarantee")
+        assert told[0].endswith("makes room for a job of another namespace, which is within its guarantee")
         hub.request("DELETE", f"{JOBS.format('owner')}/owner")
         until(f"{victim} runs again", lambda: states(hub, "borrower") == running)
     finally:

@@ -96,8 +96,9 @@ def test_a_job_of_hers_grows_neither_here_nor_in_a_status(world: World, tenant: 
     refused(eve, "3 replicas of master, 1 admitted", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge",
             "-p", more)  # fmt: skip
     waiting = json.dumps({"status": {"conditions": []}})
-    refused(eve, "controllers alone write its status", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge",
-            "--subresource=status", "-p", waiting)  # fmt: skip
+    status = ("patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "--subresource=status", "-p", waiting)
+    refused(eve, 'cannot patch resource "pytorchjobs/status"', *status)
+    refused(world.kubectl, "controllers alone write its status", *status)
     assert len(world.pods_in_members(namespace)) == 1
     body = eve.get("pytorchjob", "one", "-n", namespace)
     eve.run("replace", "-n", namespace, "-f", "-", stdin=json.dumps(body))  # as it is: nothing is refused
