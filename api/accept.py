@@ -1,7 +1,7 @@
 """Taking connections in: counted before anything is read from them or spent on their TLS.
 
 The servers of asyncio and uvloop make a transport, and begin a handshake, for whoever comes. So connections are
-accepted here, and only those that have a seat get one.
+accepted here, and only those that have a slot get one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import structlog
 
-from api.edge import Bounds, Guests, Seat
+from api.edge import Bounds, Connections, Slot
 
 ACCEPTED_AT_ONCE = 128  # then the loop gets a turn
 PAUSE_S = 0.5  # when the process has no file descriptor left
@@ -23,17 +23,17 @@ log = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """One listening socket, in the shape of an asyncio server. `make` gets the connection's seat; whoever gets it
-    gives the seat back when the connection is lost."""
+    """One listening socket, in the shape of an asyncio server. `make` gets the connection's slot; whoever gets it
+    gives the slot back when the connection is lost."""
 
     def __init__(
-        self, sock: socket.socket, make: Callable[[Seat], asyncio.Protocol], guests: Guests, bounds: Bounds, *,
-        tls: ssl.SSLContext | None, backlog: int,
+        self, sock: socket.socket, make: Callable[[Slot], asyncio.Protocol], connections: Connections, bounds: Bounds,
+        *, tls: ssl.SSLContext | None, backlog: int,
     ) -> None:  # fmt: skip
-        self._socket, self._make, self._guests, self._bounds = sock, make, guests, bounds
+        self._socket, self._make, self._connections, self._bounds = sock, make, connections, bounds
         self._tls, self._backlog = tls, backlog
         self._loop = asyncio.get_running_loop()
-        self._greeting: set[asyncio.Task[None]] = set()
+        self._handshakes: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -50,11 +50,11 @@ class Acceptor:
         self._loop.remove_reader(self._socket.fileno())
         if self._pause is not None:
             self._pause.cancel()
-        for task in self._greeting:
+        for task in self._handshakes:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        await asyncio.gather(*self._greeting, return_exceptions=True)
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
 
     def _accept(self) -> None:
         for _ in range(ACCEPTED_AT_ONCE):
@@ -67,28 +67,28 @@ class Acceptor:
                 self._loop.remove_reader(self._socket.fileno())
                 self._pause = self._loop.call_later(PAUSE_S, self._resume)
                 return
-            seat = self._guests.enter(address[0])
-            if seat is None:
+            slot = self._connections.enter(address[0])
+            if slot is None:
                 connection.close()
                 continue
             connection.setblocking(False)
-            task = self._loop.create_task(self._greet(connection, seat))
-            self._greeting.add(task)
-            task.add_done_callback(self._greeting.discard)
+            task = self._loop.create_task(self._handshake(connection, slot))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
     def _resume(self) -> None:
         if not self._closed:
             self._loop.add_reader(self._socket.fileno(), self._accept)
 
-    async def _greet(self, connection: socket.socket, seat: Seat) -> None:
+    async def _handshake(self, connection: socket.socket, slot: Slot) -> None:
         """The TLS handshake, and then the protocol; a handshake that fails is nobody's error but the client's."""
         handshake_s = self._bounds.handshake_s if self._tls is not None else None
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._make(seat), connection, ssl=self._tls, ssl_handshake_timeout=handshake_s
+                lambda: self._make(slot), connection, ssl=self._tls, ssl_handshake_timeout=handshake_s
             )
         except (OSError, asyncio.CancelledError):
-            seat.leave()
+            slot.leave()
             connection.close()
 
 

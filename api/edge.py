@@ -60,22 +60,22 @@ class EdgeMetrics:
         self._cut.inc()
 
 
-class Seat:
-    """One connection's place among the guests; `leave` may be called more than once."""
+class Slot:
+    """One of the connections that a server may have; `leave` may be called more than once."""
 
-    __slots__ = ("_address", "_guests")
+    __slots__ = ("_address", "_connections")
 
-    def __init__(self, guests: Guests, address: str) -> None:
-        self._guests: Guests | None = guests
+    def __init__(self, connections: Connections, address: str) -> None:
+        self._connections: Connections | None = connections
         self._address = address
 
     def leave(self) -> None:
-        guests, self._guests = self._guests, None
-        if guests is not None:
-            guests.left(self._address)
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            connections.left(self._address)
 
 
-class Guests:
+class Connections:
     """The connections of one server, counted by address."""
 
     def __init__(self, bounds: Bounds, metrics: EdgeMetrics) -> None:
@@ -83,8 +83,8 @@ class Guests:
         self._by_address: Counter[str] = Counter()
         self._all = 0
 
-    def enter(self, host: str) -> Seat | None:
-        """A seat for a connection from this address, or None when the house is full."""
+    def enter(self, host: str) -> Slot | None:
+        """A slot for a connection from this address, or None when there are too many."""
         if self._all >= self._bounds.connections:
             self._metrics.refused("connections")
             return None
@@ -95,7 +95,7 @@ class Guests:
         self._all += 1
         self._by_address[address] += 1
         self._metrics.connections.inc()
-        return Seat(self, address)
+        return Slot(self, address)
 
     def left(self, address: str) -> None:
         self._all -= 1

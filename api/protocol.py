@@ -17,7 +17,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from api.edge import Bounds, EdgeMetrics, Seat
+from api.edge import Bounds, EdgeMetrics, Slot
 from fleet.engine.status import StatusError, bad_request
 
 WRITE_BUFFER_BYTES = 128 * 1024  # held for a client that does not read, beside what the kernel holds
@@ -52,10 +52,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], *, bounds: Bounds,
-        metrics: EdgeMetrics, seat: Seat,
+        metrics: EdgeMetrics, slot: Slot,
     ) -> None:  # fmt: skip
         super().__init__(config, server_state, app_state, asyncio.get_running_loop())
-        self._bounds, self._metrics, self._seat = bounds, metrics, seat
+        self._bounds, self._metrics, self._slot = bounds, metrics, slot
         self._phase = _Phase.BETWEEN
         self._requests = 0  # begun
         self._head_bytes = self._head_fields = 0  # of this request, as far as the parser has told
@@ -75,7 +75,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._over = True
-        self._seat.leave()
+        self._slot.leave()
         for timer in (self._timer, self._reading, self._ending):
             if timer is not None:
                 timer.cancel()

@@ -17,7 +17,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from api.accept import Acceptor, room_for
-from api.edge import Bounds, EdgeMetrics, Guests, Seat
+from api.edge import Bounds, Connections, EdgeMetrics, Slot
 from api.http import ASGIApp
 from api.protocol import BoundedProtocol
 
@@ -38,9 +38,9 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        guests = Guests(self._bounds, self._metrics)
+        connections = Connections(self._bounds, self._metrics)
         acceptors = [
-            Acceptor(sock, self._protocol, guests, self._bounds, tls=self.config.ssl, backlog=self.config.backlog)
+            Acceptor(sock, self._protocol, connections, self._bounds, tls=self.config.ssl, backlog=self.config.backlog)
             for sock in sockets or ()
         ]
         for acceptor in acceptors:
@@ -48,9 +48,9 @@ class _Uvicorn(uvicorn.Server):
         self.servers = acceptors  # type: ignore[assignment]
         self.started = True
 
-    def _protocol(self, seat: Seat) -> asyncio.Protocol:
+    def _protocol(self, slot: Slot) -> asyncio.Protocol:
         return BoundedProtocol(
-            self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics, seat=seat
+            self.config, self.server_state, self.lifespan.state, bounds=self._bounds, metrics=self._metrics, slot=slot
         )
 
 

@@ -268,7 +268,7 @@ def test_connections_are_counted_from_the_first_packet_on(run: Runner, tls: bool
 
 
 @pytest.mark.parametrize("run", RUNNERS)
-def test_a_full_house_refuses_and_a_handshake_has_its_time(run: Runner, tmp_path: Path) -> None:
+def test_too_many_connections_are_refused_and_a_handshake_has_its_time(run: Runner, tmp_path: Path) -> None:
     async def tell(server: Served) -> None:
         mute = socket.create_connection(("127.0.0.1", server.server.port))
         await until(lambda: server.connections() == 1)
