@@ -19,6 +19,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from _pytest.nodeid import coerce_node_id
 
 from fleet.store.embedded import EmbeddedPostgres
 from fleet.store.migrate import migrate
@@ -28,6 +29,17 @@ TEMPLATE = "fleet_template"
 
 def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests of one xdist_group stay together on one worker. xdist 3.8 writes the group where pytest 9.2 no longer reads
+    it, so that every group's clusters were started on every worker."""
+    if not config.getoption("loadgroup", False):
+        return
+    for item in items:
+        mark = item.get_closest_marker("xdist_group")
+        if mark is not None and not item.nodeid.endswith(f"@{mark.args[0]}"):
+            item._id = coerce_node_id(f"{item.nodeid}@{mark.args[0]}")  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
