@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -45,7 +46,6 @@ from fleet.ports import (
     Put,
     Selector,
     Store,
-    Write,
 )
 from fleet.store.apart import LARGE_BYTES, apart
 from fleet.store.rewrite import Rewrite, Turns
@@ -113,15 +113,16 @@ class Objects:
             prepared = await apart(make) if len(data) > LARGE_BYTES else make()
             new = prepared.body
             name = new["metadata"]["name"]
-            also = await self._admit_new(kind, namespace, new, options, len(data) > LARGE_BYTES)
+            review = await self._admit_new(kind, namespace, new, options, len(data) > LARGE_BYTES)
+            warnings = (*prepared.warnings, *review.warnings)
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name)) is not None:
                     raise already_exists(kind.group, kind.resource, name)
-                return Written(new, created=True, warnings=prepared.warnings)
+                return Written(new, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), new, ABSENT)
-            outcome = await self.store.commit([put, *also], epoch=options.epoch)
+            outcome = await self.store.commit([put, *review.also], epoch=options.epoch)
             if isinstance(outcome, Committed):
-                return Written(outcome.stored[0].body, created=True, warnings=prepared.warnings)
+                return Written(outcome.stored[0].body, created=True, warnings=warnings)
             if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
                 raise already_exists(kind.group, kind.resource, name)
         raise conflict(kind.group, kind.resource, name)
@@ -198,14 +199,15 @@ class Objects:
                 options.may_create()
             await self._need_namespace(kind, namespace, config)
             prepared = await apart(make_new) if len(data) > LARGE_BYTES else make_new()
-            also = await self._admit_new(kind, namespace, prepared.body, options, len(data) > LARGE_BYTES)
+            review = await self._admit_new(kind, namespace, prepared.body, options, len(data) > LARGE_BYTES)
+            warnings = (*prepared.warnings, *review.warnings)
             if options.dry_run:
-                return Written(prepared.body, created=True, warnings=prepared.warnings)
+                return Written(prepared.body, created=True, warnings=warnings)
             outcome = await self.store.commit(
-                [Put(_key(kind, namespace, name), prepared.body, ABSENT), *also], epoch=options.epoch
+                [Put(_key(kind, namespace, name), prepared.body, ABSENT), *review.also], epoch=options.epoch
             )
             if isinstance(outcome, Committed):
-                return Written(outcome.stored[0].body, created=True, warnings=prepared.warnings)
+                return Written(outcome.stored[0].body, created=True, warnings=warnings)
         raise conflict(kind.group, kind.resource, name)
 
     def _patcher(self, kind: Kind, patch_type: str) -> Callable[[Body, Any], Body]:
@@ -339,11 +341,15 @@ class Objects:
         self, kind: Kind, namespace: str, name: str, make: Callable[[Body], Prepared], options: Options,
         subresource: str, operation: str = "UPDATE", *, size: int = 0,
     ) -> Written:  # fmt: skip
+        warned: list[str] = []  # by the rule, about the last try
+
         def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
             new = None if operation == "DELETE" else prepared.body
+            warned.clear()
             return Review(
-                operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large
-            )
+                operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large,
+                warnings=warned,
+            )  # fmt: skip
 
         async def admit(prepared: Prepared, old: Body, large: bool) -> None:
             if rule is not None:
@@ -359,17 +365,16 @@ class Objects:
             kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
             options.epoch, options.dry_run, size,
         )  # fmt: skip
-        return await rewrite.run(self.store, self.clock, self._turns)
+        written = await rewrite.run(self.store, self.clock, self._turns)
+        return replace(written, warnings=(*written.warnings, *warned)) if warned else written
 
-    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Sequence[Write]:
-        """Ask the rule about a new object; what it wants committed together with it."""
-        rule = self._rule(kind)
-        if rule is None:
-            return ()
-        name = new["metadata"]["name"]
+    async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Review:
+        """Ask the rule about a new object; the review holds its warnings, and what it wants committed together."""
+        name, rule = new["metadata"]["name"], self._rule(kind)
         review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large)
-        _refuse(kind, name, await rule(review, self))
-        return review.also
+        if rule is not None:
+            _refuse(kind, name, await rule(review, self))
+        return review
 
     def _rule(self, kind: Kind) -> Rule | None:
         return self.rules.get((kind.group, kind.resource)) or self.rules.get(EVERY_KIND)

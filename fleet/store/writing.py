@@ -41,7 +41,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The outcome of a write. `warnings` are texts for `Warning: 299` headers (fieldValidation=Warn, deprecations)."""
+    """The outcome of a write. `warnings` are texts for `Warning: 299` headers (of the engine, and of rules)."""
 
     body: Body
     created: bool = False
@@ -66,6 +66,7 @@ class Review:
     # asked again.
     also: list[Write] = field(default_factory=list)
     large: bool = False  # what takes long should not be done on the event loop (store/apart.py)
+    warnings: list[str] = field(default_factory=list)  # a rule's words to the client about what it lets pass
 
 
 class Rule(Protocol):
