@@ -15,7 +15,9 @@ from fleet.cli.demo import EXAMPLES, ROOT
 from fleet.cli.failure import Failure
 from fleet.cli.hub import connect
 
-FIRST, SECOND = "pytorch-test", "pytorch-second"
+FIRST, SECOND = "pytorchjob/pytorch-test", "pytorchjob/pytorch-second"
+BATCH = "job/batch-test"
+_PATHS = {"pytorchjob": "/apis/kubeflow.org/v1", "job": "/apis/batch/v1"}
 STEP_LIMIT_S = 120.0
 POLL_S = 0.2
 
@@ -23,13 +25,14 @@ POLL_S = 0.2
 class User(Protocol):
     """Somebody at a terminal: each method types a command or two, and shows what they print."""
 
-    def apply(self, manifest: str) -> None: ...
+    def apply(self, manifest: str, *, refused: bool = False) -> None: ...
     def queues(self) -> None: ...
     def wait_until(self, job: str, condition: str) -> None: ...
-    def jobs(self) -> None: ...
+    def jobs(self, kinds: str = "pytorchjob") -> None: ...
     def events(self, job: str) -> None: ...
     def in_members(self, kind: str) -> None: ...
     def why(self, job: str) -> None: ...
+    def remove(self, job: str) -> None: ...
     def remove_jobs(self) -> None: ...
 
 
@@ -57,6 +60,15 @@ def tell(user: User) -> None:
     user.wait_until(SECOND, "Running")
     user.jobs()
     user.in_members("pytorchjob")
+    title("A batch Job waits in the same queue, and starts when the second is deleted")
+    user.apply("policy-batch.yaml")
+    user.apply("batch-job.yaml")
+    user.why(BATCH)
+    user.remove(SECOND)
+    user.wait_until(BATCH, "Complete")
+    user.jobs("pytorchjob,job")
+    title("A job that could never start is refused at once")
+    user.apply("refused.yaml", refused=True)
     title("Deleted on the hub, gone from the members")
     user.remove_jobs()
     user.in_members("pod")
@@ -77,16 +89,20 @@ class _Terminal:
             "FLEET_KUBECONFIG": "", "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
         }  # fmt: skip
 
-    def _type(self, *words: str, program: str | None = None, shown: str = "", only: Callable[[str], str] = str) -> None:
-        """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would."""
+    def _type(
+        self, *words: str, program: str | None = None, shown: str = "", only: Callable[[str], str] = str,
+        refused: bool = False,
+    ) -> None:  # fmt: skip
+        """`program` is what runs for the first word; `only` cuts the output as the `shown` command line would.
+        `refused`: the command must fail."""
         print(f"\n$ {shown or shlex.join(words)}", flush=True)
         done = subprocess.run(
             [program or words[0], *words[1:]], cwd=ROOT, env=self._environment, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True, timeout=STEP_LIMIT_S, check=False,
         )  # fmt: skip
         print(only(done.stdout).rstrip("\n"), flush=True)
-        if done.returncode != 0:
-            raise Failure(f"{shlex.join(words)} failed with exit status {done.returncode}")
+        if (done.returncode != 0) != refused:
+            raise Failure(f"{shlex.join(words)} ended with exit status {done.returncode}")
 
     def _until(self, what: str, probe: Callable[[], bool]) -> None:
         """Wait without a word; the demo fails at the limit."""
@@ -98,9 +114,7 @@ class _Terminal:
 
     def _await_reason(self, job: str) -> None:
         def waits() -> bool:
-            unit = self._hub.find(
-                f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{job}-pytorchjob-rb-qu"
-            )
+            unit = self._hub.find(f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/queueunits/{_unit(job)}")
             return bool(unit and (unit.get("status") or {}).get("message"))
 
         self._until(f"{job} says why it waits", waits)
@@ -111,7 +125,8 @@ class _Terminal:
 
     def _await_condition(self, job: str, condition: str) -> None:
         def holds() -> bool:
-            found = self._hub.find(f"/apis/kubeflow.org/v1/namespaces/default/pytorchjobs/{job}")
+            kind, _, name = job.partition("/")
+            found = self._hub.find(f"{_PATHS[kind]}/namespaces/default/{kind}s/{name}")
             conditions = ((found or {}).get("status") or {}).get("conditions") or []
             return any(c.get("type") == condition and c.get("status") == "True" for c in conditions)
 
@@ -129,47 +144,50 @@ class KubectlUser(_Terminal):
         super().__init__(folder)
         self._program = kubectl
 
-    def _kubectl(self, *words: str, shown: str = "", only: Callable[[str], str] = str) -> None:
-        self._type("kubectl", *words, program=self._program, shown=shown, only=only)
+    def _kubectl(self, *words: str, shown: str = "", only: Callable[[str], str] = str, refused: bool = False) -> None:
+        self._type("kubectl", *words, program=self._program, shown=shown, only=only, refused=refused)
 
-    def apply(self, manifest: str) -> None:
-        self._kubectl("apply", "-f", str(EXAMPLES / manifest))
+    def apply(self, manifest: str, *, refused: bool = False) -> None:
+        self._kubectl("apply", "-f", str(EXAMPLES / manifest), refused=refused)
 
     def queues(self) -> None:
         self._await_queues()
         self._kubectl("get", "queue", "-n", "kube-queue")
 
     def wait_until(self, job: str, condition: str) -> None:
-        self._kubectl("wait", f"pytorchjob/{job}", f"--for=condition={condition}", f"--timeout={STEP_LIMIT_S:.0f}s")
+        self._kubectl("wait", job, f"--for=condition={condition}", f"--timeout={STEP_LIMIT_S:.0f}s")
 
-    def jobs(self) -> None:
-        self._kubectl("get", "pytorchjob")
+    def jobs(self, kinds: str = "pytorchjob") -> None:
+        self._kubectl("get", kinds)
 
     def events(self, job: str) -> None:
-        shown = f"kubectl describe pytorchjob {job} | sed -n '/^Events:/,$p'"
-        self._kubectl("describe", "pytorchjob", job, shown=shown, only=_events)
+        shown = f"kubectl describe {job} | sed -n '/^Events:/,$p'"
+        self._kubectl("describe", job, shown=shown, only=_events)
 
     def in_members(self, kind: str) -> None:
         self._kubectl("amc", "get", kind, "-M")
 
     def why(self, job: str) -> None:
         self._await_reason(job)
-        self._kubectl("get", "queueunit", f"{job}-pytorchjob-rb-qu", "-o", "jsonpath={.status.message}")
+        self._kubectl("get", "queueunit", _unit(job), "-o", "jsonpath={.status.message}")
         self.events(job)
 
+    def remove(self, job: str) -> None:
+        self._kubectl("delete", job)
+
     def remove_jobs(self) -> None:
-        self._kubectl("delete", "pytorchjob", "--all")
+        self._kubectl("delete", "pytorchjob,job", "--all")
         self._await_no_pods()
 
 
 class FleetUser(_Terminal):
     """Types `fleet` commands, and the plugin by its own name."""
 
-    def _fleet(self, *words: str) -> None:
-        self._type("fleet", *words, program=str(Path(sys.executable).parent / "fleet"))
+    def _fleet(self, *words: str, refused: bool = False) -> None:
+        self._type("fleet", *words, program=str(Path(sys.executable).parent / "fleet"), refused=refused)
 
-    def apply(self, manifest: str) -> None:
-        self._fleet("submit", str(EXAMPLES / manifest))
+    def apply(self, manifest: str, *, refused: bool = False) -> None:
+        self._fleet("submit", str(EXAMPLES / manifest), refused=refused)
 
     def queues(self) -> None:
         self._await_queues()
@@ -179,7 +197,7 @@ class FleetUser(_Terminal):
         print(f"\n(until {job} is {condition})", flush=True)
         self._await_condition(job, condition)
 
-    def jobs(self) -> None:
+    def jobs(self, kinds: str = "") -> None:
         self._fleet("jobs")
 
     def events(self, job: str) -> None:
@@ -192,9 +210,12 @@ class FleetUser(_Terminal):
         self._await_reason(job)
         self._fleet("explain", job)
 
+    def remove(self, job: str) -> None:
+        self._fleet("delete", job)
+
     def remove_jobs(self) -> None:
-        for job in (FIRST, SECOND):
-            self._fleet("delete", f"pytorchjob/{job}")
+        for job in (FIRST, BATCH):
+            self.remove(job)
         self._await_no_pods()
 
 
@@ -202,3 +223,9 @@ def _events(description: str) -> str:
     """What `sed -n '/^Events:/,$p'` leaves of `kubectl describe`."""
     _, found, events = description.partition("\nEvents:")
     return f"Events:{events}" if found else description
+
+
+def _unit(job: str) -> str:
+    """The QueueUnit of kind/name."""
+    kind, _, name = job.partition("/")
+    return f"{name}-{kind}-rb-qu"
