@@ -10,23 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from api.leaves import Leaves
 from api.rbac import Attributes, Authorizer
 from fleet.engine.status import Cause
 from fleet.kinds.lookup import INTERPRETERS
 from fleet.ports import Body, Store
 from fleet.quota.leaf import leaf_for
-from fleet.quota.parse import BadTree, parse_tree
-from fleet.quota.tree import QuotaTree
 from fleet.store.objects import Objects
 from fleet.store.writing import Review, Rule
-from fleet.wellknown import (
-    ANNOTATION_QUOTA_FULLNAME,
-    QUEUE,
-    QUEUE_NAMESPACE,
-    QUOTA,
-    QUOTA_NAME_LABELS,
-    TREE_NAMESPACE,
-)
+from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 
 
 def install(objects: Objects, authorizer: Authorizer) -> None:
@@ -43,9 +35,8 @@ class QueueUse:
 
     def __init__(self, authorizer: Authorizer, store: Store, then: Rule | None) -> None:
         self._authorizer = authorizer
-        self._store = store
+        self._leaves = Leaves(store)
         self._then = then
-        self._read: tuple[object, QuotaTree | None] = (None, None)
         behind = getattr(then, "pure", None)
         if then is None or behind is not None:
             self.pure = lambda review: [*self._check(review), *(behind(review) if behind is not None else ())]
@@ -60,12 +51,12 @@ class QueueUse:
         wanted, before = _quota_names(review.new), _quota_names(review.old)
         if not wanted or wanted == before or self._may_use(review, ""):
             return []
-        tree = self._tree()
+        tree = self._leaves.tree()
         leaf = leaf_for(tree, review.namespace, wanted)
         node = tree.nodes.get(leaf) if tree is not None else None
         if node is None or not node.namespaces or review.namespace in node.namespaces:
             return []
-        queue = self._queue_of(leaf)
+        queue = self._leaves.queue_of(leaf)
         if queue and self._may_use(review, queue):
             return []
         why = (
@@ -77,24 +68,6 @@ class QueueUse:
     def _may_use(self, review: Review, queue: str) -> bool:
         wanted = Attributes("use", QUEUE, "queues", "", QUEUE_NAMESPACE, queue)
         return self._authorizer.allowed(review.user, wanted)
-
-    def _queue_of(self, leaf: str) -> str:
-        """The name of the leaf's Queue; "" while it has none."""
-        for stored in self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE):
-            if (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_QUOTA_FULLNAME) == leaf:
-                return stored.key.name
-        return ""
-
-    def _tree(self) -> QuotaTree | None:
-        """None without a tree that can be read: then nobody is charged anywhere."""
-        trees = self._store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE)
-        mark = tuple((stored.uid, stored.revision) for stored in trees)
-        if self._read[0] != mark:
-            try:
-                self._read = (mark, parse_tree(trees[0].body["spec"], {}) if trees else None)
-            except BadTree:
-                self._read = (mark, None)
-        return self._read[1]
 
 
 def _quota_names(body: Body | None) -> Mapping[str, Any]:

@@ -79,6 +79,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.FINALIZER_BINDING, Writer.HUB, "finalizer", _BINDING, "something of it may be left in a member"),
     (w.FINALIZER_CLUSTER, Writer.HUB, "finalizer", "clusters", "its copies are not withdrawn yet"),
     (w.ANNOTATION_CREATOR, Writer.HUB, "annotation", f"{_JOB}, {_BINDING}", "the authenticated user who created it"),
+    (w.ANNOTATION_BYPASSES, Writer.HUB, "annotation", _POLICY, "the writer, and the queues that she may pass"),
     (w.ANNOTATION_POLICY, Writer.HUB, "annotation", _BINDING, "the policy that it follows"),
     (w.ANNOTATION_POLICY_GENERATION, Writer.HUB, "annotation", _BINDING, "generation of that policy"),
     (w.ANNOTATION_JOB_GENERATION, Writer.HUB, "annotation", _BINDING, "generation of its object"),

@@ -7,6 +7,8 @@ docs/reference/objects.md says what each of them means; this file is where code 
 QUEUE_NAMESPACE = "kube-queue"  # holds the Queue objects
 SYSTEM_NAMESPACE = "fleet-system"  # holds members' credentials and leases
 TREE_NAMESPACE = "kube-system"  # the only place for an ElasticQuotaTree
+HUB_CONFIG = "hub"  # ConfigMap in fleet-system: the id of the hub that the database is of, and choices for all of it
+REQUIRE_QUEUE = "requireQueue"  # in it ("true"), and of a node of the quota tree: no policy passes a queue
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", QUEUE_NAMESPACE, SYSTEM_NAMESPACE)
 
 # -- API groups
@@ -56,6 +58,7 @@ ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
 ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's
 ANNOTATION_PRIORITY_CLASS = "fleet.io/priority-class-from-job"  # on a unit, likewise of spec.priorityClassName
 ANNOTATION_SEEDED = "fleet.io/seeded"  # on a CRD: digest of the spec that Fleet wrote
+ANNOTATION_BYPASSES = "fleet.io/bypasses-queue"  # on a policy: JSON {by, leaves}: whose queues its writer may pass
 ANNOTATION_JOB_GENERATION = "fleet.io/job-generation"  # on a binding: generation of the object it was made from
 ANNOTATION_QUOTA_FULLNAME = "kube-queue/quota-fullname"  # on a Queue: root/child-2
 ANNOTATION_QUOTA_PARENT = "kube-queue/parent-quota"  # on a Queue: full name of the parent
@@ -85,6 +88,7 @@ SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
+QUEUE_REQUIRED = "QueueRequired"  # a job waits in a queue although its policy does not say so
 POLICY_FAILED = "ApplyPolicyFailed"
 HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event
 DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from fleet.admission.rule import Checks, duplicate, forbidden, immutable, invalid, of_new
+from fleet.admission.rule import Checks, dig, duplicate, forbidden, immutable, invalid, of_new
 from fleet.engine.status import Cause, StatusError
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
-from fleet.wellknown import SYSTEM_NAMESPACES
+from fleet.wellknown import HUB_CONFIG, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 _DATA_KEY_TEXT = (
@@ -40,6 +40,14 @@ def _data(body: Body) -> Sequence[Cause]:
     if size > _DATA_MAX * 4 // 3:
         causes.append(Cause("data", f"Too long: may not be more than {_DATA_MAX} bytes", "FieldValueTooLong"))
     return causes
+
+
+def _choices(review: Review) -> Sequence[Cause]:
+    """What administrators choose for the whole hub: a word that nobody understands would count as not being there."""
+    said = dig(review.new, f"data.{REQUIRE_QUEUE}")
+    if (review.namespace, review.name) != (SYSTEM_NAMESPACE, HUB_CONFIG) or said in (None, "true", "false"):
+        return ()
+    return [invalid(f"data[{REQUIRE_QUEUE}]", said, 'must be "true" or "false"')]
 
 
 def _frozen(review: Review) -> Sequence[Cause]:
@@ -95,7 +103,7 @@ def _lease(body: Body) -> Sequence[Cause]:
 
 
 NAMESPACE = Checks(_namespace)
-CONFIG_MAP = Checks(of_new(_data), _frozen)
+CONFIG_MAP = Checks(of_new(_data), _choices, _frozen)
 SECRET = Checks(of_new(_data), _frozen, immutable("type"))
 PRIORITY_CLASS = Checks(
     of_new(_priority),

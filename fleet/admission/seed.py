@@ -18,10 +18,16 @@ from fleet.engine.status import StatusError
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Options, User
-from fleet.wellknown import ANNOTATION_SEEDED, FIELD_MANAGER, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES, SYSTEM_USER
+from fleet.wellknown import (
+    ANNOTATION_SEEDED,
+    FIELD_MANAGER,
+    HUB_CONFIG,
+    SYSTEM_NAMESPACE,
+    SYSTEM_NAMESPACES,
+    SYSTEM_USER,
+)
 
 NAMESPACES = ("default", *SYSTEM_NAMESPACES)
-IDENTITY = "hub"  # ConfigMap in fleet-system: the id of the hub that this database is of
 
 _OPTIONS = Options(user=User(SYSTEM_USER, ("system:masters",), hub=True), manager=FIELD_MANAGER)
 _RBAC = "rbac.authorization.k8s.io"
@@ -98,11 +104,11 @@ async def hub_of_database(objects: Objects, hub_id: str, *, record: bool = True)
     """The id of the hub that the database is of: `hub_id` where none was recorded yet. With `record` it is from now on.
     An id from another data directory would not know what this hub has put into members."""
     kind = objects.registry.need("", "configmaps")
-    known = await objects.find(kind, SYSTEM_NAMESPACE, IDENTITY)
+    known = await objects.find(kind, SYSTEM_NAMESPACE, HUB_CONFIG)
     if known is None and record:
-        body = _object("v1", "ConfigMap", IDENTITY, SYSTEM_NAMESPACE)
+        body = _object("v1", "ConfigMap", HUB_CONFIG, SYSTEM_NAMESPACE)
         await _create(objects, kind, {**body, "data": {"id": hub_id}})
-        known = await objects.find(kind, SYSTEM_NAMESPACE, IDENTITY)
+        known = await objects.find(kind, SYSTEM_NAMESPACE, HUB_CONFIG)
     return str(((known or {}).get("data") or {}).get("id") or hub_id)
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fleet.admission.selecting import best_policy, of_namespace, policy_claim, selects
 from fleet.admission.travel import propagatable, why_not
 from fleet.controllers import bindings as b
 from fleet.controllers.bindspec import Wanted, new_binding, settle
 from fleet.controllers.components import to_body
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
-from fleet.controllers.matching import best_policy, candidate, duplicated_to, of_namespace, policy_claim, selects
+from fleet.controllers.matching import candidate, duplicated_to
 from fleet.controllers.runtime import Controller, Source
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.admission.selecting import of_namespace, policy_claim
 from fleet.controllers import bindings as b
 from fleet.controllers.components import from_body
 from fleet.controllers.conditions import condition, drop_condition, set_condition
-from fleet.controllers.matching import of_namespace, policy_claim
 from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies

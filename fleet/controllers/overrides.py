@@ -13,7 +13,8 @@ from typing import Any
 import jsonpatch
 
 from fleet.admission.overriding import wrong_overriders
-from fleet.controllers.matching import Candidate, affinity_matches, selects
+from fleet.admission.selecting import selects
+from fleet.controllers.matching import Candidate, affinity_matches
 from fleet.model.untyped import mapping
 from fleet.ports import Body
 

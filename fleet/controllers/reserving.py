@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fleet.admission.selecting import labels_match
 from fleet.controllers import bindings as b
 from fleet.controllers import claims, heads
 from fleet.controllers.conditions import set_condition
 from fleet.controllers.hub import Hub, object_key
-from fleet.controllers.matching import labels_match
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.reason import Code, Reason, instant
 from fleet.model.untyped import mapping, rows, text

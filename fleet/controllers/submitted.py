@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from fleet.admission.selecting import best_policy
 from fleet.controllers.bind import wanted_of_job
 from fleet.controllers.bindspec import new_binding
-from fleet.controllers.matching import Candidate, best_policy
+from fleet.controllers.matching import Candidate
 from fleet.controllers.snapshot import base_unit
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member

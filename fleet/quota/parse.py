@@ -125,6 +125,7 @@ def _quota_node(node: _Node, policy: str, threshold: int) -> QuotaNode:
         attributes=_attributes(node),
         policy=policy,
         threshold=threshold,
+        require_queue=node.text.get("requireQueue") is True,
     )
 
 
@@ -169,6 +170,9 @@ def _read(spec: Mapping[str, Any] | None) -> tuple[_Node | None, list[Flaw]]:
         message = f"Invalid value: min of the root must equal its max, and differs in {', '.join(odd)}"
         flaws.append(Flaw("spec.root.min", message))
     for node in nodes:
+        if (given := node.text.get("requireQueue")) is not None and given.__class__ is not bool:
+            message = f'Invalid value: "{given}": must be true or false'
+            flaws.append(Flaw(f"{node.place}.requireQueue", message, "FieldValueTypeInvalid"))
         _check_amounts(node, flaws)
         _check_attributes(node, flaws)
     return root, flaws

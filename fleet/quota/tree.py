@@ -28,6 +28,7 @@ class QuotaNode:
     attributes: Mapping[str, str] = field(default_factory=dict)
     policy: str = "Priority"  # of its Queue: Priority | Block | Intelligent
     threshold: int = PRIORITY_THAT_BLOCKS  # of an Intelligent queue: who has this priority or a higher one blocks it
+    require_queue: bool = False  # no policy takes gangs past the queues of the leaves below it
 
 
 def stops(node: QuotaNode, unit: Unit) -> bool:
@@ -79,6 +80,10 @@ class QuotaTree:
             line.append(at)
             at = self.nodes[at].parent
         return tuple(line)
+
+    def queue_required_by(self, path: str) -> str:
+        """The node, of those from here up to the root, that lets nobody pass the queue; "" for none."""
+        return next((node for node in self.ancestors(path) if self.nodes[node].require_queue), "")
 
     def caps_users(self, path: str) -> bool:
         """Whether the node, or what is left above one that was removed, limits what a user has below it."""

@@ -1,0 +1,104 @@
+"""Which policy an object follows: Karmada's rules, as pure functions.
+
+The rules have corners that users rely on: the order of policies, and a claim that holds until a policy may pre-empt it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from fleet.model.untyped import mapping, pairs, rows, text, texts, whole
+from fleet.ports import Body
+
+_KIND, _SELECTOR, _NAME = 1, 2, 3  # how closely a selector names an object; higher wins at equal priority
+
+
+def labels_match(selector: object, labels: Mapping[str, str]) -> bool:
+    """A metav1.LabelSelector against labels; an empty or missing one matches everything, one that cannot be read
+    nothing."""
+    if selector is None:
+        return True
+    if not isinstance(selector, Mapping):
+        return False
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    if not isinstance(wanted, Mapping) or not isinstance(expressions, list):
+        return False
+    if any(labels.get(key) != value for key, value in wanted.items()):
+        return False
+    return all(expression_matches(entry, labels) for entry in expressions)
+
+
+def expression_matches(entry: object, labels: Mapping[str, str]) -> bool:
+    said = mapping(entry)
+    operator, values, value = said.get("operator"), texts(said.get("values")), labels.get(text(said.get("key")))
+    if operator == "In":
+        return value is not None and value in values
+    if operator == "NotIn":
+        return value is None or value not in values
+    if operator == "Exists":
+        return value is not None
+    return operator == "DoesNotExist" and value is None
+
+
+def selects(selectors: object, body: Body, policy_namespace: str = "") -> int:
+    """How closely `resourceSelectors` name the object: 0 not at all, 1 by kind, 2 by labels, 3 by name.
+
+    `policy_namespace` is that of a namespaced policy, which reaches only its own namespace.
+    """
+    meta = body["metadata"]
+    best = 0
+    for selector in rows(selectors):
+        if selector.get("kind") != body.get("kind") or selector.get("apiVersion") != body.get("apiVersion"):
+            continue
+        namespace = selector.get("namespace") or policy_namespace
+        if namespace and namespace != meta.get("namespace", ""):
+            continue
+        if policy_namespace and policy_namespace != meta.get("namespace", ""):
+            continue
+        if selector.get("name"):
+            found = _NAME if selector["name"] == meta["name"] else 0
+        elif selector.get("labelSelector") is not None:
+            found = _SELECTOR if labels_match(selector["labelSelector"], pairs(meta.get("labels"))) else 0
+        else:
+            found = _KIND
+        best = max(best, found)
+    return best
+
+
+def of_namespace(policy: Body) -> bool:
+    """Whether it is a namespace's own policy, which tenants may write."""
+    return bool(policy["metadata"].get("namespace"))
+
+
+def policy_claim(policy: Body) -> str:
+    """How a binding's annotation names the policy: "PropagationPolicy ns/name", "ClusterPropagationPolicy name"."""
+    meta = policy["metadata"]
+    if meta.get("namespace"):
+        return f"PropagationPolicy {meta['namespace']}/{meta['name']}"
+    return f"ClusterPropagationPolicy {meta['name']}"
+
+
+def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body | None:
+    """The policy that the object follows, or None.
+
+    Namespaced before cluster-wide, then higher priority, then the closer selector, then by name. The policy that the
+    object already follows (`claim`) keeps it as long as it matches, unless a better one says `preemption: Always`.
+    """
+    ranked: list[tuple[tuple[int, int, int, str], Body]] = []
+    for policy in policies:
+        meta = policy["metadata"]
+        if meta.get("deletionTimestamp"):
+            continue
+        spec = mapping(policy.get("spec"))
+        close = selects(spec.get("resourceSelectors"), body, meta.get("namespace", ""))
+        if close:
+            order = (0 if meta.get("namespace") else 1, -whole(spec.get("priority")), -close, meta["name"])
+            ranked.append((order, policy))
+    ranked.sort(key=lambda entry: entry[0])
+    if not ranked:
+        return None
+    for order, policy in ranked:
+        if claim and policy_claim(policy) == claim:
+            better = [p for o, p in ranked if o[:2] < order[:2] and p["spec"].get("preemption") == "Always"]
+            return better[0] if better else policy
+    return ranked[0][1]
