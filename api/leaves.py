@@ -22,7 +22,7 @@ class Leaves:
         if self._read[0] != mark:
             try:
                 self._read = (mark, parse_tree(trees[0].body["spec"], {}) if trees else None)
-            except BadTree:
+            except (BadTree, LookupError, TypeError, AttributeError, ArithmeticError):  # the quota loop tells of it
                 self._read = (mark, None)
         return self._read[1]
 

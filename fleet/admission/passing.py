@@ -103,15 +103,20 @@ def hub_requires_queue(store: Store) -> bool:
     return stored is not None and at(stored.body, "data", REQUIRE_QUEUE) == "true"
 
 
+def leaf_of_gang(tree: QuotaTree, namespace: str, labels: Mapping[str, str]) -> str | None:
+    """The leaf whose queue the gang waits in, None for none. A label that names no leaf is no way past the leaf of the
+    namespace."""
+    named = leaf_for(tree, namespace, labels)
+    return named if tree.is_leaf(named) else tree.leaf_of(namespace)
+
+
 def why_queued(
     policy: Body, tree: QuotaTree | None, namespace: str, labels: Mapping[str, str], *, hub: bool = False
 ) -> str:
-    """Why a gang waits in a queue although its policy does not suspend it; "" when it need not. A label that names no
-    leaf is no way past the leaf of the namespace."""
+    """Why a gang waits in a queue although its policy does not suspend it; "" when it need not."""
     if tree is None or not passing_kinds(policy):
         return ""
-    named = leaf_for(tree, namespace, labels)
-    leaf = named if tree.is_leaf(named) else tree.leaf_of(namespace)
+    leaf = leaf_of_gang(tree, namespace, labels)
     leaves = (leaf,) if leaf is not None else ()
     required = required_by(tree, leaves, hub=hub)
     if required:

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fleet.admission.passing import hub_requires_queue, leaf_of_gang, why_queued
 from fleet.admission.selecting import best_policy, of_namespace, policy_claim, selects
 from fleet.admission.travel import propagatable, why_not
 from fleet.controllers import bindings as b
-from fleet.controllers.bindspec import Wanted, new_binding, settle
+from fleet.controllers.bindspec import Wanted, new_binding, settle, settle_unclaimed
 from fleet.controllers.components import to_body
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.matching import candidate, duplicated_to
 from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.trees import TreeReader
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
 from fleet.model.untyped import rows, text, whole
@@ -27,8 +29,11 @@ from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
     ANNOTATION_POLICY,
     CLUSTER,
+    HUB_CONFIG,
     POLICY,
     POLICY_FAILED,
+    QUEUE_REQUIRED,
+    QUOTA,
     SYSTEM_NAMESPACE,
     WORK,
     binding_name,
@@ -48,6 +53,8 @@ class BindLoop:
         self._hub = hub
         self._events = events
         self._clusters_mark: object = None
+        self._queue_rules: object = None
+        self._tree = TreeReader(hub.store)
         self._marks: dict[Key, object] = {}  # of bindings: what this loop has looked at
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
@@ -55,6 +62,8 @@ class BindLoop:
             Source("scheduling.k8s.io", "priorityclasses", lambda event: self._bound(gang=True)),
             Source(CLUSTER, "clusters", self._on_cluster),
             Source("apiextensions.k8s.io", "customresourcedefinitions", lambda event: (_REFRESH,)),
+            Source(QUOTA, "elasticquotatrees", self._on_queue_rules),
+            Source("", "configmaps", self._on_config),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
@@ -99,6 +108,18 @@ class BindLoop:
             return ()
         self._clusters_mark = mark
         return self._bound(gang=False)
+
+    def _on_config(self, event: Event) -> Iterable[Key]:
+        ours = (event.stored.key.namespace, event.stored.key.name) == (SYSTEM_NAMESPACE, HUB_CONFIG)
+        return self._on_queue_rules(event) if ours else ()
+
+    def _on_queue_rules(self, event: Event) -> Iterable[Key]:
+        """The tree, and a choice for the whole hub, say which gangs wait in queues whatever their policies say."""
+        mark = (self._tree.read(), hub_requires_queue(self._hub.store))
+        if mark == self._queue_rules:
+            return ()
+        self._queue_rules = mark
+        return self._bound(gang=True)
 
     def _bound(self, *, gang: bool) -> Iterable[Key]:
         for stored in self._hub.scan(WORK, "resourcebindings"):
@@ -147,9 +168,11 @@ class BindLoop:
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
         policies = [p for p in self._policies(key.namespace) if not why_not(kind, key, body, tenant=of_namespace(p))]
         policy = best_policy(body, policies, claim)
+        now = self._hub.clock.now()
         if policy is None:
-            if claim:
-                await self._hub.edit(binding_key, _drop_claim)
+            if binding is not None:
+                queue = self._on_a_leaf(body, binding.body)
+                await self._hub.edit(binding_key, lambda found: settle_unclaimed(found, now, queue=queue))
             return None
         interpreter = interpreter_for(kind)
         scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
@@ -158,34 +181,58 @@ class BindLoop:
             message = f"{policy_claim(policy)} selects a job, but its {field} is not Gang"
             await self._events.record(body, POLICY_FAILED, message, warning=True)
             return None
+        must = self._must_queue(body, policy, binding.body if binding else None) if interpreter is not None else ""
+        newly = bool(must) and (binding is None or not b.wants_queue(binding.body))
         lazy = policy["spec"].get("activationPreference") == "Lazy" and claim == policy_claim(policy)
-        if lazy and binding is not None:
+        if lazy and binding is not None and not newly:
             seen = b.annotation(binding.body, ANNOTATION_JOB_GENERATION)
             if seen == str(body["metadata"].get("generation", 0)):
                 return None
-        wanted = self._wanted(body, policy, interpreter, binding.body if binding else None)
-        now = self._hub.clock.now()
+        wanted = self._wanted(body, policy, interpreter, binding.body if binding else None, must)
         if binding is None:
             made = new_binding(body, wanted, binding_key.namespace, binding_key.name, now)
-            return None if await self._hub.create(WORK, "resourcebindings", binding_key.namespace, made) else _RETRY_S
-        await self._hub.edit(binding_key, lambda found: settle(found, wanted, now), uid=binding.uid)
+            if not await self._hub.create(WORK, "resourcebindings", binding_key.namespace, made):
+                return _RETRY_S
+        else:
+            await self._hub.edit(binding_key, lambda found: settle(found, wanted, now), uid=binding.uid)
+        if newly:
+            placed = binding is not None and bool(b.clusters_of(binding.body))
+            does = "runs on and is charged to its queue" if placed else "waits in its queue"
+            message = f"the job {does}, though {policy_claim(policy)} does not say spec.suspension.scheduling: {must}"
+            await self._events.record(body, QUEUE_REQUIRED, message, warning=True)
         return None
+
+    def _must_queue(self, body: Body, policy: Body, binding: Body | None) -> str:
+        """Why the gang waits in a queue although its policy does not say so, or ""."""
+        hub = hub_requires_queue(self._hub.store)
+        return why_queued(policy, self._tree.read(), *_charged_by(body, binding), hub=hub)
+
+    def _on_a_leaf(self, body: Body, binding: Body) -> bool:
+        tree = self._tree.read()
+        if tree is None:
+            return False
+        return hub_requires_queue(self._hub.store) or leaf_of_gang(tree, *_charged_by(body, binding)) is not None
 
     def _policies(self, namespace: str) -> list[Body]:
         found = self._hub.bodies(POLICY, "clusterpropagationpolicies")
         return [*found, *self._hub.bodies(POLICY, "propagationpolicies", namespace)] if namespace else found
 
-    def _wanted(self, body: Body, policy: Body, interpreter: Interpreter | None, binding: Body | None) -> Wanted:
+    def _wanted(
+        self, body: Body, policy: Body, interpreter: Interpreter | None, binding: Body | None, must_queue: str
+    ) -> Wanted:
         if interpreter is None:
             current = b.clusters_of(binding) if binding else ()
             clusters = [c for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
             everywhere = duplicated_to(policy["spec"].get("placement"), [candidate(c) for c in clusters], current)
             return Wanted(body, policy, gang=False, members=tuple(everywhere))
-        return wanted_of_job(body, policy, interpreter, self._hub.bodies("scheduling.k8s.io", "priorityclasses"))
+        classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
+        return wanted_of_job(body, policy, interpreter, classes, must_queue)
 
 
-def wanted_of_job(body: Body, policy: Body, interpreter: Interpreter, priority_classes: Iterable[Body]) -> Wanted:
-    """What the binding of a job is derived from."""
+def wanted_of_job(
+    body: Body, policy: Body, interpreter: Interpreter, priority_classes: Iterable[Body], must_queue: str = ""
+) -> Wanted:
+    """What the binding of a job is derived from. `must_queue`: see Wanted."""
     class_name = (policy["spec"].get("schedulePriority") or {}).get("priorityClassName") or interpreter.priority_class(
         body
     )
@@ -195,7 +242,9 @@ def wanted_of_job(body: Body, policy: Body, interpreter: Interpreter, priority_c
         found = ()  # decide refuses a gang without components and says why
     components: tuple[dict[str, Any], ...] = tuple(to_body(c, interpreter.priority_class(body)) for c in found)
     priority = _priority(class_name, priority_classes)
-    return Wanted(body, policy, True, components, priority, suspended=interpreter.suspended(body))
+    return Wanted(
+        body, policy, True, components, priority, suspended=interpreter.suspended(body), must_queue=must_queue
+    )
 
 
 def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
@@ -210,5 +259,7 @@ def _named(reference: Body) -> tuple[str, str]:
     return text(reference.get("apiVersion")), text(reference.get("kind"))
 
 
-def _drop_claim(binding: Body) -> bool:
-    return (binding["metadata"].get("annotations") or {}).pop(ANNOTATION_POLICY, None) is not None
+def _charged_by(body: Body, binding: Body | None) -> tuple[str, dict[str, str]]:
+    """The namespace and the labels that say which leaf a job is charged to: a placed one as it was admitted."""
+    placed = binding is not None and bool(b.clusters_of(binding))
+    return body["metadata"].get("namespace", ""), dict(b.labels_of(binding if placed and binding else body))

@@ -62,11 +62,13 @@ class Wanted:
     priority: int = 0
     members: tuple[str, ...] = ()
     suspended: bool = False  # its user suspended it: it is not to start
+    must_queue: str = ""  # why it waits in a queue although its policy does not say so
 
     @property
     def queue(self) -> bool:
-        """Whether the policy wants the gang to wait in a queue."""
-        return self.gang and bool((self.policy["spec"].get("suspension") or {}).get("scheduling"))
+        """Whether the gang is to wait in a queue."""
+        said = bool((self.policy["spec"].get("suspension") or {}).get("scheduling"))
+        return self.gang and (said or bool(self.must_queue))
 
 
 def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: float) -> Body:
@@ -170,7 +172,8 @@ def _either(wanted: Wanted, name: str) -> str:
 
 
 def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
-    """Dispatching follows the policy at once. Scheduling only while the gang waits: what runs is not stopped by it."""
+    """Dispatching follows the policy at once. Scheduling only while the gang waits: what runs is not stopped by it, and
+    is charged from then on."""
     spec = binding["spec"]
     suspension = {k: v for k, v in (wanted.policy["spec"].get("suspension") or {}).items() if k != "scheduling"}
     if wanted.gang and not b.clusters_of(binding):
@@ -183,10 +186,25 @@ def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
             drop_condition(binding, QUEUING)
     elif b.queued(binding) or "scheduling" in (spec.get("suspension") or {}):
         suspension["scheduling"] = False
+    if wanted.queue and b.clusters_of(binding) and not b.under_quota(binding) and not b.finished(binding):
+        set_condition(binding, QUEUING, False, "Dequeued", "", now)
     if suspension:
         spec["suspension"] = suspension
     else:
         spec.pop("suspension", None)
+
+
+def settle_unclaimed(binding: Body, now: float, *, queue: bool) -> bool:
+    """Bring a binding in line that no policy stands behind any more, in place; False when it was. It keeps what it has.
+    `queue`: should it wait, it waits in a queue."""
+    annotations = binding["metadata"].setdefault("annotations", {})
+    changed = annotations.pop(ANNOTATION_POLICY, None) is not None
+    if not queue or not b.is_gang(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.queued(binding):
+        return changed
+    annotations[ANNOTATION_QUEUEING] = "true"
+    binding["spec"].setdefault("suspension", {})["scheduling"] = True
+    set_condition(binding, QUEUING, True, "Enqueued", "", now)
+    return True
 
 
 def _settle_members(binding: Body, wanted: Wanted, now: float) -> None:

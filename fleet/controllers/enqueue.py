@@ -15,14 +15,14 @@ from fleet.controllers import claims
 from fleet.controllers.components import total
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
-from fleet.controllers.trees import read_tree, tree_object
+from fleet.controllers.starting import dequeued
+from fleet.controllers.trees import TreeReader
 from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
-from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_PRIORITY,
     ANNOTATION_PRIORITY_CLASS,
@@ -47,7 +47,7 @@ class EnqueueLoop:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._tree: tuple[int, QuotaTree | None] = (0, None)
+        self._tree = TreeReader(hub.store)
         self._queues_mark: object = None
         sources = [
             Source(WORK, "resourcebindings"),
@@ -63,7 +63,7 @@ class EnqueueLoop:
 
     def _all(self, event: Event) -> Iterable[Key]:
         """Queues and the tree say where units wait: all that wait are looked at when they change."""
-        mark = (self._tree_mark(), tuple(sorted(self._queues().items())))
+        mark = (self._tree.revision, tuple(sorted(self._queues().items())))
         if mark == self._queues_mark:
             return
         self._queues_mark = mark
@@ -80,17 +80,6 @@ class EnqueueLoop:
     def _class_value(self, name: str) -> int | None:
         body = self._hub.peek("scheduling.k8s.io", "priorityclasses", "", name)
         return whole(body.get("value")) if body is not None else None
-
-    def _tree_mark(self) -> int:
-        stored = tree_object(self._hub.store)
-        return stored.revision if stored is not None else 0
-
-    def _read_tree(self) -> QuotaTree | None:
-        stored = tree_object(self._hub.store)
-        mark = stored.revision if stored is not None else 0
-        if self._tree[0] != mark:
-            self._tree = (mark, read_tree(stored))
-        return self._tree[1]
 
     def _queues(self) -> dict[str, str]:
         """Names of the Queues by full quota path."""
@@ -117,6 +106,8 @@ class EnqueueLoop:
                 await self._hub.delete(unit_key, uid=unit.uid)  # its policy let it go
             elif unit is not None:
                 await self._follow(stored, unit)
+            elif b.clusters_of(stored.body) and b.under_quota(stored.body) and not b.finished(stored.body):
+                return await self._charge(stored, unit_key)
             return None
         return await self._keep(stored, unit_key, unit)
 
@@ -125,18 +116,29 @@ class EnqueueLoop:
         queue of its leaf in the tree of now, which it is charged to. It asks for what its binding asks for."""
         binding, name = stored.body, str((unit.body.get("spec") or {}).get("queue"))
         if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is None:
-            namespace = binding["spec"]["resource"].get("namespace", "")
-            leaf = leaf_for(self._read_tree(), namespace, binding["metadata"].get("labels") or {})
-            name = self._queues().get(leaf, name)
+            name = self._queues().get(self._leaf(binding), name)
         spec = unit_spec(binding, stored, name)
         wanted = {field: spec[field] for field in ("queue", *_SIZES)}
         await self._hub.edit(unit.key, partial(_settle, wanted=wanted), uid=unit.uid)
 
+    async def _charge(self, stored: Stored, unit_key: Key) -> float | None:
+        """The unit of a gang that got its room without one: its policy came to queue while it ran. It is in the queue
+        of its leaf, and out of it."""
+        binding, now = stored.body, self._hub.clock.now()
+        queue = self._queues().get(self._leaf(binding), "")
+        if not queue:
+            return None  # a Queue that comes brings the next look
+        body = new_unit(stored, unit_key.name, unit_spec(binding, stored, queue), now, None)
+        dequeued(body, binding, b.clusters_of(binding)[0], b.attempt(binding), now)
+        return None if await self._hub.create(QUEUE, "queueunits", unit_key.namespace, body) else 1.0
+
+    def _leaf(self, binding: Body) -> str:
+        namespace = binding["spec"]["resource"].get("namespace", "")
+        return leaf_for(self._tree.read(), namespace, binding["metadata"].get("labels") or {})
+
     async def _keep(self, stored: Stored, unit_key: Key, unit: Stored | None) -> float | None:
         binding, now = stored.body, self._hub.clock.now()
-        resource = binding["spec"]["resource"]
-        tree = self._read_tree()
-        leaf = leaf_for(tree, resource.get("namespace", ""), binding["metadata"].get("labels") or {})
+        tree, leaf = self._tree.read(), self._leaf(binding)
         spec = unit_spec(binding, stored, self._queues().get(leaf, ""))
         if unit is None:
             missing = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from fleet.admission.passing import why_queued
 from fleet.admission.selecting import best_policy
 from fleet.controllers.bind import wanted_of_job
 from fleet.controllers.bindspec import new_binding
@@ -17,6 +18,7 @@ from fleet.controllers.snapshot import base_unit
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member
 from fleet.model.unit import Unit
+from fleet.model.untyped import pairs
 from fleet.ports import Body
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import binding_name
@@ -52,7 +54,8 @@ def unit_of(
         field = "placement.replicaScheduling.customSchedulingType"
         raise NoUnit(f"policy {policy['metadata']['name']} selects {namespace}/{name}, but its {field} is not Gang")
     try:
-        wanted = wanted_of_job(job, policy, interpreter, priority_classes)
+        must = why_queued(policy, tree, namespace, pairs(job["metadata"].get("labels")))
+        wanted = wanted_of_job(job, policy, interpreter, priority_classes, must)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: {type(error).__name__}: {error}") from error
     if not wanted.components:

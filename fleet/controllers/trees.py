@@ -44,6 +44,26 @@ def read_tree(stored: Stored | None, queues: Sequence[Body] = ()) -> QuotaTree |
         return None
 
 
+class TreeReader:
+    """The tree of one store, parsed again only when its object is another."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: tuple[int, QuotaTree | None] = (0, None)
+
+    @property
+    def revision(self) -> int:
+        """Of the tree's object; 0 without one."""
+        stored = tree_object(self._store)
+        return stored.revision if stored is not None else 0
+
+    def read(self) -> QuotaTree | None:
+        """The tree without what its Queues add; None when there is none that can be read."""
+        if self._read[0] != self.revision:
+            self._read = (self.revision, read_tree(tree_object(self._store)))
+        return self._read[1]
+
+
 def threshold_of(queue: Body) -> int | None:
     """From which priority on a unit blocks its Intelligent queue, where the Queue says so in a way that parses."""
     said = next((text for name in THRESHOLD_ANNOTATIONS if (text := b.annotation(queue, name))), "")

@@ -88,7 +88,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 async def test_a_question_that_is_wrong_is_refused_with_its_field() -> None:
-    async with rest(member("cfa"), objects=[tree(), policy(), pytorchjob("one")]) as hub:
+    async with rest(member("cfa"), objects=[tree(), policy(queue=True), pytorchjob("one")]) as hub:
         await hub.world.running("one")
         await hub.seen(one="cfa")
         for body, field in WRONG:

@@ -6,12 +6,12 @@ from fleet.controllers.hub import ControllerConfig
 from fleet.ports import Body
 from fleet.wellknown import QUEUE, WORK
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import cluster, cluster_policy, hub, member, policy, pytorchjob, tree
+from tests.controllers.world import cluster, cluster_policy, hub, member, passing, policy, pytorchjob, tree
 
 
 async def test_without_suspension_a_job_is_placed_without_queueing() -> None:
     async with hub(member("cfa")) as world:
-        await world.apply(tree(max_jobs=1), policy(), pytorchjob("one"), pytorchjob("two"))
+        await world.apply(tree(max_jobs=1), passing(policy()), pytorchjob("one"), pytorchjob("two"))
         await world.running("one")
         await world.running("two")
         assert world.unit("one") is None

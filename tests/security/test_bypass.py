@@ -50,10 +50,11 @@ def tree(*, open_leaf: bool = False, required: str = "") -> Body:
 
     inner = node("inner", children=[node("deep", namespaces=["team-c"])])
     children = [node("a", namespaces=["default"]), node("b", namespaces=["team-b"]), inner]
+    children += [node("open")] if open_leaf else []
     return {
         "apiVersion": "scheduling.sigs.k8s.io/v1beta1", "kind": "ElasticQuotaTree",
         "metadata": {"name": "t", "namespace": "kube-system"},
-        "spec": {"root": {**node("root"), "min": room, "children": [*children, *([node("open")] if open_leaf else [])]}},
+        "spec": {"root": {**node("root"), "min": room, "children": children}},
     }  # fmt: skip
 
 

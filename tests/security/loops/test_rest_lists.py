@@ -61,7 +61,7 @@ async def test_lists_answer(kind: str) -> None:
 @pytest.mark.parametrize("spec", [None, 5, "x", [], {}, {"root": None}, {"root": {"max": "x"}}])
 async def test_a_tree_that_cannot_be_read_is_none_and_nothing_else_ends(spec: object) -> None:
     async with rest(member("cfa", count=4)) as hub:
-        await hub.world.apply(tree(max_jobs=9), policy(), pytorchjob("good"))
+        await hub.world.apply(policy(), tree(max_jobs=9), pytorchjob("good"))
         await hub.world.running("good")
         body = copy.deepcopy(hub.world.all("ElasticQuotaTree")[0])
         body["spec"] = spec
