@@ -28,7 +28,7 @@ GROUPS = {
     "Run a hub": ("up", "demo", "api", "controllers", "sim"),
     "Members": ("join", "unjoin", "clusters"),
     "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide", "what-if", "replay"),
-    "The rest": ("token", "version"),
+    "The rest": ("doctor", "token", "version"),
 }
 CLI_HEAD = """# The command line
 

@@ -20,6 +20,7 @@ from fleet.cli import (
     decide,
     delete,
     demo,
+    doctor,
     explain,
     jobs,
     join,
@@ -55,6 +56,7 @@ app.command("submit")(submit.submit)
 app.command("delete")(delete.delete)
 app.command("jobs")(jobs.jobs)
 app.command("explain")(explain.explain)
+app.command("doctor")(doctor.doctor)
 app.command("decide")(decide.decide)
 app.command("what-if")(whatif.what_if)
 app.command("replay")(replay.replay)

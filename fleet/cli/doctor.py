@@ -1,0 +1,99 @@
+"""`fleet doctor`: what is wrong on a hub although nothing fails, and what to do about it.
+
+Each check is one function from the hub to its findings, and stands in CHECKS. A check asks the hub's API only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from fleet.cli.failure import Failure
+from fleet.cli.options import DataDirOption, KubeconfigOption, Output, OutputOption
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+    from fleet.quota.tree import QuotaTree
+
+COLUMNS = ("check", "kind", "namespace", "name", "why", "what_to_do")
+POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
+TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
+HUB_CONFIG = "/api/v1/namespaces/fleet-system/configmaps/hub"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One object that is not as it should be. `check`: the name of the check that found it."""
+
+    check: str
+    kind: str
+    namespace: str
+    name: str
+    why: str
+    what_to_do: str
+
+
+def doctor(
+    output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
+) -> None:
+    """Look for what is wrong on the hub although nothing fails; exit status 1 when there is something."""
+    from fleet.cli.hub import connect
+    from fleet.cli.output import show
+
+    hub = connect(kubeconfig, data_dir)
+    found = [asdict(finding) for check in CHECKS for finding in check(hub)]
+    show(found, COLUMNS, output, nothing="Nothing is wrong")
+    if found:
+        raise typer.Exit(1)
+
+
+def passing_policies(hub: Hub) -> Iterator[Finding]:
+    """Policies that take gangs past a queue although nobody with the right to it wrote them, or nobody may."""
+    from fleet.admission.passing import bypass_of, passed_leaves, passing_kinds, required_by
+    from fleet.wellknown import REQUIRE_QUEUE
+
+    tree = _tree(hub)
+    if tree is None:
+        return
+    config = ((hub.find(HUB_CONFIG) or {}).get("data") or {}).get(REQUIRE_QUEUE) == "true"
+    for policy in [
+        *hub.list(f"{POLICIES}/propagationpolicies"),
+        *hub.list(f"{POLICIES}/clusterpropagationpolicies"),
+    ]:
+        kinds, leaves = passing_kinds(policy), passed_leaves(policy, tree)
+        required = required_by(tree, leaves, hub=config) if kinds else ""
+        if not required and (not leaves or bypass_of(policy).covers(leaves)):
+            continue
+        meta = policy["metadata"]
+        kind = "PropagationPolicy" if meta.get("namespace") else "ClusterPropagationPolicy"
+        where = f" -n {meta['namespace']}" if meta.get("namespace") else ""
+        resource = f"{kind.lower()}.policy.one.alibabacloud.com/{meta['name']}"
+        passes = f"does not suspend {', '.join(kinds)}, which wait in their queue all the same"
+        right = f'nobody with the verb "bypass" on the queue of {_some(leaves)} has written it'
+        mend = "set spec.suspension.scheduling: true"
+        may = f"or, with that verb, write it: kubectl label {resource}{where} passes-queue=yes"
+        yield Finding(
+            "passes-a-queue", kind, meta.get("namespace", ""), meta["name"],
+            f"{passes}: {required or right}", mend if required else f"{mend}, {may}",
+        )  # fmt: skip
+
+
+def _tree(hub: Hub) -> QuotaTree | None:
+    """The hub's quota tree; None without one. Raises Failure when it cannot be read."""
+    from fleet.quota.parse import BadTree, parse_tree
+
+    trees: list[dict[str, Any]] = hub.list(TREES)
+    try:
+        return parse_tree(trees[0].get("spec")) if trees else None
+    except BadTree as error:
+        raise Failure(f"the quota tree cannot be read: {error}") from error
+
+
+def _some(leaves: tuple[str, ...]) -> str:
+    return ", ".join(leaves[:3]) + (f" and {len(leaves) - 3} more" if len(leaves) > 3 else "")
+
+
+CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (passing_policies,)
