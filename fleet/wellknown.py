@@ -88,6 +88,7 @@ SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
+NO_POLICY = "NoPolicy"  # no policy takes a job or another object with pods
 QUEUE_REQUIRED = "QueueRequired"  # a job waits in a queue although its policy does not say so
 POLICY_FAILED = "ApplyPolicyFailed"
 HANDLING_FAILED = "HandlingFailed"  # condition: True while a loop cannot handle the object; also an Event

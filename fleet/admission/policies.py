@@ -9,6 +9,7 @@ from fleet.admission.asked import asked_of_policy
 from fleet.admission.overriding import wrong_overriders
 from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
 from fleet.admission.travel import grants_rights
+from fleet.admission.workloads import wrong_kinds
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_of
 from fleet.ports import Body
@@ -34,6 +35,7 @@ def propagation(body: Body) -> Sequence[Cause]:
     if jobs and scheduling.get("customSchedulingType") != "Gang":
         why = f'"Gang" is needed for {", ".join(sorted(set(jobs)))}: a job goes to one member, whole'
         causes.append(required(GANG_FIELD, why))
+    causes.extend(wrong_kinds(selectors, gang=scheduling.get("customSchedulingType") == "Gang"))
     causes.extend(_placement(placement))
     failover = spec.get("failover") or {}
     if failover.get("application") is not None and not spec.get("propagateDeps"):

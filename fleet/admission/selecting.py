@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from fleet.admission.travel import propagatable, why_not
+from fleet.engine.kind import Kind
 from fleet.model.untyped import mapping, pairs, rows, text, texts, whole
-from fleet.ports import Body
+from fleet.ports import Body, Key, Store
+from fleet.wellknown import POLICY
+
+UNTAKEN = "no PropagationPolicy or ClusterPropagationPolicy selects it"
 
 _KIND, _SELECTOR, _NAME = 1, 2, 3  # how closely a selector names an object; higher wins at equal priority
 
@@ -102,3 +107,19 @@ def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body |
             better = [p for o, p in ranked if o[:2] < order[:2] and p["spec"].get("preemption") == "Always"]
             return better[0] if better else policy
     return ranked[0][1]
+
+
+def untaken(kind: Kind, key: Key) -> str:
+    """What is said of an object with pods that no policy takes."""
+    name = f"{kind.kind} {key.namespace}/{key.name}" if key.namespace else f"{kind.kind} {key.name}"
+    if not propagatable(kind):
+        return f"no policy takes {name}: objects of this kind stay on the hub, where nothing runs them; submit a job"
+    return f"no policy takes {name}: {UNTAKEN}"
+
+
+def policies_for(store: Store, kind: Kind, key: Key, body: Body) -> list[Body]:
+    """The stored policies that may take the object at all: cluster-wide ones and those of its namespace."""
+    found = [stored.body for stored in store.scan(POLICY, "clusterpropagationpolicies")]
+    if key.namespace:
+        found += [stored.body for stored in store.scan(POLICY, "propagationpolicies", namespace=key.namespace)]
+    return [policy for policy in found if not why_not(kind, key, body, tenant=of_namespace(policy))]

@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from fleet.admission.passing import hub_requires_queue, leaf_of_gang, why_queued
-from fleet.admission.selecting import best_policy, of_namespace, policy_claim, selects
-from fleet.admission.travel import propagatable, why_not
+from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
+from fleet.admission.travel import propagatable
+from fleet.admission.workloads import KNOWN, carries_pods
 from fleet.controllers import bindings as b
 from fleet.controllers.bindspec import Wanted, new_binding, settle, settle_unclaimed
 from fleet.controllers.components import to_body
@@ -166,8 +167,7 @@ class BindLoop:
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
-        policies = [p for p in self._policies(key.namespace) if not why_not(kind, key, body, tenant=of_namespace(p))]
-        policy = best_policy(body, policies, claim)
+        policy = best_policy(body, policies_for(self._hub.store, kind, key, body), claim)
         now = self._hub.clock.now()
         if policy is None:
             if binding is not None:
@@ -175,28 +175,31 @@ class BindLoop:
                 await self._hub.edit(binding_key, lambda found: settle_unclaimed(found, now, queue=queue))
             return None
         interpreter = interpreter_for(kind)
-        scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
-        if interpreter is not None and scheduling.get("customSchedulingType") != "Gang":
-            field = "placement.replicaScheduling.customSchedulingType"
-            message = f"{policy_claim(policy)} selects a job, but its {field} is not Gang"
-            await self._events.record(body, POLICY_FAILED, message, warning=True)
-            return None
-        must = self._must_queue(body, policy, binding.body if binding else None) if interpreter is not None else ""
-        newly = bool(must) and (binding is None or not b.wants_queue(binding.body))
-        lazy = policy["spec"].get("activationPreference") == "Lazy" and claim == policy_claim(policy)
-        if lazy and binding is not None and not newly:
-            seen = b.annotation(binding.body, ANNOTATION_JOB_GENERATION)
-            if seen == str(body["metadata"].get("generation", 0)):
+        wrong = _not_taken(body, policy, interpreter)
+        if wrong:
+            await self._events.once(body, POLICY_FAILED, f"{policy_claim(policy)} {wrong}")
+            if interpreter is not None or binding is None:
                 return None
-        wanted = self._wanted(body, policy, interpreter, binding.body if binding else None, must)
+        return await self._follow(body, policy, interpreter, binding_key, binding)
+
+    async def _follow(
+        self, body: Body, policy: Body, interpreter: Interpreter | None, key: Key, binding: Stored | None
+    ) -> float | None:
+        """Make the binding of an object that follows the policy, or mend it."""
+        found, now = binding.body if binding is not None else None, self._hub.clock.now()
+        must = self._must_queue(body, policy, found) if interpreter is not None else ""
+        newly = bool(must) and (found is None or not b.wants_queue(found))
+        if found is not None and not newly and _waits_for_its_object(policy, body, found):
+            return None
+        wanted = self._wanted(body, policy, interpreter, found, must)
         if binding is None:
-            made = new_binding(body, wanted, binding_key.namespace, binding_key.name, now)
-            if not await self._hub.create(WORK, "resourcebindings", binding_key.namespace, made):
+            made = new_binding(body, wanted, key.namespace, key.name, now)
+            if not await self._hub.create(WORK, "resourcebindings", key.namespace, made):
                 return _RETRY_S
         else:
-            await self._hub.edit(binding_key, lambda found: settle(found, wanted, now), uid=binding.uid)
+            await self._hub.edit(key, lambda stored: settle(stored, wanted, now), uid=binding.uid)
         if newly:
-            placed = binding is not None and bool(b.clusters_of(binding.body))
+            placed = found is not None and bool(b.clusters_of(found))
             does = "runs on and is charged to its queue" if placed else "waits in its queue"
             message = f"the job {does}, though {policy_claim(policy)} does not say spec.suspension.scheduling: {must}"
             await self._events.record(body, QUEUE_REQUIRED, message, warning=True)
@@ -213,10 +216,6 @@ class BindLoop:
             return False
         return hub_requires_queue(self._hub.store) or leaf_of_gang(tree, *_charged_by(body, binding)) is not None
 
-    def _policies(self, namespace: str) -> list[Body]:
-        found = self._hub.bodies(POLICY, "clusterpropagationpolicies")
-        return [*found, *self._hub.bodies(POLICY, "propagationpolicies", namespace)] if namespace else found
-
     def _wanted(
         self, body: Body, policy: Body, interpreter: Interpreter | None, binding: Body | None, must_queue: str
     ) -> Wanted:
@@ -224,6 +223,8 @@ class BindLoop:
             current = b.clusters_of(binding) if binding else ()
             clusters = [c for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
             everywhere = duplicated_to(policy["spec"].get("placement"), [candidate(c) for c in clusters], current)
+            if carries_pods(body):  # bound before this was looked at: what is there stays
+                everywhere = [name for name in everywhere if name in current]
             return Wanted(body, policy, gang=False, members=tuple(everywhere))
         classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
         return wanted_of_job(body, policy, interpreter, classes, must_queue)
@@ -257,6 +258,25 @@ def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
 
 def _named(reference: Body) -> tuple[str, str]:
     return text(reference.get("apiVersion")), text(reference.get("kind"))
+
+
+def _not_taken(body: Body, policy: Body, interpreter: Interpreter | None) -> str:
+    """Why the policy binds the object to no member, in words that follow its name; "" when it does."""
+    scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
+    if interpreter is None:
+        return f"takes it to no further member, since it has pods: {KNOWN}" if carries_pods(body) else ""
+    if scheduling.get("customSchedulingType") != "Gang":
+        return "selects a job, but its placement.replicaScheduling.customSchedulingType is not Gang"
+    return ""
+
+
+def _waits_for_its_object(policy: Body, body: Body, binding: Body) -> bool:
+    """Whether changes of a lazy policy wait until the object that follows it changes."""
+    if policy["spec"].get("activationPreference") != "Lazy":
+        return False
+    if b.annotation(binding, ANNOTATION_POLICY) != policy_claim(policy):
+        return False
+    return b.annotation(binding, ANNOTATION_JOB_GENERATION) == str(body["metadata"].get("generation", 0))
 
 
 def _charged_by(body: Body, binding: Body | None) -> tuple[str, dict[str, str]]:

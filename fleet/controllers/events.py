@@ -8,6 +8,7 @@ are removed, a bounded number at a time.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -87,6 +88,15 @@ class EventRecorder:
         while len(self._similar) > KNOWN_MAX:
             self._similar.popitem(last=False)
         return found
+
+    async def once(self, about: Body, reason: str, message: str) -> None:
+        """Record a warning that is not repeated while its event is there, by whichever process."""
+        reference, now = _reference(about), self._hub.clock.now()
+        digest = hashlib.sha256(f"{reference.get('uid')} {reason} {message}".encode()).hexdigest()[:16]
+        namespace, name = reference.get("namespace") or SYSTEM_EVENTS_NAMESPACE, f"{reference['name'][:200]}.{digest}"
+        if self._hub.store.peek(Key("", "events", namespace, name)) is None:
+            body = _event(namespace, name, reference, reason, message[:MESSAGE_MAX], True, "fleet", now)
+            await self._hub.commit([self._hub.new("", "events", namespace, body)])
 
     async def courtesy(self, about: Body, reason: str, message: str) -> None:
         """Record good news, unless there is much of it: beyond COURTESIES_PER_S nobody reads it, and it would cost the

@@ -28,6 +28,7 @@ PLURALS = {
     "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
+    "RayJob": "rayjobs",
 }  # fmt: skip
 HOSTNAME = "kubernetes.io/hostname"
 

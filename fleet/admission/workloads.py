@@ -1,0 +1,74 @@
+"""Which objects have pods. Fleet places those of the job kinds, as gangs; all others with pods stay on the hub.
+
+An object that is sent to every member would start its pods in each of them, beside every quota. So a policy cannot name
+such a kind, and an object of a kind that nobody knows is looked at itself.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fleet.admission.rule import invalid
+from fleet.admission.travel import GRANTS_RIGHTS
+from fleet.engine.status import Cause
+from fleet.kinds import INTERPRETERS, interpreter_of
+
+GANG_KINDS = tuple(sorted(kind for _, kind in INTERPRETERS))
+WITH_PODS = frozenset(
+    {
+        ("", "Pod"), ("", "ReplicationController"), ("apps", "DaemonSet"), ("apps", "Deployment"),
+        ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("batch", "CronJob"),
+    }
+)  # fmt: skip
+# Kinds without pods that may stand beside gangs in one policy: of these no gang is ever made.
+_WITHOUT_PODS = frozenset(
+    {
+        *(("", kind) for kind in (
+            "ConfigMap", "LimitRange", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota",
+            "Secret", "Service", "ServiceAccount",
+        )),
+        ("networking.k8s.io", "Ingress"), ("networking.k8s.io", "NetworkPolicy"),
+        ("scheduling.k8s.io", "PriorityClass"), ("storage.k8s.io", "StorageClass"),
+    }
+)  # fmt: skip
+KNOWN = f"Fleet places the pods of {', '.join(GANG_KINDS)} alone"
+
+
+def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterator[Cause]:
+    """The selectors of a policy whose objects would not run as its author means. `gang`: the policy makes gangs."""
+    for index, selector in enumerate(selectors):
+        api_version, kind = str(selector.get("apiVersion") or ""), str(selector.get("kind") or "")
+        group = api_version.rpartition("/")[0]
+        if not kind or not api_version or interpreter_of(api_version, kind) is not None:
+            continue
+        where = f"spec.resourceSelectors[{index}].kind"
+        if (group, kind) in WITH_PODS:
+            yield invalid(where, kind, f"its pods would start in no queue, or in every member: {KNOWN}")
+        elif gang and (group, kind) not in _WITHOUT_PODS and group not in GRANTS_RIGHTS:
+            near = difflib.get_close_matches(kind, GANG_KINDS, n=1, cutoff=0.8)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            why = f"{KNOWN}{meant}; objects without pods go into a policy of their own, without customSchedulingType"
+            yield invalid(where, kind, why)
+
+
+def carries_pods(body: Mapping[str, Any]) -> bool:
+    """Whether the object is a Pod, or has a pod template anywhere: a `…template` with `spec.containers`."""
+    if body.get("apiVersion") == "v1" and body.get("kind") == "Pod":
+        return True
+    pending: list[Any] = [body]
+    while pending:
+        found = pending.pop()
+        if found.__class__ is list:
+            pending.extend(found)
+            continue
+        for key, value in found.items() if found.__class__ is dict else ():
+            if value.__class__ is dict and key.lower().endswith("template") and _pod_spec(value.get("spec")):
+                return True
+            pending.append(value)
+    return False
+
+
+def _pod_spec(spec: Any) -> bool:
+    return spec.__class__ is dict and spec.get("containers").__class__ is list
