@@ -15,7 +15,7 @@ from typing import Protocol
 
 import structlog
 
-from api import bypass, queueuse
+from api import bypass, queueuse, untaken
 from api.auth import Authenticator, ServiceAccountTokens, bearer
 from api.discovery import Discovery
 from api.escalation import install
@@ -375,6 +375,7 @@ def build_app(
         install(objects, authorizer)
         queueuse.install(objects, authorizer)
         bypass.install(objects, authorizer)
+        untaken.install(objects)
     return Api(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},

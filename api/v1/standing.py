@@ -14,6 +14,7 @@ import orjson
 
 from api.v1.models import State
 from api.v1.quantities import amounts_of, gpus, quantities, whole
+from fleet.admission.selecting import UNTAKEN
 from fleet.engine.kind import Kind
 from fleet.engine.times import rfc3339, seconds
 from fleet.foresee.position import NOT_IN_LINE, tier_of
@@ -30,12 +31,12 @@ from fleet.wellknown import (
     ATTEMPT,
     FULLY_APPLIED,
     HANDLING_FAILED,
+    NO_POLICY,
     SCHEDULED,
 )
 
 REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
 EVICTED = "Evicted"  # of a unit, likewise
-NO_POLICY = "NoPolicy"
 BACKS_OFF = "TimeoutBackoff"
 WAITING_PHASES = ("", "Enqueued", BACKS_OFF)
 _OF_MEMBER = {
@@ -160,7 +161,7 @@ def _is_held(unit: Body) -> bool:
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     """Why it waits, or what is wrong where it is; None when there is nothing to say."""
     if state is State.UNCLAIMED:
-        why = "no policy has taken it: no PropagationPolicy or ClusterPropagationPolicy selects it, or none has yet"
+        why = f"no policy has taken it: {UNTAKEN}, or none has yet"
         return _reason(NO_POLICY, why)
     if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
         return None

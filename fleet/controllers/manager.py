@@ -22,6 +22,7 @@ from fleet.controllers.observe import ObserveLoop
 from fleet.controllers.quota import QuotaLoop
 from fleet.controllers.runtime import Controller, Loop
 from fleet.controllers.sweep import SweepLoop
+from fleet.controllers.untaken import UntakenLoop
 from fleet.members.clusters import ClusterMembers
 from fleet.placement.problem import Solver
 
@@ -40,6 +41,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
     reconciling: list[_Reconciling] = [
         QuotaLoop(hub),
         BindLoop(hub, events),
+        UntakenLoop(hub, events),
         EnqueueLoop(hub),
         DecideLoop(hub, events, solver, aside),
         AdmissionChecksLoop(hub, events),

@@ -1,0 +1,125 @@
+"""Objects with pods: which a policy may name, which an object is taken for, and what a client is told of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api import untaken
+from fleet.admission.workloads import carries_pods
+from fleet.engine import patch as patches
+from fleet.engine.crd import kind_of
+from fleet.store.definitions import definitions
+from tests.admission.conftest import USER, Body, Hub
+from tests.admission.test_policies import JOBS, MAPS, gang, policy
+from tests.controllers.test_untaken import RAY, pod, rayjob
+from tests.controllers.world import cluster_policy, pytorchjob
+
+TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
+NAMED = "Fleet places the pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob alone"
+
+
+def of(api_version: str, kind: str) -> Body:
+    return {"apiVersion": api_version, "kind": kind}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        pytest.param(policy(resourceSelectors=[of("ray.io/v1", "RayJob")], **gang()), NAMED, id="an undeclared kind"),
+        pytest.param(policy(resourceSelectors=[of("kubeflow.org/v1", "PytorchJob")], **gang()),
+                     "did you mean PyTorchJob?", id="a gang kind misspelt"),
+        pytest.param(policy(resourceSelectors=[of("v1", "Event")], **gang()), "a policy of their own", id="no gang"),
+        *(
+            pytest.param(policy(resourceSelectors=[of(*kind)], **more), "would start in no queue, or in every member",
+                         id=f"{kind[1]} {'with' if more else 'without'} Gang")
+            for kind in [("v1", "Pod"), ("v1", "ReplicationController"), ("apps/v1", "Deployment"),
+                         ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("apps/v1", "ReplicaSet"),
+                         ("batch/v1", "CronJob")]
+            for more in ({}, gang())
+        ),
+    ],
+)  # fmt: skip
+async def test_a_kind_with_pods_that_fleet_does_not_place_is_refused(hub: Hub, body: Body, says: str) -> None:
+    for one in (body, {**body, "kind": "ClusterPropagationPolicy"}):
+        refusal = await hub.refused(one)
+        assert [cause.field for cause in refusal.causes] == ["spec.resourceSelectors[0].kind"]
+        assert says in refusal.causes[0].message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(policy(resourceSelectors=[JOBS, MAPS, of("v1", "Secret")], **gang()), id="maps beside gangs"),
+        pytest.param(policy(resourceSelectors=[of("example.com/v1", "Widget")]), id="a custom kind without Gang"),
+        pytest.param(policy(resourceSelectors=[of("kubeflow.org/v2beta1", "MPIJob")], **gang()), id="another version"),
+    ],
+)
+async def test_kinds_without_pods_may_be_named(hub: Hub, body: Body) -> None:
+    await hub.create(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "carries"),
+    [
+        (pod(), True),
+        (rayjob(), True),
+        ({"kind": "Flow", "spec": {"podTemplate": TEMPLATE}}, True),
+        ({"kind": "Cron", "spec": {"jobTemplate": {"spec": {"template": TEMPLATE}}}}, True),
+        ({"kind": "Work", "spec": {"tasks": [{"template": TEMPLATE}]}}, True),
+        ({"kind": "Kept", "spec": {"template": {"spec": {"containers": "see the wiki"}}}}, False),
+        ({"kind": "ConfigMap", "data": {"template": "spec: {containers: []}"}}, False),
+        ({"kind": "Odd", "spec": None, "template": None, "x": [None, 1]}, False),
+        (RAY, False),
+    ],
+    ids=lambda value: value.get("kind") if isinstance(value, dict) else "",
+)
+def test_a_pod_template_is_found_wherever_it_stands(body: Body, carries: bool) -> None:
+    assert carries_pods(body) is carries
+
+
+async def warned(hub: Hub, body: Body, **options: Any) -> tuple[str, ...]:
+    kind = hub.registry.kind_of(body["apiVersion"], body["kind"])
+    assert kind is not None
+    return (await hub.objects.create(kind, "default", body, USER)).warnings
+
+
+async def test_a_job_that_no_policy_takes_is_told_of_when_it_is_created(hub: Hub) -> None:
+    untaken.install(hub.objects)
+    why = "no PropagationPolicy or ClusterPropagationPolicy selects it"
+    assert await warned(hub, pytorchjob("one")) == (f"no policy takes PyTorchJob default/one: {why}",)
+    kind = hub.registry.need("kubeflow.org", "pytorchjobs")
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    assert (await hub.objects.patch(kind, "default", "one", labels, patches.MERGE, USER)).warnings == ()
+    await hub.create(cluster_policy(queue=True))
+    assert await warned(hub, pytorchjob("two")) == ()
+
+
+async def test_a_pod_is_told_that_nothing_runs_it(hub: Hub) -> None:
+    untaken.install(hub.objects)
+    (text,) = await warned(hub, pod())
+    assert text == (
+        "no policy takes Pod default/lonely: objects of this kind stay on the hub, where nothing runs them;"
+        " submit a job"
+    )
+
+
+async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub: Hub) -> None:
+    made = kind_of(RAY, definitions())
+    assert made is not None
+    hub.registry.put(made)
+    untaken.install(hub.objects)
+    selectors = [{"apiVersion": "ray.io/v1", "kind": "RayJob"}]
+    await hub.create(policy(resourceSelectors=selectors))
+    expected = f"PropagationPolicy default/p takes it to no further member, since it has pods: {NAMED}"
+    assert await warned(hub, rayjob()) == (expected,)
+    entrypoint = {"spec": {"entrypoint": "train"}}
+    patched = await hub.objects.patch(made, "default", "ray", entrypoint, patches.MERGE, USER)
+    assert patched.warnings == (expected,)
+    assert await warned(hub, rayjob("light", rayClusterSpec=None)) == ()
+
+
+async def test_what_the_hub_writes_itself_is_told_nothing(hub: Hub) -> None:
+    untaken.install(hub.objects)
+    assert (await hub.made(pytorchjob("one")))["metadata"]["name"] == "one"
