@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.admission import misspelt
 from fleet.admission.asked import asked_of_policy
 from fleet.admission.overriding import wrong_overriders
 from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
@@ -131,5 +132,5 @@ def _label_selector(where: str, selector: Mapping[str, Any]) -> Iterator[Cause]:
             yield forbidden(f"{place}.values", f"{operator} takes no values")
 
 
-PROPAGATION = Checks(of_new(asked_of_policy), of_new(propagation))
-OVERRIDE = Checks(of_new(override))
+PROPAGATION = Checks(of_new(asked_of_policy), of_new(propagation), ask=misspelt.of_policy)
+OVERRIDE = Checks(of_new(override), ask=misspelt.of_policy)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fleet.admission import misspelt
 from fleet.admission.rule import Checks, invalid, of_new
 from fleet.engine.status import Cause, conflict
 from fleet.engine.times import rfc3339
@@ -44,8 +45,10 @@ async def _others(review: Review, objects: Objects) -> Sequence[Cause]:
                 raise conflict(review.kind.group, review.kind.resource, review.name, why)
         review.also.append(_turn(guard, last, review.name, objects))
     if review.operation == "UPDATE" and not review.subresource:
-        return await _kept_leaves(review, objects)
-    return ()
+        causes = await _kept_leaves(review, objects)
+        if causes:
+            return causes
+    return await misspelt.of_tree(review, objects)
 
 
 def _turn(guard: Key, last: Stored | None, tree: str, objects: Objects) -> Put:
