@@ -380,11 +380,7 @@ def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
 
 def empty_node(pool: Pool) -> Amounts:
     """What an empty node of this pool offers, as far as the inventory shows."""
-    found = dict(pool.allocatable.items_)
-    for vector, nodes in pool.free:
-        for name, amount in vector.items_ if nodes > 0 else ():
-            found[name] = max(found.get(name, 0), amount)
-    return Amounts.of(found)
+    return Amounts.of(pool.most)
 
 
 def _grown(member: Member, change: MoreNodes) -> Member:

@@ -279,15 +279,17 @@ class OneMember:
         if self._catalogue is None or not all(f.synced for f in self._inventory):
             return None
         ready, pools = self.ready(), self._nodes.pools()
-        model = self._model
+        model, unschedulable = self._model, self._nodes.unschedulable_count
         if model is None:
             traits = self._traits
             model = Member(
                 self.name, ready, pools, traits.labels, traits.taints, self._catalogue.kinds, traits.provider,
                 traits.region, traits.zone, traits.price, "" if ready else self._reason()[1],
+                unschedulable=unschedulable,
             )  # fmt: skip
-        elif model.pools is not pools or model.ready != ready:
-            model = replace(model, ready=ready, pools=pools, not_ready_reason="" if ready else self._reason()[1])
+        elif model.pools is not pools or model.ready != ready or model.unschedulable != unschedulable:
+            why = "" if ready else self._reason()[1]
+            model = replace(model, ready=ready, pools=pools, not_ready_reason=why, unschedulable=unschedulable)
         if self._traits.potential and (model is not self._model or self._modelled != self._nodes.version):
             potential = potential_pools(self._traits.potential, self._nodes.count)
             model = model if model.potential == potential else replace(model, potential=potential)

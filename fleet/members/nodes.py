@@ -112,6 +112,7 @@ class Nodes:
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
         self.ready_count = 0
+        self.unschedulable_count = 0
         self.version = 0  # grows with every node that comes, goes or changes
 
     def __len__(self) -> int:
@@ -129,6 +130,7 @@ class Nodes:
             self.remove(old.name)
         self._nodes[node.name] = node
         self.ready_count += node.ready
+        self.unschedulable_count += not node.usable
         self.version += 1
         self.total_allocatable = self.total_allocatable.plus(node.allocatable)
         if node.usable:
@@ -140,6 +142,7 @@ class Nodes:
         if node is None:
             return False
         self.ready_count -= node.ready
+        self.unschedulable_count -= not node.usable
         self.version += 1
         self.total_allocatable = self.total_allocatable.minus(node.allocatable)
         if node.usable:

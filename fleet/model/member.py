@@ -30,6 +30,16 @@ class Pool:
     free: tuple[tuple[Amounts, int], ...] = ()
     allocatable: Amounts = NOTHING
 
+    @property
+    def most(self) -> dict[str, int]:
+        """What a node of it offers at most when empty, as far as the inventory shows."""
+        most = dict(self.allocatable.items_)
+        for free, nodes in self.free:
+            for name, amount in free.items_ if nodes > 0 else ():
+                if amount > most.get(name, 0):
+                    most[name] = amount
+        return most
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
@@ -48,3 +58,4 @@ class Member:
     price: int = 0  # per GPU hour, any unit; lower is better at equal fit
     not_ready_reason: str = ""
     potential: tuple[Pool, ...] = ()  # nodes that an autoscaler could add, empty: `free` counts them
+    unschedulable: int = 0  # nodes that take no new pods and stand in no pool: cordoned, not ready, leaving

@@ -76,18 +76,11 @@ class MemberRoom:
         inventory does not say what its nodes have."""
         merged = _Merged(space)
         for pool in (*member.pools, *member.potential):
-            most = dict(pool.allocatable.items_)
-            count = 0
-            for free, nodes in pool.free:
-                if nodes > 0:
-                    count += nodes
-                    for name, amount in free.items_:
-                        if amount > most.get(name, 0):
-                            most[name] = amount
+            count = sum(nodes for _, nodes in pool.free if nodes > 0)
             if count and not pool.allocatable.items_:
                 return None
             if count:
-                counts = merged.counts(pool, False)
+                counts, most = merged.counts(pool, False), pool.most
                 vector = tuple([most.get(name, 0) for name in space.resources])
                 counts[vector] = counts.get(vector, 0) + count
         return MemberRoom(member.name, merged.pools())

@@ -61,6 +61,8 @@ async def test_nodes_that_come_and_go_change_the_pools(joined: ClusterMembers, t
 
     await target.merge(f"/api/v1/nodes/n-{label}-0", {"spec": {"unschedulable": True}})
     await eventually(lambda: free_gpus(pool_of(joined, label)) == [4], what="a cordoned node offers nothing")
+    model = joined.model("cfa")
+    assert model is not None and model.unschedulable >= 1  # others may have cordoned theirs
 
     taint = {"key": "dedicated", "value": "x", "effect": "NoSchedule"}
     await target.merge(f"/api/v1/nodes/n-{label}-1", {"spec": {"taints": [taint]}})

@@ -82,6 +82,7 @@ def test_free_vectors_are_what_a_fresh_count_gives(steps: list[tuple[str, int, i
     shown = {pool.labels: Counter({vector[GPU]: count for vector, count in pool.free}) for pool in nodes.pools()}
     assert shown == expected
     assert len(nodes) == len(there)
+    assert nodes.unschedulable_count == sum(not node.usable for node in there.values())
 
 
 @settings(max_examples=150, deadline=None)
