@@ -136,7 +136,11 @@ def _narrower(decision: Decision, outcome: Outcome, now: float) -> Question | No
 def _plan(decision: Decision, outcome: Outcome, certificate: Certificate, found: Found = NOTHING_FOUND) -> Plan:
     placed = [*decision.first, *outcome.placed]
     started = {candidate.unit.id for candidate, _ in placed} | decision.aside
-    explainer = Explainer(decision.nevers, decision.rooms, outcome.ground, decision.space, decision.overdue)
+    newly = [pair for pair in decision.kept if pair[0].unit.id in decision.aside]
+    explainer = Explainer(
+        decision.nevers, decision.rooms, outcome.ground, decision.space, decision.overdue,
+        placed=[*outcome.placed, *newly], kept=decision.kept,
+    )  # fmt: skip
     reasons = decision.reasons | explainer.all(decision.groups, started, outcome.done) | _unpackable(outcome.out)
     reasons |= explainer.behind_kept(decision.behind, [candidate for candidate, _ in decision.kept], started)
     placements = tuple(Placement(candidate.unit.id, member) for candidate, member in placed)
@@ -152,8 +156,7 @@ def _plan(decision: Decision, outcome: Outcome, certificate: Certificate, found:
 
 def _unpackable(units: Mapping[str, str]) -> dict[str, Reason]:
     """Reasons for units that would fit their member, but for what else is placed there."""
-    what = "packing beside the others"
-    return {unit: Reason(Code.LOST_TO_OTHERS, {"member": at, "short": 1, "what": what}) for unit, at in units.items()}
+    return {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in units.items()}
 
 
 def _spared(

@@ -36,6 +36,9 @@ CONDITION_REASONS = {
     Code.MEMBER_NOT_READY: "NoClusterFit",
     Code.NO_MEMBERS: "NoClusterFit",
     Code.TOO_LARGE: "NoClusterFit",
+    Code.LARGER_THAN_ANY_NODE: "NoClusterFit",
+    Code.NO_NODE_MATCHES: "NoClusterFit",
+    Code.UNKNOWN_RESOURCE: "NoClusterFit",
     Code.HELD: "Held",
     Code.SUSPENDED: "Suspended",
 }

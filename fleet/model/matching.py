@@ -84,12 +84,12 @@ def domain_of(pool: Pool, topology: str) -> str:
 def member_bars(unit: Unit, member: Member) -> str:
     """Why policy keeps the unit out of this member, in a few words; "" if it does not. Readiness is not asked here."""
     if unit.affinity_groups and not any(member.name in group.members for group in unit.affinity_groups):
-        return "not in the policy's cluster affinity"
+        return "did not match the policy's cluster affinity"
     taint = repelled_by(member.taints, unit.tolerations)
     if taint is not None:
-        return f"taint {taint.key}{'=' + taint.value if taint.value else ''}:{taint.effect} is not tolerated"
+        return f"had untolerated taint {{{taint.key}: {taint.value}}}"
     if unit.needs_kind and member.kinds is not None and unit.needs_kind not in member.kinds:
-        return f"does not serve {unit.needs_kind}"
+        return f"did not serve {unit.needs_kind}"
     if member.name in unit.excluded:
-        return "the job failed there"
+        return "saw the job fail"
     return ""

@@ -29,6 +29,9 @@ class Code(StrEnum):
     SUSPENDED = "Suspended"
     NOT_ITS_TURN = "NotItsTurn"
     TOO_LARGE = "LargerThanEverything"
+    LARGER_THAN_ANY_NODE = "LargerThanAnyNode"
+    NO_NODE_MATCHES = "NoNodeMatches"
+    UNKNOWN_RESOURCE = "UnknownResource"
     BAD_UNIT = "BadUnit"
     LOST_TO_OTHERS = "RoomGoesToOthers"
     ROOM_CLAIMED = "RoomIsBeingFreed"
@@ -59,12 +62,15 @@ class Entry:
 
 _QUOTA = ("node", "resource", "request", "used", "max", "short")
 _GAP = ("pods", "member", "short", "what")
+_NODES = ("nodes", "causes")
+_CLOSEST = "Closest is {member}: {short} pods find no node with {what}"
+_NONE_AVAILABLE = "0/{nodes} nodes are available: {causes}"
 
 TABLE: Mapping[Code, Entry] = {
     Code.QUOTA_EXHAUSTED: Entry(
         Severity.INFO,
-        "quota {node} is exhausted: {resource} requested {request}, used {used}, max {max}; short by {short}."
-        " It waits for running jobs of that quota to finish.",
+        "insufficient unused quota for {resource} in {node}: requested {request}, used {used}, max {max};"
+        " {short} more needed. Waits for jobs there to finish.",
         _QUOTA,
     ),
     Code.MAX_JOBS: Entry(
@@ -74,14 +80,14 @@ TABLE: Mapping[Code, Entry] = {
     ),
     Code.MIN_EXHAUSTED: Entry(
         Severity.INFO,
-        "min of {node} is used up: it may not be preempted, and asks for {resource} {request} beside {used} of {max};"
-        " short by {short}. It waits for such jobs of that quota to finish.",
+        "insufficient unused min for {resource} in {node}, and a job that may not be preempted never borrows:"
+        " requested {request}, used {used}, min {max}; {short} more needed. Waits for such jobs there to finish.",
         _QUOTA,
     ),
     Code.USER_LIMIT: Entry(
         Severity.INFO,
-        "user {user} has used up what one user may have in {node}: {resource} requested {request}, used {used},"
-        " max {max}; short by {short}. It waits for running jobs of that user to finish.",
+        "user {user} has reached the limit per user for {resource} in {node}: requested {request}, used {used},"
+        " max {max}; {short} more needed. Waits for jobs of this user to finish.",
         (*_QUOTA, "user"),
     ),
     Code.NO_LEAF: Entry(
@@ -89,36 +95,50 @@ TABLE: Mapping[Code, Entry] = {
     ),
     Code.BEHIND_IN_QUEUE: Entry(
         Severity.INFO,
-        "number {position} in queue {leaf}, which starts jobs strictly in order: waits for {head} ({why})",
+        "position {position} in queue {leaf}, which starts jobs in strict order: waits for {head} ({why})",
         ("position", "leaf", "head", "why"),
     ),
     Code.NO_MEMBER_FITS: Entry(
         Severity.INFO,
-        "no member fits the whole gang of {pods} pods; closest is {member}: short by {short} {what}",
+        f"no member has room for all {{pods}} pods at once. {_CLOSEST}",
         _GAP,
     ),
-    Code.NO_MEMBER_ALLOWED: Entry(Severity.ERROR, "no member may take it: {why}", ("why",)),
-    Code.MEMBER_NOT_READY: Entry(Severity.WARNING, "no member that may take it is ready: {why}", ("why",)),
-    Code.NO_MEMBERS: Entry(Severity.WARNING, "no member cluster has joined yet; join one with `fleet join`"),
+    Code.NO_MEMBER_ALLOWED: Entry(
+        Severity.ERROR, "0/{members} members are available: {why}", ("members", "why")
+    ),
+    Code.MEMBER_NOT_READY: Entry(
+        Severity.WARNING, "no member that may run it is ready: {why}", ("why",)
+    ),
+    Code.NO_MEMBERS: Entry(Severity.WARNING, "no member has joined yet; join one with `fleet join`"),
     Code.BACK_OFF: Entry(Severity.INFO, "backs off until {until} after attempt {attempts}", ("until", "attempts")),
     Code.HELD: Entry(Severity.INFO, "held by a person; starts after it is released"),
     Code.SUSPENDED: Entry(Severity.INFO, "suspended; starts after it is resumed"),
     Code.NOT_ITS_TURN: Entry(Severity.INFO, "its queue does not consider it yet: {why}", ("why",)),
     Code.TOO_LARGE: Entry(
         Severity.ERROR,
-        "the gang of {pods} pods is larger than any member that may take it, even an empty one;"
-        " closest is {member}: short by {short} {what}",
+        f"no member has room for all {{pods}} pods at once, even when empty. {_CLOSEST}",
         _GAP,
+    ),
+    Code.LARGER_THAN_ANY_NODE: Entry(
+        Severity.ERROR,
+        f"{_NONE_AVAILABLE}; the largest node has {{largest}} {{resource}}, a pod asks for {{request}}",
+        (*_NODES, "resource", "largest", "request"),
+    ),
+    Code.NO_NODE_MATCHES: Entry(Severity.ERROR, _NONE_AVAILABLE, _NODES),
+    Code.UNKNOWN_RESOURCE: Entry(
+        Severity.ERROR,
+        f"{_NONE_AVAILABLE}; no node has {{resource}}, did you mean {{near}}?",
+        (*_NODES, "resource", "near"),
     ),
     Code.BAD_UNIT: Entry(Severity.ERROR, "{field}: {problem}", ("field", "problem")),
     Code.LOST_TO_OTHERS: Entry(
         Severity.INFO,
-        "the room it would fit into goes to jobs ahead of it; closest now is {member}: short by {short} {what}",
-        ("member", "short", "what"),
+        f"the room for it in {{where}} goes to {{taker}}. {_CLOSEST}",
+        (*_GAP, "where", "taker"),
     ),
     Code.ROOM_CLAIMED: Entry(
         Severity.INFO,
-        "room in member {member} is kept for it until {until}; it starts when the jobs that leave are gone",
+        "preempts jobs in member {member}, where room is reserved for it until {until}; starts when they are gone",
         ("member", "until"),
     ),
     Code.ADMISSION_CHECKS: Entry(
@@ -128,13 +148,13 @@ TABLE: Mapping[Code, Entry] = {
     ),
     Code.COLLECTS: Entry(
         Severity.INFO,
-        "has waited long, so room in member {member} is collected for it: {have} of its {pods} pods have room;"
-        " it starts {when}",
+        "has waited long, so room in member {member} is reserved for it as it becomes free: {have} of its {pods} pods"
+        " have room; it starts {when}",
         ("member", "have", "pods", "when"),
     ),
     Code.BEHIND_HEAD: Entry(
         Severity.INFO,
-        "waits behind {head}, for which {what} collected; it starts when there is enough for both, or when its maximum"
+        "waits behind {head}, for which {what} reserved; it starts when there is enough for both, or when its maximum"
         " execution time ends before {at}",
         ("head", "what", "at"),
     ),
@@ -164,25 +184,23 @@ _NEVER_FOR_A_USER = (
     " It needs a smaller gang or a higher limit per user."
 )
 _JOBS_OF_A_USER = "user {user} already runs {used} of at most {max} jobs in {node}; starts when one of them finishes"
-_UNLENT = (
-    "quota {node} is exhausted: {resource} requested {request}, used {used}, of which {kept} is not lent, max {max};"
-    " short by {short}."
-)
+_UNLENT = ", {kept} guaranteed to others and not lent"
+_RESERVED = ", reserved {reserved} for {preemptor}"
+_RESERVED_JOBS = ", and {reserved} reserved for {preemptor}; waits for them to finish"
 _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
-_BEHIND_ONE_DUE = "waits behind {head}, for which {what} collected; it starts when there is enough for both"
+_BEHIND_ONE_DUE = "waits behind {head}, for which {what} reserved; it starts when there is enough for both"
 _STILL_LEAVING = "{leaving} should have left by now, and is not gone"
-_ALONE_IN_GAP = {
-    Code.NO_MEMBER_FITS: "no member fits the one pod; closest is {member}: short by {short} {what}",
-    Code.TOO_LARGE: "the pod is larger than any member that may take it, even an empty one;"
-    " closest is {member}: short by {short} {what}",
-}
+_NOT_BESIDE_OTHERS = "{member} has room for it, but not on the same nodes as the jobs that start there now"
+_FOR_SOME = "0/{nodes} nodes are available for {pods} of its {of} pods: {causes}"
+_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
+_OF_NODES = (Code.LARGER_THAN_ANY_NODE, Code.NO_NODE_MATCHES, Code.UNKNOWN_RESOURCE)
 _WAITS_AS = {"Guaranteed": " (waits within its guarantee)", "Borrowed": " (waits above its fair share)"}
-_NAMING = ("head", "leaving")  # numbers that name other jobs
-_AMOUNTS = ("request", "used", "max", "short", "have", "kept")
+_NAMING = ("head", "leaving", "preemptor", "taker")  # numbers that name other jobs
+_AMOUNTS = ("request", "used", "max", "short", "have", "kept", "reserved", "largest")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -255,24 +273,53 @@ class Reason:
             return _HELD_FOR
         if self.code is Code.BACK_OFF and self.numbers.get("why"):
             return _BACK_OFF_AFTER
-        request, limit = self.numbers.get("request"), self.numbers.get("max")
-        if self.code in (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS) and isinstance(limit, int):
-            if self.code is Code.MAX_JOBS and limit <= 0:
-                return _NO_JOBS_AT_ALL
-            if self.code is Code.QUOTA_EXHAUSTED and isinstance(request, int) and request > limit:
-                return _NEVER_IN_QUOTA
-        if self.code is Code.MIN_EXHAUSTED and isinstance(request, int) and isinstance(limit, int) and request > limit:
-            return _NEVER_IN_MIN
-        if self.code is Code.USER_LIMIT and isinstance(request, int) and isinstance(limit, int) and request > limit:
-            return _NEVER_FOR_A_USER
-        if self.code is Code.USER_LIMIT and self.numbers.get("resource") == "kube-queue/max-jobs":
-            return _JOBS_OF_A_USER
-        if self.code is Code.QUOTA_EXHAUSTED and self.numbers.get("kept"):
-            return _UNLENT
         if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":
             return _NO_TREE
         if self.code is Code.BEHIND_HEAD and "at" not in self.numbers:
             return _BEHIND_ONE_DUE
-        if self.code in _ALONE_IN_GAP and self.numbers.get("pods") == 1:
-            return _ALONE_IN_GAP[self.code]
+        if self.code in _OF_QUOTA:
+            return self._of_quota()
+        if self.code in _OF_NODES or (self.code is Code.NO_MEMBER_FITS and "causes" in self.numbers):
+            return self._of_nodes()
+        if self.code in _OF_ROOM or self.code is Code.TOO_LARGE:
+            return self._of_room()
         return TABLE[self.code].text
+
+    def _of_quota(self) -> str:
+        request, limit = self.numbers.get("request"), self.numbers.get("max")
+        jobs = self.code is Code.MAX_JOBS
+        if jobs and isinstance(limit, int) and limit <= 0:
+            return _NO_JOBS_AT_ALL
+        if not jobs and isinstance(request, int) and isinstance(limit, int) and request > limit:
+            never = {Code.MIN_EXHAUSTED: _NEVER_IN_MIN, Code.USER_LIMIT: _NEVER_FOR_A_USER}
+            return never.get(self.code, _NEVER_IN_QUOTA)
+        text = TABLE[self.code].text
+        if self.code is Code.USER_LIMIT and self.numbers.get("resource") == "kube-queue/max-jobs":
+            text, jobs = _JOBS_OF_A_USER, True
+        if self.numbers.get("kept"):
+            text = text.replace("used {used}", "used {used}" + _UNLENT)
+        if self.numbers.get("reserved") and jobs:
+            text = text.partition(";")[0] + _RESERVED_JOBS
+        elif self.numbers.get("reserved"):
+            text = text.replace("used {used}", "used {used}" + _RESERVED)
+        return text
+
+    def _of_nodes(self) -> str:
+        numbers = self.numbers
+        text = TABLE[self.code].text if self.code in _OF_NODES else _NONE_AVAILABLE
+        if numbers.get("pods") != numbers.get("of"):
+            text = text.replace(_NONE_AVAILABLE, _FOR_SOME)
+        if self.code is Code.LARGER_THAN_ANY_NODE and "largest" not in numbers:
+            return text.partition("; the largest")[0]  # no one resource is what all nodes lack
+        return text if "near" in numbers else text.partition(", did you mean")[0]
+
+    def _of_room(self) -> str:
+        if self.code is Code.LOST_TO_OTHERS and "what" not in self.numbers:
+            return _NOT_BESIDE_OTHERS
+        text = TABLE[self.code].text
+        if self.numbers.get("pods") == 1:
+            text = text.replace("all {pods} pods at once", "the pod")
+            text = text.replace("{short} pods find no node with {what}", "no node has {what}")
+        elif self.numbers.get("short") == 1:
+            text = text.replace("{short} pods find", "{short} pod finds")
+        return text

@@ -89,4 +89,4 @@ class Policies:
 
 def _list_bars(bars: Counter[str]) -> str:
     ranked = sorted(bars.items(), key=lambda bar: (-bar[1], bar[0]))
-    return "; ".join(f"{count} member{'s' if count > 1 else ''}: {why}" for why, count in ranked)
+    return ", ".join(f"{count} member(s) {why}" for why, count in ranked)

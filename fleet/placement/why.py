@@ -8,22 +8,23 @@ room because it is what the queue asks first, and because it is what the user's 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from operator import itemgetter
 
 from fleet.model.member import Member
-from fleet.model.reason import Code, Reason, Severity, human, instant
+from fleet.model.reason import Code, Reason, Severity, instant
 from fleet.model.unit import Component, Unit
-from fleet.placement.candidate import Candidate, Group, order
+from fleet.placement.candidate import Candidate, Group, order, standing
+from fleet.placement.closest import closest
 from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Pass
 from fleet.placement.ground import Ground
 from fleet.placement.hold import Hold
-from fleet.placement.room import MemberRoom, Part, Shape, Space
+from fleet.placement.nodefit import no_node, no_nodes
+from fleet.placement.room import MemberRoom, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.quota.usage import FIRM, Refusal, request_of
-from fleet.quota.users import split
+from fleet.quota.usage import FIRM, Refusal, Usage, request_of
+from fleet.quota.users import account, split
 
 _MOST_REPLICAS = 1_000_000
 _MOST_AMOUNT = 1 << 62
@@ -95,6 +96,20 @@ class Nevers:
             empty.append(room)
         return empty
 
+    def reason(self, shape: int, eligibility: Eligibility) -> Reason | None:
+        """Why it would fit no member even if nothing ran there; None when it would fit one."""
+        if not self.of(shape, eligibility):
+            return None
+        parts = self._space.shapes[shape]
+        found = no_node(parts, [self._members[name] for name in eligibility.allowed], self._space)
+        if found is not None:
+            return found
+        return Reason(Code.TOO_LARGE, closest(parts, self.rooms(shape, eligibility), self._space, empty=True))
+
+    def no_nodes(self, names: Iterable[str]) -> dict[str, str | int]:
+        """The numbers of a reason that none of these members has a node that takes pods."""
+        return no_nodes([self._members[name] for name in names])
+
 
 class Explainer:
     """Reasons for the candidates that a finished pass left waiting. Equal ones share one Reason."""
@@ -106,10 +121,17 @@ class Explainer:
         ground: Ground,
         space: Space,
         overdue: Sequence[Unit] = (),
+        placed: Sequence[tuple[Candidate, str]] = (),
+        kept: Sequence[tuple[Candidate, str]] = (),
     ) -> None:
-        """`before`: rooms before anything of this plan was placed; `ground`: after all of it; `overdue`: who leaves,
-        and has for so long that nobody counts on its room any more."""
+        """`before`: rooms before anything of this plan was placed; `ground`: after all of it; `overdue`: units that
+        leave, and have for so long that nobody counts on their room any more; `placed`: what took room since `before`;
+        `kept`: the units for which room and quota are kept while others leave."""
         self._overdue = overdue
+        self._kept = kept
+        self._takers: dict[str, list[Candidate]] = {}
+        for candidate, member in placed:
+            self._takers.setdefault(member, []).append(candidate)
         self._nevers = nevers
         self._before = before
         self._ground = ground
@@ -295,19 +317,26 @@ class Explainer:
         key = (account, id(kind.request))  # requests are kept by those who ask, so an id stays theirs
         if key not in self._quota:
             refusal = usage.refusal(account, kind.request)
-            self._quota[key] = None if refusal is None else quota_reason(refusal)
+            self._quota[key] = None if refusal is None else self._reserved_apart(refusal, usage)
         return self._quota[key]
 
+    def _reserved_apart(self, refusal: Refusal, usage: Usage) -> Reason:
+        """The reason of a refusal; what is kept there for units whose room is being freed is told beside what is
+        used: the quota that they take over may be in use still."""
+        reason = quota_reason(refusal)
+        at = account(refusal.node, refusal.user) if refusal.user else refusal.node
+        mine = [c for c, _ in self._kept if c.account is not None and at in usage.path(c.account)]
+        reserved = sum(candidate.request[refusal.resource] for candidate in mine)
+        if not reserved:
+            return reason
+        used = refusal.used - refusal.kept - reserved
+        return Reason(reason.code, {**reason.numbers, "used": used, "reserved": reserved, "preemptor": _first(mine)})
+
     def _never_fits(self, kind: Candidate | Group) -> Reason | None:
-        """LargerThanEverything, when no member that policy allows would take it even empty."""
+        """Why no member that policy allows would take it even empty; None when one would."""
         key = (kind.shape, kind.eligibility.number)
         if key not in self._never:
-            shape, eligibility = kind.shape, kind.eligibility
-            reason = None
-            if self._nevers.of(shape, eligibility):
-                rooms = self._nevers.rooms(shape, eligibility)
-                reason = Reason(Code.TOO_LARGE, self._closest(self._space.shapes[shape], rooms))
-            self._never[key] = reason
+            self._never[key] = self._nevers.reason(kind.shape, kind.eligibility)
         return self._never[key]
 
     def _no_room(self, shape: int, eligibility: Eligibility) -> Reason:
@@ -315,34 +344,29 @@ class Explainer:
         if key not in self._room:
             parts = self._space.shapes[shape]
             names = [choice.member for choice in eligibility.choices]
-            lost = any(self._before[name].fit(parts, self._devices, potential=True) is not None for name in names)
-            code = Code.LOST_TO_OTHERS if lost else Code.NO_MEMBER_FITS
-            self._room[key] = Reason(code, self._closest(parts, [self._ground.rooms[name] for name in names]))
+            rooms = [self._ground.rooms[name] for name in names]
+            if not any(pool.counts for room in rooms for pool in room.pools):
+                self._room[key] = Reason(Code.NO_MEMBER_FITS, self._nevers.no_nodes(names))
+                return self._room[key]
+            numbers = closest(parts, rooms, self._space, empty=False)
+            fits = (name for name in names if self._before[name].fit(parts, self._devices, potential=True) is not None)
+            lost = next(fits, None)
+            code = Code.NO_MEMBER_FITS if lost is None else Code.LOST_TO_OTHERS
+            self._room[key] = Reason(code, numbers if lost is None else numbers | self._taken(lost))
         return self._room[key]
 
-    def _closest(self, shape: Shape, rooms: Sequence[MemberRoom]) -> dict[str, str | int]:
-        """The room that leaves the fewest pods of the gang outside, and what it lacks."""
-        best: tuple[int, dict[str, str | int]] | None = None
-        pods = sum(part.replicas for part in shape)
-        for room in rooms:
-            only_devices = tuple(_devices_of(part, self._devices) for part in shape)
-            lacking, whole = only_devices, room.missing(only_devices, self._devices)
-            if not any(whole):
-                lacking, whole = shape, room.missing(shape, self._devices)
-            short = sum(whole)
-            if best is None or short < best[0]:
-                worst = max(range(len(shape)), key=lambda index: whole[index])
-                what = self._slots_of(lacking[worst], whole[worst])
-                best = (short, {"pods": pods, "member": room.name, "short": whole[worst], "what": what})
-        return best[1] if best is not None else {"pods": pods, "member": "none", "short": pods, "what": "pods"}
+    def _taken(self, member: str) -> dict[str, str | int]:
+        """Who gets the room of this member in which a unit would have found place before the plan."""
+        takers, withheld = self._takers.get(member, []), self._ground.withheld.get(member)
+        if withheld is not None:
+            takers = [*takers, withheld[1].head]
+        return {"where": member, "taker": _first(takers) if takers else "other jobs"}
 
-    def _slots_of(self, part: Part, count: int) -> str:
-        names = self._space.resources
-        amounts = [(names[index], amount) for index, amount in part.need if names[index] != "pods"]
-        units = {"cpu": "CPU"}
-        sizes = ", ".join(f"{human(amount, name)} {units.get(name, name)}" for name, amount in amounts)
-        within = f" within one {self._space.topologies[part.topology - 1]}" if part.topology else ""
-        return f"slot{'s' if count != 1 else ''} of {sizes or 'one pod'}{within}"
+
+def _first(candidates: Sequence[Candidate]) -> str:
+    """The name of the first of these in the order of service, and how many there are beside it."""
+    others = f" and {len(candidates) - 1} more" if len(candidates) > 1 else ""
+    return f"{min(candidates, key=standing).unit.name}{others}"
 
 
 def quota_reason(refusal: Refusal) -> Reason:
@@ -355,13 +379,8 @@ def quota_reason(refusal: Refusal) -> Reason:
         code = Code.MAX_JOBS if refusal.resource == MAX_JOBS else Code.QUOTA_EXHAUSTED
     numbers: dict[str, str | int] = {
         "node": refusal.node, "resource": refusal.resource.removeprefix(FIRM), "request": refusal.request,
-        "used": refusal.used, "max": refusal.max, "short": refusal.short,
+        "used": refusal.used - refusal.kept, "max": refusal.max, "short": refusal.short,
     }  # fmt: skip
     if refusal.user:
         numbers["user"] = refusal.user
     return Reason(code, numbers | ({"kept": refusal.kept} if refusal.kept else {}))
-
-
-def _devices_of(part: Part, devices: int) -> Part:
-    """The part as if it asked for devices only."""
-    return replace(part, need=tuple((index, amount) for index, amount in part.need if index < devices))

@@ -59,7 +59,8 @@ def explained(*words: str) -> str:
 def test_a_job_that_waits_shows_its_reason_its_place_its_start_and_what_would_start_it(case: str) -> None:
     shown = explained(case, "--explain", "team/second").splitlines()
     assert shown[0] == "team/second: waits"
-    assert shown[1].startswith("Reason:     quota root/vision is exhausted") and shown[1].endswith("(QuotaExhausted)")
+    assert shown[1].startswith("Reason:     insufficient unused quota for nvidia.com/gpu in root/vision")
+    assert shown[1].endswith("(QuotaExhausted)")
     assert shown[2] == "Position:   1 of 2 in root/vision; no job of the fleet is ahead of it"
     assert shown[3].startswith("Starts:     probably in ") and " in 4 of 5 cases in " in shown[3]
     assert "  raise max of root/vision by 8 nvidia.com/gpu, to 40" in shown

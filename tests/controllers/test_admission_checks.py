@@ -107,7 +107,7 @@ async def test_what_a_reserved_job_waits_with_is_taken_by_nobody() -> None:
         await eventually(lambda: world.phase("one") == "Reserved")
         await world.apply(pytorchjob("large", workers=3), pytorchjob("small", workers=2))
         await world.running("small")  # three GPUs beside the five that are reserved
-        await eventually(lambda: "no member fits" in world.message("large"))
+        await eventually(lambda: "no member has room" in world.message("large"))
         await answer(world, "Ready")
         assert await world.running("one") == "cfa"
 

@@ -27,7 +27,7 @@ async def test_a_gang_that_waited_long_gets_its_room_though_small_jobs_keep_comi
         assert head(world, "large") == {}
         found = await eventually(lambda: head(world, "large"), within_s=30)
         assert (found["member"], found["certain"]) == ("cfa", False)
-        await eventually(lambda: "room in member cfa is collected" in world.message("large"))
+        await eventually(lambda: "room in member cfa is reserved" in world.message("large"))
         await world.kill()
         world.start()
         await world.apply(*(job(f"small-{number}", "c", gpus=1, workers=0) for number in range(4)))

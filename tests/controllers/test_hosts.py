@@ -17,7 +17,7 @@ async def test_a_gang_larger_than_the_host_that_it_names_waits_and_takes_nothing
     async with hub(member("cfa", 4)) as world:
         await world.apply(policy(), pytorchjob("one", workers=1, gpus=8, nodeSelector={HOSTNAME: "n1"}))
         await eventually(lambda: world.condition(world.binding("one"), "Scheduled").get("reason") == "NoClusterFit")
-        assert "short by 1" in world.condition(world.binding("one"), "Scheduled")["message"]
+        assert "among the 1 of 4 nodes that match" in world.condition(world.binding("one"), "Scheduled")["message"]
 
 
 async def test_a_gang_may_name_the_hosts_that_it_keeps_away_from() -> None:

@@ -21,7 +21,7 @@ async def test_without_suspension_a_job_is_placed_without_queueing() -> None:
 async def test_a_gang_larger_than_every_members_room_creates_nothing_and_names_the_closest() -> None:
     async with hub(member("small", 1), member("large", 2)) as world:
         await world.apply(tree(), policy(queue=True), pytorchjob("big", workers=19))
-        await eventually(lambda: "closest is large: short by 4" in world.message("big"), what=world.message("big"))
+        await eventually(lambda: "Closest is large: 4 pods find" in world.message("big"), what=world.message("big"))
         assert world.members.where("big") == []
         assert world.phase("big") == "Enqueued"
 

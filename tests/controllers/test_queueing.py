@@ -172,7 +172,7 @@ async def test_binding_and_job_say_the_numbers_of_now_too_a_little_later_than_th
         await world.apply(small, policy(queue=True), pytorchjob("one", workers=2, gpus=2))
         await world.running("one")
         await world.apply(pytorchjob("two", workers=1, gpus=4))
-        await eventually(lambda: "used 6, max 12; short by 2" in world.message("two"))
+        await eventually(lambda: "used 6, max 12; 2 more needed" in world.message("two"))
         small["spec"]["root"]["children"][0]["max"]["nvidia.com/gpu"] = 10
         await world.apply(small)
 
@@ -181,7 +181,7 @@ async def test_binding_and_job_say_the_numbers_of_now_too_a_little_later_than_th
             scheduled = world.condition(world.binding("two"), "Scheduled")
             return {world.message("two"), str(queuing.get("message")), str(scheduled.get("message"))}
 
-        await eventually(lambda: len(everywhere()) == 1 and "short by 4" in everywhere().pop(), within_s=20)
+        await eventually(lambda: len(everywhere()) == 1 and "4 more needed" in everywhere().pop(), within_s=20)
         assert len(world.events("two", "ScheduleBindingFailed")) == 1, "the code is the same"
 
 

@@ -140,7 +140,7 @@ async def test_a_max_that_grows_while_work_runs_lets_more_start() -> None:
         await world.apply(leaves(leaf("a", "default", max={GPU: 3})), policy(queue=True), pytorchjob("one"))
         await world.running("one")
         await world.apply(pytorchjob("two"))
-        await eventually(lambda: "short by 3" in world.message("two"))
+        await eventually(lambda: "3 more needed" in world.message("two"))
         await world.apply(leaves(leaf("a", "default", max={GPU: 3}, attributes={"fleet.io/oversell-rate": "2"})))
         await world.running("two")
 

@@ -72,7 +72,9 @@ async def test_a_gang_too_large_for_every_rack_waits_and_says_so() -> None:
     async with hub(member("cfa", 4, gpus=4)) as world:
         await world.apply(policy(), close(pytorchjob("one", workers=1, gpus=4)))
         await eventually(lambda: world.condition(world.binding("one"), "Scheduled").get("reason") == "NoClusterFit")
-        assert "short by 1 slot of 4 nvidia.com/gpu" in world.condition(world.binding("one"), "Scheduled")["message"]
+        assert (
+            "1 pod finds no node with 4 nvidia.com/gpu" in world.condition(world.binding("one"), "Scheduled")["message"]
+        )
 
 
 async def test_a_gang_waits_longer_for_nodes_where_an_autoscaler_adds_them() -> None:

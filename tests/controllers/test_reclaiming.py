@@ -71,7 +71,7 @@ async def test_what_was_borrowed_leaves_whole_and_its_room_is_kept_for_the_owner
         stays = {"a1": "a2", "a2": "a1"}[victim]
         kept = claim(world, "owner")
         assert kept["room"]["nvidia.com/gpu"] == "16"
-        await eventually(lambda: "is kept for it until" in world.message("owner"))
+        await eventually(lambda: "room is reserved for it until" in world.message("owner"))
         await world.apply(*(job(f"small-{number}", "c", gpus=1, workers=0) for number in range(8)))
         assert await world.running("owner") == kept["member"]
         assert not claim(world, "owner")
@@ -112,7 +112,7 @@ async def test_without_reclaim_nobody_is_evicted() -> None:
         await world.apply(job("owner", "b"))
         await settle(400)
         assert (world.state("a1"), world.state("a2"), world.placed("owner")) == ("Running", "Running", "")
-        assert "short by 16" in world.message("owner")
+        assert "16 more needed" in world.message("owner")
 
 
 async def test_the_gang_that_saved_its_work_last_is_the_one_that_leaves() -> None:

@@ -70,11 +70,11 @@ async def test_an_intelligent_queue_blocks_behind_urgent_work_and_passes_the_res
         await world.apply(pytorchjob("fills", workers=4))
         await world.running("fills")
         await world.apply(pytorchjob("calm", workers=5))
-        await eventually(lambda: "no member fits" in world.message("calm"))
+        await eventually(lambda: "no member has room" in world.message("calm"))
         await world.apply(pytorchjob("small", workers=0))
         await world.running("small")  # it passes one that is not urgent
         await world.apply(pytorchjob("hasty", workers=5, priorityClassName="urgent"))
-        await eventually(lambda: "no member fits" in world.message("hasty"))
+        await eventually(lambda: "no member has room" in world.message("hasty"))
         await world.apply(pytorchjob("late", workers=0))
         await eventually(lambda: "waits for default/hasty" in world.message("late"))
         await tune(world, "Intelligent", **{"kube-queue/priority-threshold": "11"})
@@ -88,7 +88,7 @@ async def test_a_queue_of_a_depth_considers_its_first_jobs_only() -> None:
         await world.apply(pytorchjob("fills", workers=4))
         await world.running("fills")
         await world.apply(pytorchjob("large", workers=5))
-        await eventually(lambda: "no member fits" in world.message("large"))
+        await eventually(lambda: "no member has room" in world.message("large"))
         await world.apply(pytorchjob("small", workers=0))
         await eventually(lambda: f"{LEAF} considers its first 1 jobs only" in world.message("small"))
         assert (world.unit("small") or {})["status"]["reason"]["code"] == "NotItsTurn"

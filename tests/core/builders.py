@@ -98,6 +98,7 @@ class MemberBuilder:
         memory: int = 768,
         free_gpu: int | None = None,
         free_cpu: int | None = None,
+        free_memory: int | None = None,
         labels: dict[str, str] | None = None,
         taints: tuple[Taint, ...] = (),
     ) -> MemberBuilder:
@@ -106,7 +107,7 @@ class MemberBuilder:
         left = amounts(
             gpu=gpu if free_gpu is None else free_gpu,
             cpu=cpu if free_cpu is None else free_cpu,
-            memory=memory,
+            memory=memory if free_memory is None else free_memory,
             pods=110,
         )
         pool = Pool(tuple(sorted((labels or {}).items())), taints, "", ((left, count),), whole)

@@ -37,8 +37,8 @@ def test_work_that_may_not_be_preempted_never_borrows_although_max_allows_it() -
     reason = plan_of(snapshot(FIRM, running, member("x").nodes(9), PROMISED)).reasons["firm"]
     assert reason.code is Code.MIN_EXHAUSTED
     assert reason.text == (
-        "min of root/org/a is used up: it may not be preempted, and asks for nvidia.com/gpu 4 beside 6 of 8;"
-        " short by 2. It waits for such jobs of that quota to finish."
+        "insufficient unused min for nvidia.com/gpu in root/org/a, and a job that may not be preempted never borrows:"
+        " requested 4, used 6, min 8; 2 more needed. Waits for such jobs there to finish."
     )
 
 
@@ -104,7 +104,8 @@ def test_what_a_leaf_does_not_lend_stays_free_for_it() -> None:
     assert started(snapshot(unit("ten").gpus(5, pods=2).queue("root/org/b"), *world)) == {"ten"}
     reason = plan_of(snapshot(unit("more").gpus(1, pods=11).queue("root/org/b"), *world)).reasons["more"]
     assert reason.text == (
-        "quota root/org is exhausted: nvidia.com/gpu requested 11, used 6, of which 6 is not lent, max 16; short by 1."
+        "insufficient unused quota for nvidia.com/gpu in root/org: requested 11, used 0, 6 guaranteed to others and not"
+        " lent, max 16; 1 more needed. Waits for jobs there to finish."
     )
     assert started(snapshot(unit("own").gpus(8, pods=2).queue("root/org/a"), *world)) == {"own"}
 

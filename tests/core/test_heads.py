@@ -277,7 +277,7 @@ def test_the_reason_of_a_head_says_how_much_there_is_and_when_it_starts() -> Non
     running: list[Part] = [runs("r", 4, "n", 4, left_s=600), member("x").nodes(1, free_gpu=4).nodes(1)]
     _, plan = decided(gang("g", 8, 2), *running, TREE)
     assert plan.reasons["g"].text == (
-        "has waited long, so room in member x is collected for it: 1 of its 2 pods have room;"
+        "has waited long, so room in member x is reserved for it as it becomes free: 1 of its 2 pods have room;"
         " it starts about 1970-01-12T13:56:40Z"
     )
 
@@ -307,5 +307,5 @@ def test_reasons_name_no_moment_that_has_passed() -> None:
     assert "at" not in plan.reasons["g"].numbers and "at" not in plan.reasons["s"].numbers
     assert plan.reasons["g"].text.endswith("it starts as soon as the room is free")
     assert plan.reasons["s"].text == (
-        "waits behind default/g, for which room in member x is collected; it starts when there is enough for both"
+        "waits behind default/g, for which room in member x is reserved; it starts when there is enough for both"
     )

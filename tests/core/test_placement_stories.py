@@ -76,7 +76,7 @@ STORIES: list[Story] = [
         (unit("a").gang(2, gpu=8, claim=wants("H800", "H20")), unit("b").gang(1, gpu=8, claim=wants("L4")),
          member("x").nodes(2, labels=model("A100")),
          member("y").nodes(1, labels=model("H800")).nodes(1, labels=model("H20"))),
-        {"a": "y", "b": Code.TOO_LARGE},
+        {"a": "y", "b": Code.NO_NODE_MATCHES},
     ),
     (
         "two components with different models lie in one member that has both",
@@ -94,7 +94,7 @@ STORIES: list[Story] = [
         "tainted nodes are for those who tolerate it",
         (unit("shy").gpus(8), unit("bold").gang(1, gpu=8, claim=TOLERANT),
          member("x").nodes(1, taints=(Taint("gpu", "yes"),))),
-        {"bold": "x", "shy": Code.TOO_LARGE},
+        {"bold": "x", "shy": Code.NO_NODE_MATCHES},
     ),
     (
         "a taint that only asks for preference keeps nobody out",
@@ -202,7 +202,7 @@ STORIES: list[Story] = [
     (
         "nodes without the label are in no rack",
         (unit("a").gpus(8, pods=2).within(RACK), unit("b").gpus(8, pods=2), member("x").nodes(2)),
-        {"a": Code.TOO_LARGE, "b": "x"},
+        {"a": Code.NO_NODE_MATCHES, "b": "x"},
     ),
     (
         "a rack's GPU model counts for each component",
@@ -228,13 +228,13 @@ STORIES: list[Story] = [
     (
         "pods without devices leave the room beside free devices to who needs both",
         (unit("prep").gang(2, cpu=96), unit("huge").gpus(9), member("a").nodes(2), member("b").nodes(2, gpu=0)),
-        {"prep": "b", "huge": Code.TOO_LARGE},
+        {"prep": "b", "huge": Code.LARGER_THAN_ANY_NODE},
     ),
     (
         "and take it where there is no other, or where all devices are in use",
         (unit("prep").gang(2, cpu=48), unit("next").gang(1, cpu=96).since(1), unit("huge").gpus(9).since(1),
          member("a").nodes(2, free_gpu=0), member("b").nodes(1)),
-        {"prep": "a", "next": "a", "huge": Code.TOO_LARGE},
+        {"prep": "a", "next": "a", "huge": Code.LARGER_THAN_ANY_NODE},
     ),
     (
         "a gang takes what is there and counts on the rest being added",
@@ -262,7 +262,7 @@ STORIES: list[Story] = [
         (unit("a").gang(2, gpu=8, claim=H800).within(RACK), unit("b").gang(1, gpu=8, claim=wants("A100")).within(RACK),
          member("x").nodes(1, labels=rack("r0", **model("H800"))).could_add(1, labels=rack("r0", **model("H800"))),
          member("y").could_add(4, labels=model("A100"))),
-        {"a": "x", "b": Code.TOO_LARGE},
+        {"a": "x", "b": Code.NO_NODE_MATCHES},
     ),
     (
         "a gang that waits for nodes to be added keeps their room",
@@ -295,7 +295,7 @@ def test_where_gangs_go(parts: tuple[Any, ...], expected: dict[str, str | Code],
 def test_a_gang_that_no_rack_takes_is_told_which_label_binds_it() -> None:
     world = snapshot(unit("a").gpus(8, pods=3).within(RACK), racks("x", 8, 8))
     text = decide(world, now=NOW, seed=1, solver=None).reasons["a"].text
-    assert f"closest is x: short by 1 slot of 8 nvidia.com/gpu within one {RACK}" in text
+    assert f"Closest is x: 1 pod finds no node with 8 nvidia.com/gpu within one {RACK}" in text
 
 
 @pytest.mark.parametrize(("parts", "expected"), [story[1:] for story in STORIES], ids=[story[0] for story in STORIES])

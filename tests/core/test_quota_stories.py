@@ -160,7 +160,7 @@ def test_a_shrunk_max_says_what_runs_and_what_is_allowed() -> None:
     world, _ = STORIES[SHRUNK]
     reason = decide(world, now=NOW, seed=1, solver=None).reasons["a"]
     assert reason.code is Code.QUOTA_EXHAUSTED
-    assert "requested 1, used 8, max 4; short by 5" in reason.text
+    assert "requested 1, used 8, max 4; 5 more needed" in reason.text
 
 
 def test_a_gang_is_worth_more_in_each_age_bucket_and_the_same_within_one() -> None:

@@ -385,4 +385,4 @@ def test_who_was_told_to_leave_and_is_not_gone_is_named_to_who_waits_for_its_roo
         )
     )
     reason = decide(world, now=NOW, seed=1, solver=None).reasons["owner"]
-    assert reason.text.endswith("quota to finish. default/s1 should have left by now, and is not gone.")
+    assert reason.text.endswith("there to finish. default/s1 should have left by now, and is not gone.")

@@ -125,8 +125,8 @@ def test_the_reason_names_the_user_the_node_and_what_is_missing() -> None:
     )  # fmt: skip
     reasons = decide(world, now=NOW, seed=1, solver=None).reasons
     assert reasons["a"].text == (
-        "user alice has used up what one user may have in root/ml: nvidia.com/gpu requested 4, used 6, max 8;"
-        " short by 2. It waits for running jobs of that user to finish."
+        "user alice has reached the limit per user for nvidia.com/gpu in root/ml: requested 4, used 6, max 8;"
+        " 2 more needed. Waits for jobs of this user to finish."
     )
     assert "at all: nvidia.com/gpu requested 9, max 8" in reasons["b"].text
     assert set(reasons) == {"a", "b"}

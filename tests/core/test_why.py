@@ -6,7 +6,7 @@ import pytest
 
 from fleet.model.reason import Code
 from fleet.snapshot import Snapshot
-from tests.core.builders import GPU, NOW, member, snapshot, tree, unit
+from tests.core.builders import GPU, NOW, NodeClaim, member, snapshot, tree, unit
 from tests.core.test_decide import plan_of
 
 
@@ -24,8 +24,8 @@ REASONS = {
             tree(**{"child-2": {"max": {GPU: 8}}}),
         ),
         Code.QUOTA_EXHAUSTED,
-        "quota root/child-2 is exhausted: nvidia.com/gpu requested 3, used 6, max 8; short by 1."
-        " It waits for running jobs of that quota to finish.",
+        "insufficient unused quota for nvidia.com/gpu in root/child-2: requested 3, used 6, max 8; 1 more needed."
+        " Waits for jobs there to finish.",
     ),
     "quota in memory, for people": (
         snapshot(
@@ -35,8 +35,8 @@ REASONS = {
             tree(ml={"max": {"memory": 1588 << 30}}),
         ),
         Code.QUOTA_EXHAUSTED,
-        "quota root/ml is exhausted: memory requested 64 GiB, used 1.5 TiB, max 1.55 TiB; short by 12 GiB."
-        " It waits for running jobs of that quota to finish.",
+        "insufficient unused quota for memory in root/ml: requested 64 GiB, used 1.5 TiB, max 1.55 TiB;"
+        " 12 GiB more needed. Waits for jobs there to finish.",
     ),
     "more than quota ever allows": (
         snapshot(unit("a").gpus(4, pods=4).queue("root/ml"), member("x").nodes(9), tree(ml={"max": {GPU: 8}})),
@@ -74,44 +74,83 @@ REASONS = {
             unit("a").gpus(8, pods=3), member("cfa").nodes(1).nodes(4, free_gpu=6), member("cfb").nodes(9, free_gpu=7)
         ),
         Code.NO_MEMBER_FITS,
-        "no member fits the whole gang of 3 pods; closest is cfa: short by 2 slots of 8 nvidia.com/gpu",
+        "no member has room for all 3 pods at once. Closest is cfa: 2 pods find no node with 8 nvidia.com/gpu free",
     ),
     "closest member, by CPU": (
         snapshot(unit("a").gang(2, gpu=1, cpu=8, memory=64), member("x").nodes(1, free_cpu=8).nodes(9, free_cpu=1)),
         Code.NO_MEMBER_FITS,
-        "no member fits the whole gang of 2 pods; closest is x:"
-        " short by 1 slot of 1 nvidia.com/gpu, 8 CPU, 64 GiB memory",
+        "no member has room for all 2 pods at once. Closest is x: 1 pod finds no node with 8 CPU free",
+    ),
+    "GPUs suffice, memory does not": (
+        snapshot(
+            unit("r").gang(3, memory=700).runs_in("x"),
+            unit("a").gang(4, gpu=2, cpu=8, memory=512),
+            member("x").nodes(1).nodes(3, free_memory=68),
+        ),
+        Code.NO_MEMBER_FITS,
+        "no member has room for all 4 pods at once. Closest is x: 3 pods find no node with 512 GiB memory free",
+    ),
+    "CPU and memory are short": (
+        snapshot(unit("a").gang(2, gpu=2, cpu=8, memory=512), member("x").nodes(2, free_cpu=1, free_memory=68)),
+        Code.NO_MEMBER_FITS,
+        "no member has room for all 2 pods at once. Closest is x: 2 pods find no node with 8 CPU, 512 GiB memory free",
+    ),
+    "GPUs are free on one node, memory on another": (
+        snapshot(
+            unit("a").gang(1, gpu=8, cpu=8, memory=512), member("x").nodes(1, free_gpu=0).nodes(1, free_memory=68)
+        ),
+        Code.NO_MEMBER_FITS,
+        "no member has room for the pod. Closest is x: no node has 8 nvidia.com/gpu, 512 GiB memory free",
+    ),
+    "the nodes that its labels name are full": (
+        snapshot(
+            unit("a").gang(1, cpu=8, claim=NodeClaim(node_selector=(("zone", "b"),))).gang(1, gpu=1),
+            member("x").nodes(1, free_gpu=0, labels={"zone": "b"}),
+            member("y").nodes(1, labels={"zone": "b"}).not_ready("no answer"),
+            member("z").nodes(1),
+        ),
+        Code.NO_MEMBER_FITS,
+        "no member has room for all 2 pods at once. Closest is x: 1 pod finds no node with 1 nvidia.com/gpu free",
+    ),
+    "the nodes that match are full, others are not": (
+        snapshot(
+            unit("a").gang(2, gpu=8, claim=NodeClaim(node_selector=(("zone", "b"),))),
+            member("x").nodes(2, free_gpu=1, labels={"zone": "b"}).nodes(3),
+        ),
+        Code.NO_MEMBER_FITS,
+        "no member has room for all 2 pods at once. Closest is x: 2 pods find no node with 8 nvidia.com/gpu free"
+        " among the 2 of 5 nodes that match it",
     ),
     "one pod": (
         snapshot(unit("a").gpus(8), member("x").nodes(3, free_gpu=1)),
         Code.NO_MEMBER_FITS,
-        "no member fits the one pod; closest is x: short by 1 slot of 8 nvidia.com/gpu",
+        "no member has room for the pod. Closest is x: no node has 8 nvidia.com/gpu free",
     ),
     "larger than everything": (
         snapshot(unit("a").gpus(8, pods=6), member("x").nodes(4), member("y").nodes(2)),
         Code.TOO_LARGE,
-        "the gang of 6 pods is larger than any member that may take it, even an empty one;"
-        " closest is x: short by 2 slots of 8 nvidia.com/gpu",
+        "no member has room for all 6 pods at once, even when empty."
+        " Closest is x: 2 pods find no node with 8 nvidia.com/gpu",
     ),
     "no members": (
         snapshot(unit("a")),
         Code.NO_MEMBERS,
-        "no member cluster has joined yet; join one with `fleet join`",
+        "no member has joined yet; join one with `fleet join`",
     ),
     "no member allowed": (
         snapshot(unit("a").only_in("y"), member("x").nodes(1), member("z").nodes(1)),
         Code.NO_MEMBER_ALLOWED,
-        "no member may take it: 2 members: not in the policy's cluster affinity",
+        "0/2 members are available: 2 member(s) did not match the policy's cluster affinity",
     ),
     "the job failed in the only member": (
         snapshot(unit("a").having(excluded=frozenset({"x"})), member("x").nodes(1)),
         Code.NO_MEMBER_ALLOWED,
-        "no member may take it: 1 member: the job failed there",
+        "0/1 members are available: 1 member(s) saw the job fail",
     ),
     "member not ready": (
         snapshot(unit("a"), member("x").nodes(1).not_ready("no answer for 40 s")),
         Code.MEMBER_NOT_READY,
-        "no member that may take it is ready: x (no answer for 40 s)",
+        "no member that may run it is ready: x (no answer for 40 s)",
     ),
     "back-off": (
         snapshot(unit("a").having(backoff_until=NOW + 60, attempts=2), member("x").nodes(1)),
@@ -131,12 +170,12 @@ REASONS = {
             tree(ml={"max": {GPU: 4}, "policy": "Block"}),
         ),
         Code.BEHIND_IN_QUEUE,
-        "number 2 in queue root/ml, which starts jobs strictly in order: waits for default/first (QuotaExhausted)",
+        "position 2 in queue root/ml, which starts jobs in strict order: waits for default/first (QuotaExhausted)",
     ),
     "others of this cycle took the room": (
         snapshot(unit("first").gpus(8).since(99), unit("a").gpus(8), member("x").nodes(1)),
         Code.LOST_TO_OTHERS,
-        "the room it would fit into goes to jobs ahead of it; closest now is x: short by 1 slot of 8 nvidia.com/gpu",
+        "the room for it in x goes to default/first. Closest is x: no node has 8 nvidia.com/gpu free",
     ),
     "no pods": (
         snapshot(unit("a").having(components=()), member("x").nodes(1)),
@@ -151,7 +190,7 @@ REASONS = {
     "no nodes at all": (
         snapshot(unit("a"), member("x")),
         Code.NO_MEMBER_FITS,
-        "no member fits the one pod; closest is x: short by 1 slot of 1 nvidia.com/gpu",
+        "0/0 nodes are available: the members have no nodes",
     ),
 }
 

@@ -43,10 +43,10 @@ def test_without_suspension_a_job_is_placed_without_queueing(world: World, team:
 def test_a_gang_larger_than_any_member_starts_nowhere_and_says_how_much_is_missing(world: World, team: Team) -> None:
     namespace = team()
     world.kubectl.apply(gang_policy(queue=True), pytorchjob("huge", workers=5, gpus=8), namespace=namespace)
-    world.until("it says which member came closest", lambda: "closest" in world.message("huge", namespace))
+    world.until("it says which member came closest", lambda: "Closest" in world.message("huge", namespace))
     message = world.message("huge", namespace)
     assert any(member in message for member in world.members), message
-    assert "2 slots of 8" in message, message
+    assert "2 pods find no node with 8" in message, message
     assert world.pods_in_members(namespace) == []
     assert world.jobs_in_members(namespace) == []
     assert world.placed("huge", namespace) == ""
@@ -56,7 +56,7 @@ def test_a_gang_whose_sum_fits_but_whose_pods_do_not_is_not_sent(world: World, t
     """Five pods of 5 GPUs are 25 of a member's 32 GPUs, but only four nodes have 5 free."""
     namespace = team()
     world.kubectl.apply(gang_policy(queue=True), pytorchjob("odd", workers=4, gpus=5), namespace=namespace)
-    world.until("it has a reason", lambda: "closest" in world.message("odd", namespace))
+    world.until("it has a reason", lambda: "Closest" in world.message("odd", namespace))
     assert world.jobs_in_members(namespace) == []
     assert world.placed("odd", namespace) == ""
 
