@@ -32,6 +32,7 @@ SNAPSHOT = "/fleet/v1/snapshot"
 WHAT_IF = "/fleet/v1/what-if"
 RUNS = 9  # forward, where there is a past to draw from
 TIMES_S = 5.0  # that they may take
+CHANGES_S = 3.0  # that the search may take for changes which start who waits all the same
 WAITING_MOST = 8
 SEED = 1
 _QUESTION = {
@@ -102,8 +103,10 @@ class Asking:
 def _answered(latest: Latest, edits: list[Edit], history: History) -> dict[str, Any]:
     learnt = any(past.ended is not None for past in history.pasts)
     runs = [drawn(history, SEED, number) for number in range(RUNS)] if learnt else [by_walltime()]
-    ends = time.monotonic() + TIMES_S
+    began = time.monotonic()
     found = what_if(
-        latest.snapshot, edits, now=latest.now, seed=SEED, runs=runs, enough=lambda: time.monotonic() > ends
-    )
+        latest.snapshot, edits, now=latest.now, seed=SEED, runs=runs,
+        enough_changes=lambda: time.monotonic() > began + CHANGES_S,
+        enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
+    )  # fmt: skip
     return encode_comparison(found, latest.now)

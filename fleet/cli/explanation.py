@@ -58,13 +58,22 @@ def lines(said: dict[str, Any]) -> list[str]:
         others = {0: "no job of the fleet is", 1: "1 job of the fleet is"}.get(ahead, f"{ahead} jobs of the fleet are")
         found.append(f"Position:   {place['place']} of {place['of']} in {where}; {others} ahead of it")
     found.append(f"Starts:     {_starts(said)}")
-    if said["changes"]:
-        found.append("Would start it now, each by itself:")
-        found += [f"  {change['text']}" for change in said["changes"]]
+    found += would_start(said["changes"])
     if said["then"] is not None:
         found.append(f"Let go, it waits: {said['then']['text']}")
-    for why in sorted({entry["why"] for entry in said["without"]}):
-        kinds = [_KINDS.get(entry["kind"], entry["kind"]) for entry in said["without"] if entry["why"] == why]
+    return found + would_not(said["without"])
+
+
+def would_start(changes: list[dict[str, Any]]) -> list[str]:
+    """The smallest changes that start a job."""
+    return ["Would start it now, each by itself:", *(f"  {change['text']}" for change in changes)] if changes else []
+
+
+def would_not(without: list[dict[str, Any]]) -> list[str]:
+    """The kinds of changes that alone do not start a job, or of which none was found in time."""
+    found: list[str] = []
+    for why in sorted({entry["why"] for entry in without}):
+        kinds = [_KINDS.get(entry["kind"], entry["kind"]) for entry in without if entry["why"] == why]
         text = "Would not start it" if why.startswith("no single") else "Not found in time"
         found.append(f"{text}: {', '.join(kinds)}")
     return found

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fleet.cli.whatif_edits import Asked, Source
 
 TIMES_S = 30.0  # that the runs forward may take
+CHANGES_S = 30.0  # that the search may take for changes which start who waits all the same
 
 Texts = list[str] | None
 
@@ -108,7 +109,7 @@ def what_if(
     if source.hub is not None and times and not (solver or runs_for):
         found = source.hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(edits)}).body
     else:
-        ends = time.monotonic() + TIMES_S
+        began = time.monotonic()
         try:
             compared = compare(
                 source.snapshot,
@@ -117,7 +118,8 @@ def what_if(
                 seed=seed,
                 solver=_solver() if solver else None,
                 runs=(by_walltime(otherwise),) if times else (),
-                enough=lambda: time.monotonic() > ends,
+                enough_changes=lambda: time.monotonic() > began + CHANGES_S,
+                enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
             )
         except (BadSnapshot, BadEdit) as error:
             raise Failure(f"{source.name}: {error}") from error

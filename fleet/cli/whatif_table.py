@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from fleet.amc import table
 from fleet.cli.alike import merged
+from fleet.cli.explanation import would_not, would_start
 from fleet.cli.jobs import age
 from fleet.foresee.whatif import HORIZON_S, State, Verdict
+from fleet.model.reason import human
 
+HOLDERS = 10  # queues that are told
 NOTHING = "nothing would be otherwise"
 Json = Mapping[str, Any]
 
@@ -29,6 +32,11 @@ def lines(found: Json) -> Iterator[str]:
         yield from table.lines([head, *merged(rows)])
     else:
         yield NOTHING
+    told = {row["unit"] for row in found["rows"]}
+    for bound in found["bound"]:
+        why = "" if bound["unit"] in told else f": {bound['reason']['text']}"
+        yield f"{bound['job']} waits all the same{why}"
+        yield from (f"  {line}" for line in _bound(bound))
     yield f"jobs that wait: {found['waiting']['before']}, then {found['waiting']['after']}"
     before, after = (_answer(found["certificate"][when]) for when in ("before", "after"))
     yield f"answer: {after}" if before == after else f"answer: {before}, then {after}"
@@ -38,6 +46,27 @@ def lines(found: Json) -> Iterator[str]:
         yield f"the queues were run forward for {age(found['until'] - now)}: who starts later is unknown"
     elif found["endless"] and any(_waits_for_good(row["after"]) for row in found["rows"]):
         yield "jobs without a walltime are taken not to end; --runs-for says otherwise"
+
+
+def _bound(bound: Json) -> Iterator[str]:
+    """Who uses what a job lacks that waits all the same, and what would start it."""
+    if bound["holders"]:
+        yield f"Used in {_some(bound['where'])} by:"
+        yield from (f"  {_holder(holder)}" for holder in bound["holders"][:HOLDERS])
+        if len(bound["holders"]) > HOLDERS:
+            yield f"  {len(bound['holders']) - HOLDERS} more queues"
+    yield from would_start(bound["changes"])
+    yield from would_not(bound["without"])
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _holder(holder: Json) -> str:
+    jobs = f"{holder['jobs']} job{'s' if holder['jobs'] != 1 else ''}"
+    amounts = "".join(f", {human(amount, name)} {name}" for name, amount in holder["amounts"].items())
+    return f"{holder['queue'] or 'outside quota'}: {jobs}{amounts}"
 
 
 def _waits_for_good(standing: Json) -> bool:

@@ -74,8 +74,15 @@ def document(explanation: Explanation, reader: str | None = None) -> dict[str, A
         "then": _reason(answer.then, reader),
         "position": None if place is None else asdict(place),
         "estimate": _outcome(explanation.outcome),
+        **changes(answer, explanation.unit),
+    }
+
+
+def changes(answer: Answer, unit: Unit) -> dict[str, Any]:
+    """The smallest changes of an answer as JSON, and the kinds that have none."""
+    return {
         "changes": [
-            {"kind": KINDS[type(change)].value, "text": text(change), "cost": round(cost(change, explanation.unit), 4)}
+            {"kind": KINDS[type(change)].value, "text": text(change), "cost": round(cost(change, unit), 4)}
             for change in answer.changes
         ],
         "without": [{"kind": kind.value, "why": why.value} for kind, why in answer.without],

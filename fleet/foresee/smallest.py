@@ -42,7 +42,7 @@ from fleet.foresee.change import (
 from fleet.foresee.more_nodes import least, pools_that_help
 from fleet.foresee.more_quota import explained, limits_passed, promised, refused, with_steps
 from fleet.model.member import Member
-from fleet.model.reason import Code, Reason
+from fleet.model.reason import OF_QUOTA, Code, Reason
 from fleet.model.unit import MOST_PRIORITY, Component, Phase
 from fleet.placement.room import MemberRoom, Shape, Space
 from fleet.plan import Plan
@@ -58,7 +58,6 @@ _POOLS = 6
 _COMPONENTS = 4
 _NODES_MOST = 4096
 
-_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)
 _ASKED: Mapping[Code, tuple[Kind, ...]] = {
     Code.HELD: (Kind.RELEASE,),
     Code.SUSPENDED: (Kind.RELEASE,),
@@ -225,7 +224,7 @@ class _Search:
     def replicas(self) -> Change | None:
         """The change that gives up the fewest pods: of each component as many as may stay."""
         parts = sorted(enumerate(self.unit.components), key=lambda part: (-part[1].replicas, part[0]))
-        short = self.reason.numbers.get("short") if self.reason and self.reason.code not in _OF_QUOTA else None
+        short = self.reason.numbers.get("short") if self.reason and self.reason.code not in OF_QUOTA else None
         best: FewerReplicas | None = None
         for number, part in [(n, p) for n, p in parts if p.replicas > 1][:_COMPONENTS]:
             given_up = partial(_without_pods, number, part)
@@ -314,7 +313,7 @@ class _Search:
     def _met(self, tree: QuotaTree, raises: _Raises, reason: Reason | None, rounds: int) -> MoreQuota | None:
         """On top of `raises`, each limit that is in the way raised by what is short of it, until none is."""
         for _ in range(rounds):
-            if reason is None or reason.code not in _OF_QUOTA:
+            if reason is None or reason.code not in OF_QUOTA:
                 return None
             more = refused(self.snapshot, tree, reason, raises)
             if more is None:
@@ -382,7 +381,7 @@ def _by_limit(raises: Iterable[Raise]) -> _Raises:
 
 def _missing(given: Raise, reason: Reason | None) -> int:
     """By how many steps the limit of this raise is short, if that is what is in the way without it; else 0."""
-    numbers = reason.numbers if reason is not None and reason.code in _OF_QUOTA else {}
+    numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
     short = numbers.get("short")
     mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
     if not isinstance(short, int) or mine != (given.node, given.resource, given.user):

@@ -15,6 +15,7 @@ from enum import StrEnum
 from random import Random
 
 from fleet.decide import decide
+from fleet.foresee.binding import Bound, named_by, what_binds
 from fleet.foresee.edits import Edit, edited
 from fleet.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
 from fleet.foresee.history import History
@@ -96,7 +97,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`rows`: submitted units first, then by verdict and name. `until`: who has no time does not start before it.
-    `no_times` says why nobody has a time, if so. `endless`: running jobs of which nothing tells when they end."""
+    `no_times` says why nobody has a time, if so. `endless`: running jobs of which nothing tells when they end. `bound`:
+    what binds those that the edits are about, and that wait all the same."""
 
     rows: tuple[Row, ...]
     before: Plan
@@ -105,6 +107,7 @@ class Comparison:
     until: float
     no_times: str = ""
     endless: int = 0
+    bound: tuple[Bound, ...] = ()
 
 
 def drawn(history: History, seed: int, number: int) -> RunsS:
@@ -127,15 +130,19 @@ def what_if(
     runs: Sequence[RunsS] = (by_walltime(),),
     horizon_s: float = HORIZON_S,
     enough: Callable[[], bool] = lambda: False,
+    enough_changes: Callable[[], bool] = lambda: False,
 ) -> Comparison:
     """`runs`: how long units run, once for each run forward; none: no times. `enough` is asked after every decision of
-    a run; when it says True, starts that were not found by then have no time. Raises BadEdit, and BadSnapshot as
+    a run; when it says True, starts that were not found by then have no time. `enough_changes` likewise
+    ends the search for changes that start who waits all the same. Raises BadEdit, and BadSnapshot as
     `decide` does."""
+    edits = tuple(edits)
     after = edited(snapshot, edits)
     plans = (
         decide(snapshot, now=now, seed=seed, solver=solver),
         decide(after, now=now, seed=seed, solver=solver),
     )
+    bound = what_binds(after, plans[1], named_by(edits), now=now, seed=seed, enough=enough_changes)
     times = _times((snapshot, after), runs, now, seed, horizon_s, enough)
     befores = _standings(snapshot, plans[0], times.before)
     afters = _standings(after, plans[1], times.after)
@@ -152,7 +159,7 @@ def what_if(
         unit.phase is not Phase.WAITING and any(runs_s(unit, now) is None for runs_s in runs)
         for unit in after.units.values()
     )
-    return Comparison(tuple(rows), *plans, after, times.until, times.why_not, endless)
+    return Comparison(tuple(rows), *plans, after, times.until, times.why_not, endless, bound)
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,9 @@ class Code(StrEnum):
     DECIDER_FAILED = "DeciderFailed"
 
 
+OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)  # a limit of the tree
+
+
 class Severity(StrEnum):
     """`INFO`: goes away by itself. `WARNING`: somebody may want to act. `ERROR`: never starts unless somebody acts."""
 
@@ -195,7 +198,6 @@ _BEHIND_ONE_DUE = "waits behind {head}, for which {what} reserved; it starts whe
 _STILL_LEAVING = "{leaving} should have left by now, and is not gone"
 _NOT_BESIDE_OTHERS = "{member} has room for it, but not on the same nodes as the jobs that start there now"
 _FOR_SOME = "0/{nodes} nodes are available for {pods} of its {of} pods: {causes}"
-_OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_LIMIT)
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
 _OF_NODES = (Code.LARGER_THAN_ANY_NODE, Code.NO_NODE_MATCHES, Code.UNKNOWN_RESOURCE)
 _WAITS_AS = {"Guaranteed": " (waits within its guarantee)", "Borrowed": " (waits above its fair share)"}
@@ -277,7 +279,7 @@ class Reason:
             return _NO_TREE
         if self.code is Code.BEHIND_HEAD and "at" not in self.numbers:
             return _BEHIND_ONE_DUE
-        if self.code in _OF_QUOTA:
+        if self.code in OF_QUOTA:
             return self._of_quota()
         if self.code in _OF_NODES or (self.code is Code.NO_MEMBER_FITS and "causes" in self.numbers):
             return self._of_nodes()

@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.decide import BadSnapshot
+from fleet.foresee.binding import Bound
 from fleet.foresee.edits import AddMember, Edit, ReplaceTree, Submit
+from fleet.foresee.explanation import changes
 from fleet.foresee.whatif import Comparison, Standing, When
 from fleet.model.member import Member
+from fleet.model.reason import Reason
 from fleet.model.unit import Unit
 from fleet.notation import byhand
 from fleet.notation.bytype import Json, decode, encode, listed
@@ -79,6 +82,21 @@ def encode_comparison(found: Comparison, now: float) -> Json:
         "until": found.until,
         "noTimes": found.no_times,
         "endless": found.endless,
+        "bound": [_bound(bound) for bound in found.bound],
+    }
+
+
+def _bound(bound: Bound) -> Json:
+    return {
+        "unit": bound.unit.id,
+        "job": bound.unit.name,
+        "reason": _reason(bound.reason),
+        "where": list(bound.where),
+        "holders": [
+            {"queue": holder.queue or None, "jobs": holder.jobs, "amounts": dict(holder.amounts)}
+            for holder in bound.holders
+        ],
+        **changes(bound.answer, bound.unit),
     }
 
 
@@ -87,9 +105,13 @@ def _standing(standing: Standing) -> Json:
     return {
         "state": standing.state.value,
         "member": standing.member or None,
-        "reason": reason and {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text},
+        "reason": reason and _reason(reason),
         "start": _start(standing.when),
     }
+
+
+def _reason(reason: Reason) -> Json:
+    return {"code": reason.code.value, "numbers": dict(reason.numbers), "text": reason.text}
 
 
 def _start(when: When | None) -> Json | None:

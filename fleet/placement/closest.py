@@ -37,8 +37,10 @@ def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: b
     binding = _binding(shape, room, among, space)
     missing = _missing(shape, room, binding, space)
     worst = max(range(len(shape)), key=lambda index: missing[index])
-    what = _what(_only(shape[worst], binding), room, space, empty=empty)
-    return {"pods": pods, "member": room.name, "short": missing[worst], "what": what}
+    part = _only(shape[worst], binding)
+    numbers: dict[str, str | int] = {"pods": pods, "member": room.name, "short": missing[worst]}
+    lacks = {"lacks": ", ".join(space.resources[index] for index, _ in part.need)} if part.need else {}
+    return {**numbers, "what": _what(part, room, space, empty=empty), **lacks}
 
 
 def _binding(shape: Shape, room: MemberRoom, among: Set[int], space: Space) -> Set[int]:

@@ -85,6 +85,28 @@ def test_the_table_says_who_when_and_why(case: str) -> None:
     assert lines[2:] == ["jobs that wait: 1, then 0", "answer: greedy (no solver was asked)"]
 
 
+def test_a_job_that_waits_in_a_full_fleet_is_told_who_uses_it_and_what_would_start_it(
+    case: str, tmp_path: Path
+) -> None:
+    lines = asked(case, "--submit", written(tmp_path / "job.yaml", job("probe"))).splitlines()
+    assert lines[1].split()[:4] == ["default/probe", "waits", "-", "waits:"]
+    assert lines[2:-2] == [
+        "default/probe waits all the same",
+        "  Used in root/a by:",
+        "    root/a: 1 job, 16 nvidia.com/gpu",
+        "  Would not start it: more quota, fewer replicas, a higher priority",
+    ]
+
+
+def test_a_job_that_an_edit_does_not_start_says_why_though_nothing_changes(case: str) -> None:
+    lines = asked(case, "--priority", "next=5").splitlines()
+    assert lines[:2] == [
+        "nothing would be otherwise",
+        "default/next waits all the same: insufficient unused quota for nvidia.com/gpu in root/a: requested 8, used 16,"
+        " max 16; 8 more needed. Waits for jobs there to finish.",
+    ]
+
+
 def test_an_edit_without_consequences_says_so(case: str) -> None:
     assert asked(case, "--add-member", "n=1x8").splitlines()[0] == "nothing would be otherwise"
 
