@@ -196,6 +196,7 @@ _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
 _NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
 _BEHIND_ONE_DUE = "waits behind {head}, for which {what} reserved; it starts when there is enough for both"
 _STILL_LEAVING = "{leaving} should have left by now, and is not gone"
+_UNSCHEDULABLE = "; {unschedulable} node(s) there were unschedulable or not ready"
 _NOT_BESIDE_OTHERS = "{member} has room for it, but not on the same nodes as the jobs that start there now"
 _FOR_SOME = "0/{nodes} nodes are available for {pods} of its {of} pods: {causes}"
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
@@ -324,4 +325,4 @@ class Reason:
             text = text.replace("{short} pods find no node with {what}", "no node has {what}")
         elif self.numbers.get("short") == 1:
             text = text.replace("{short} pods find", "{short} pod finds")
-        return text
+        return text + _UNSCHEDULABLE if self.numbers.get("unschedulable") else text

@@ -106,6 +106,11 @@ class Nevers:
             return found
         return Reason(Code.TOO_LARGE, closest(parts, self.rooms(shape, eligibility), self._space, empty=True))
 
+    def unschedulable(self, name: str) -> dict[str, str | int]:
+        """A number for a reason: the nodes of a member that take no new pods, if it has such."""
+        nodes = self._members[name].unschedulable
+        return {"unschedulable": nodes} if nodes else {}
+
     def no_nodes(self, names: Iterable[str]) -> dict[str, str | int]:
         """The numbers of a reason that none of these members has a node that takes pods."""
         return no_nodes([self._members[name] for name in names])
@@ -349,6 +354,7 @@ class Explainer:
                 self._room[key] = Reason(Code.NO_MEMBER_FITS, self._nevers.no_nodes(names))
                 return self._room[key]
             numbers = closest(parts, rooms, self._space, empty=False)
+            numbers |= self._nevers.unschedulable(str(numbers["member"]))
             fits = (name for name in names if self._before[name].fit(parts, self._devices, potential=True) is not None)
             lost = next(fits, None)
             code = Code.NO_MEMBER_FITS if lost is None else Code.LOST_TO_OTHERS

@@ -112,6 +112,12 @@ REASONS = {
         Code.NO_MEMBER_FITS,
         "no member has room for all 2 pods at once. Closest is x: 1 pod finds no node with 1 nvidia.com/gpu free",
     ),
+    "some of its nodes are cordoned": (
+        snapshot(unit("a").gpus(8, pods=3), member("x").nodes(2).nodes(2, free_gpu=0).having(unschedulable=2)),
+        Code.NO_MEMBER_FITS,
+        "no member has room for all 3 pods at once. Closest is x: 1 pod finds no node with 8 nvidia.com/gpu free;"
+        " 2 node(s) there were unschedulable or not ready",
+    ),
     "the nodes that match are full, others are not": (
         snapshot(
             unit("a").gang(2, gpu=8, claim=NodeClaim(node_selector=(("zone", "b"),))),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from fleet.decide import decide
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Claim
+from fleet.snapshot import Config
 from tests.core.builders import GPU, MAX_JOBS, NOW, member, snapshot, tree, unit
 from tests.core.test_decide import plan_of
 from tests.core.test_why import reason
@@ -24,6 +26,23 @@ def test_quota_that_is_reserved_for_a_job_that_preempts_is_not_told_as_used() ->
         "insufficient unused quota for nvidia.com/gpu in root/ml: requested 8, used 8, reserved 8 for default/takes,"
         " max 8; 16 more needed. Waits for jobs there to finish.",
     )
+
+
+def test_what_a_job_takes_back_in_the_same_decision_is_reserved_and_not_used() -> None:
+    world = snapshot(
+        unit("a1").gpus(8).queue("root/org/a").runs_in("x").having(placed_at=NOW - 900),
+        unit("a2").gpus(8).queue("root/org/a").runs_in("x").having(placed_at=NOW - 800),
+        unit("owner").gpus(8).queue("root/org/b").since(99),
+        unit("a").gpus(8).queue("root/org/a"),
+        member("x").nodes(2, free_gpu=0),
+        tree(org={"max": {GPU: 16}}, org__a={}, org__b={"min": {GPU: 8}}),
+        Config(reclaim=True),
+    )
+    found = decide(world, now=NOW, seed=1, solver=None).reasons
+    assert found["owner"].code is Code.ROOM_CLAIMED
+    assert (found["a"].numbers["used"], found["a"].numbers["reserved"], found["a"].numbers["preemptor"]) == (
+        16, 8, "default/owner"
+    )  # fmt: skip
 
 
 def test_places_for_jobs_that_are_reserved_are_told_apart() -> None:
