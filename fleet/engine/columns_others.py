@@ -150,9 +150,10 @@ def job_status(body: Body, now: float) -> str:
             return type_
     if body["metadata"].get("deletionTimestamp"):
         return "Terminating"
-    for type_, word in (("Suspended", "Suspended"), ("FailureTarget", "FailureTarget")):
+    # The first two are the hub's own: a job that waits there has no pods, and must not be called running.
+    for type_ in ("Queuing", "Pending", "Suspended", "FailureTarget"):
         if type_ in true:
-            return word
+            return type_
     return "SuccessCriteriaMet" if "SuccessCriteriaMet" in true else "Running"
 
 
