@@ -159,7 +159,10 @@ def _is_held(unit: Body) -> bool:
 
 
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
-    """Why it waits, or what is wrong where it is; None when there is nothing to say."""
+    """Why it waits, or what is wrong where it is; None when there is nothing to say. That a loop cannot handle it comes
+    first: whatever else is stored may be old."""
+    if failed := _unhandled(job):
+        return _reason(HANDLING_FAILED, text(failed.get("message")))
     if state is State.UNCLAIMED:
         why = f"no policy has taken it: {UNTAKEN}, or none has yet"
         return _reason(NO_POLICY, why)
@@ -232,10 +235,23 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
         "policy": (annotation(binding, ANNOTATION_POLICY) or None) if binding is not None else None,
         "requests": quantities(_asked(job)[0]),
         "components": _components(job),
-        "conditions": [*_conditions(binding), *(c for c in _conditions(job.unit) if c.get("type") == EVICTED)],
+        "conditions": _told(job),
         "failures": _failures(binding),
         "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
     }
+
+
+def _unhandled(job: Stands) -> Mapping[str, Any] | None:
+    """The condition HandlingFailed of the job, or of what the hub keeps for it."""
+    bodies = (job.binding, job.unit, job.body)
+    return next((found for body in bodies if body and (found := _condition(body, HANDLING_FAILED))), None)
+
+
+def _told(job: Stands) -> list[Mapping[str, Any]]:
+    """The conditions of its binding, and of the others those that a binding does not have."""
+    told = [*_conditions(job.binding), *(c for c in _conditions(job.unit) if c.get("type") == EVICTED)]
+    failed = _unhandled(job)
+    return told if failed is None or failed in told else [*told, failed]
 
 
 def _reason(code: str, why: str, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:

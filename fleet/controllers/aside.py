@@ -39,17 +39,10 @@ class Aside:
         why = f"{loop} cannot handle this object ({type(error).__name__})"
         message = f"{why}; it is left aside, and tried again every {ASIDE_S / 60:.0f} minutes and when it changes"
         try:
-            at, reason = rfc3339(self._hub.clock.now()), _reason(loop, type(error).__name__)
-            said = await self._edit(
-                key, partial(_say, said=pods.condition(HANDLING_FAILED, "True", reason, message, at))
-            )
-            job = self._job_of(key)
-            interpreter = self._interpreter(job)
-            if job is not None and interpreter is not None:
-                shown = interpreter.condition(HANDLING_FAILED, "True", reason, message, at)
-                await self._edit(job, partial(_say, said=shown, first=True))
-            if not said:
-                await self._record(key, message)
+            reason = _reason(loop, type(error).__name__)
+            for one in (key, self._job_of(key)):
+                if one is not None and not await self._say_on(one, reason, message):
+                    await self._record(one, message)
         except Fenced:
             raise
         except Exception as failure:  # the metric still tells
@@ -70,6 +63,13 @@ class Aside:
         if HANDLING_FAILED.encode() not in stored.raw:  # nearly always; and no body need be parsed
             return False
         return _says(stored.body, _reason(loop, ""))
+
+    async def _say_on(self, key: Key, reason: str, message: str) -> bool:
+        """Say it on this object, in the form of its kind."""
+        at, interpreter = rfc3339(self._hub.clock.now()), self._interpreter(key)
+        form = pods.condition if interpreter is None else interpreter.condition
+        said = form(HANDLING_FAILED, "True", reason, message, at)
+        return await self._edit(key, partial(_say, said=said, first=interpreter is not None))
 
     async def _edit(self, key: Key, change: Callable[[Body], bool]) -> bool:
         """Whether its status says, or no longer says, so now; False where there is none to write."""
@@ -99,8 +99,8 @@ class Aside:
         about = {"apiVersion": kind.api_version, "kind": kind.kind, "name": key.name, "uid": stored.uid}
         await self._events.record({**about, "namespace": key.namespace}, HANDLING_FAILED, message, warning=True)
 
-    def _interpreter(self, job: Key | None) -> Interpreter | None:
-        kind = self._hub.registry.resource(job.group, job.resource) if job is not None else None
+    def _interpreter(self, key: Key) -> Interpreter | None:
+        kind = self._hub.registry.resource(key.group, key.resource)
         return interpreter_for(kind) if kind is not None else None
 
     def _job_of(self, key: Key) -> Key | None:

@@ -1,0 +1,105 @@
+"""A loop that keeps failing on a job's binding: the job says so, to kubectl and over REST, until it is handled again.
+
+The fault is forced where it was met: the store refuses what the loop writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fleet.controllers.runtime import ASIDE_S
+from fleet.engine.status import StatusError
+from fleet.ports import Body
+from fleet.wellknown import FULLY_APPLIED, HANDLING_FAILED
+from tests.api.rest import Rest, rest
+from tests.controllers.fastloop import eventually
+from tests.controllers.world import member, policy, pytorchjob, tree
+
+Refuses = Callable[[Body], bool]
+
+
+def over_the_job(body: Body) -> bool:
+    """What observe writes of a job that runs."""
+    return body["kind"] == "PyTorchJob" and any(c["type"] == "Running" for c in body["status"]["conditions"])
+
+
+def every_status_of_the_job(body: Body) -> bool:
+    return body["kind"] == "PyTorchJob" and "status" in body
+
+
+def sent(body: Body) -> bool:
+    """What dispatch writes of a binding."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return body["kind"] == "ResourceBinding" and any(c["type"] == FULLY_APPLIED for c in conditions)
+
+
+def unit(body: Body) -> bool:
+    return body["kind"] == "QueueUnit"
+
+
+def refuse(hub: Rest, monkeypatch: pytest.MonkeyPatch, refuses: Refuses) -> None:
+    """Every write of the controllers whose result is so is invalid."""
+    objects = hub.world.objects
+    change, new = objects.prepare_change, objects.prepare_new
+
+    def checked(body: Body | None) -> Body | None:
+        if body is not None and refuses(body):
+            raise StatusError(422, "Invalid", "status.conditions[0].lastUpdateTime: of another tenant: unknown field")
+        return body
+
+    def prepare_change(
+        kind: Any, namespace: str, name: str, edit: Callable[[Body], Body | None], *a: Any, **k: Any
+    ) -> Any:
+        return change(kind, namespace, name, lambda body: checked(edit(body)), *a, **k)
+
+    def prepare_new(kind: Any, namespace: str, body: Body, *a: Any, **k: Any) -> Any:
+        return new(kind, namespace, checked(body) or body, *a, **k)
+
+    monkeypatch.setattr(objects, "prepare_change", prepare_change)
+    monkeypatch.setattr(objects, "prepare_new", prepare_new)
+
+
+def on_job(hub: Rest) -> Body:
+    return hub.world.condition(hub.world.see("PyTorchJob", "one"), HANDLING_FAILED)
+
+
+@pytest.mark.parametrize(
+    ("loop", "refuses"),
+    [
+        pytest.param("observe", over_the_job, id="observe cannot write the job"),
+        pytest.param("dispatch", sent, id="dispatch cannot write the binding"),
+        pytest.param("enqueue", unit, id="enqueue cannot write the unit"),
+    ],
+)
+async def test_a_job_says_which_loop_cannot_handle_it_until_that_can(
+    monkeypatch: pytest.MonkeyPatch, loop: str, refuses: Refuses
+) -> None:
+    async with rest(member("cfa"), objects=[tree(max_jobs=9), policy(queue=True)]) as hub:
+        refuse(hub, monkeypatch, refuses)
+        await hub.world.apply(pytorchjob("one"))
+        told = await eventually(lambda: on_job(hub), within_s=60)
+        assert told["reason"] == f"{loop}:StatusError" and "another tenant" not in told["message"]
+        assert hub.world.state("one") != HANDLING_FAILED  # STATE is what it was
+        job = await hub.job("one")
+        assert job["reason"]["code"] == HANDLING_FAILED and job["reason"]["text"].startswith(f"{loop} cannot handle")
+        [listed] = (await hub.get("/jobs"))["items"]
+        assert listed["reason"] == job["reason"]
+        assert [c["status"] for c in job["conditions"] if c["type"] == HANDLING_FAILED] == ["True"]
+        monkeypatch.undo()
+        await eventually(lambda: hub.world.state("one") == "Running" and not on_job(hub), within_s=ASIDE_S + 60)
+        job = await hub.until("one", lambda job: job["state"] == "Running")
+        assert job["reason"] is None
+
+
+async def test_a_job_whose_own_status_cannot_be_written_has_an_event_that_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with rest(member("cfa"), objects=[tree(max_jobs=9), policy(queue=True)]) as hub:
+        refuse(hub, monkeypatch, every_status_of_the_job)
+        await hub.world.apply(pytorchjob("one"))
+        [event] = await eventually(lambda: hub.world.events("one", HANDLING_FAILED), within_s=60)
+        assert event["involvedObject"]["kind"] == "PyTorchJob" and "observe cannot handle" in event["message"]
+        assert (await hub.job("one"))["reason"]["code"] == HANDLING_FAILED
