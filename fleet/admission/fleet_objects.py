@@ -92,6 +92,15 @@ def _unit(review: Review) -> Sequence[Cause]:
     return [moved if cause.field == moved.field else cause for cause in _people_may_change(review)]
 
 
+def _held_later(review: Review) -> Sequence[Cause]:
+    """What a person makes inactive while it runs stops nothing; it only warns."""
+    phase, off = dig(review.old, "status.phase"), dig(review.new, "spec.active") is False
+    if off and phase in ("Dequeued", "Running") and dig(review.old, "spec.active") is not False:
+        said = "spec.active: false keeps a job from starting: this one runs on, and is held when it next waits"
+        review.warnings.append(said)
+    return ()
+
+
 async def _known_class(review: Review, objects: Objects) -> Sequence[Cause]:
     name = dig(review.new, "spec.priorityClassName")
     if not name or review.subresource or name == dig(review.old, "spec.priorityClassName"):
@@ -125,4 +134,4 @@ CLUSTER = Checks(status_by_hub, of_new(cluster), _id_stays)
 RESOURCE_BINDING = Checks(
     made_by_hub, status_by_hub, only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt")
 )
-QUEUE_UNIT = Checks(made_by_hub, _unit, ask=_known_class)
+QUEUE_UNIT = Checks(made_by_hub, _unit, _held_later, ask=_known_class)

@@ -28,7 +28,7 @@ def stays_in_size(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.old is None or review.subresource == "status":
             return ()
-        if not _has_room(review.old, interpreter):
+        if not has_room(review.old, interpreter):
             return ()
         try:
             before, after = interpreter.components(review.old), interpreter.components(review.new)
@@ -47,7 +47,8 @@ def stays_in_size(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
     return check
 
 
-def _has_room(job: Body, interpreter: Interpreter) -> bool:
+def has_room(job: Body, interpreter: Interpreter) -> bool:
+    """Whether its status says that it left its queue, or runs outside of one, and is not over."""
     told = {text(c.get("type")): c.get("status") for c in rows(at(job, "status", "conditions"))}
     if QUEUING in told:
         return holds_quota(job)

@@ -10,7 +10,9 @@ from typing import Any
 
 from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
+from fleet.admission.finished import over_stays_over
 from fleet.admission.growth import stays_in_size
+from fleet.admission.holding import held_later
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
 from fleet.admission.statuses import status_by_hub
@@ -43,6 +45,8 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
         creator,
         stays_in_queue,
         stays_in_size(interpreter),
+        over_stays_over(interpreter),
+        held_later(interpreter),
         status_by_hub,
         of_new(asked_of_job),
         of_new(restart_policies),
@@ -64,6 +68,8 @@ def batch_job(interpreter: Interpreter) -> Checks:
         creator,
         stays_in_queue,
         stays_in_size(interpreter),
+        over_stays_over(interpreter),
+        held_later(interpreter),
         status_by_hub,
         of_new(asked_of_job),
         of_new(restart_policy),

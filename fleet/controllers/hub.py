@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from fleet.admission.finished import USER_FAILURES_MAX
 from fleet.controllers.metrics import Metrics
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -46,7 +47,7 @@ class ControllerConfig:
     unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
     member_lost_s: float = 300.0  # a lost member's jobs are moved after this, where the policy opts in and does not say
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
-    user_failures_max: int = 3  # moves of a job that fails by its own fault; then it stays Failed
+    user_failures_max: int = USER_FAILURES_MAX  # moves of a job that fails by its own fault; then it stays Failed
     calls_per_member_max: int = 16  # dispatches in flight to one member
     pods_run_s: float = 600.0  # a queue with wait-for-pods-running waits for the pods of one job at most this long
     admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say

@@ -7,6 +7,7 @@ garbage collector and the simulated members all write through it, so a rule stan
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -342,13 +343,19 @@ class Objects:
         subresource: str, operation: str = "UPDATE", *, size: int = 0,
     ) -> Written:  # fmt: skip
         warned: list[str] = []  # by the rule, about the last try
+        unchanged: list[Any] = []  # what was prepared of what, where the last try changes nothing
+
+        def noted(old: Body) -> Prepared:
+            prepared = make(old)
+            unchanged[:] = [prepared, old] if prepared.body is old and not prepared.finished else []
+            return prepared
 
         def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
             new = None if operation == "DELETE" else prepared.body
             warned.clear()
             return Review(
                 operation, kind, subresource, namespace, name, new, old, options.user, options.dry_run, large=large,
-                warnings=warned,
+                warnings=warned, store=self.store,
             )  # fmt: skip
 
         async def admit(prepared: Prepared, old: Body, large: bool) -> None:
@@ -362,16 +369,22 @@ class Objects:
         rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
         rewrite = Rewrite(
-            kind, _key(kind, namespace, name), make, admit, check if rule is None or pure is not None else None,
+            kind, _key(kind, namespace, name), noted, admit, check if rule is None or pure is not None else None,
             options.epoch, options.dry_run, size,
         )  # fmt: skip
         written = await rewrite.run(self.store, self.clock, self._turns)
+        if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
+            with contextlib.suppress(StatusError):  # what is stored stays, whatever a rule says of it now
+                await rule(review(*unchanged, size > LARGE_BYTES), self)
         return replace(written, warnings=(*written.warnings, *warned)) if warned else written
 
     async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Review:
         """Ask the rule about a new object; the review holds its warnings, and what it wants committed together."""
         name, rule = new["metadata"]["name"], self._rule(kind)
-        review = Review("CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large)
+        review = Review(
+            "CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large,
+            store=self.store,
+        )  # fmt: skip
         if rule is not None:
             _refuse(kind, name, await rule(review, self))
         return review

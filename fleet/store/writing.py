@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause
-from fleet.ports import Body, Write
+from fleet.ports import Body, Store, Write
 
 if TYPE_CHECKING:
     from fleet.store.objects import Objects
@@ -67,6 +67,7 @@ class Review:
     also: list[Write] = field(default_factory=list)
     large: bool = False  # what takes long should not be done on the event loop (store/apart.py)
     warnings: list[str] = field(default_factory=list)  # a rule's words to the client about what it lets pass
+    store: Store | None = None  # for `peek` and `scan` alone, which wait for nothing: what this process has seen
 
 
 class Rule(Protocol):
@@ -74,6 +75,7 @@ class Rule(Protocol):
     (403, 409, 400). May default fields of `review.new` in place before it answers.
 
     One that looks at the review alone may have an attribute `pure`, itself as a plain function of the review, which is
-    then asked under the writer's lock too (fleet/admission/rule.py)."""
+    then asked under the writer's lock too (fleet/admission/rule.py), and about an update that changes nothing: `new` is
+    `old` then, and only its warnings count."""
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...

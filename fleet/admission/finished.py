@@ -1,0 +1,102 @@
+"""A job that is over: nothing runs again, so a write that asks for it is refused, or answered with a warning.
+
+A changed spec would be stored and never run, and the user would wait for it. What acts in the member after the end (its
+time to live, which pods are cleaned away) may change. A failed job that its policy moves to another member is not over:
+a change of it counts from the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from fleet.admission.rule import forbidden
+from fleet.engine.status import Cause
+from fleet.kinds.interpreter import Interpreter, State
+from fleet.marks import TABLE
+from fleet.model.untyped import at, mapping, rows, text
+from fleet.ports import Body, Key
+from fleet.store.writing import Review
+from fleet.wellknown import ANNOTATION_RETRIES, WORK, binding_name
+
+USER_FAILURES_MAX = 3  # moves of a job that fails by its own fault; then it stays Failed
+_AFTER_THE_END = ("ttlSecondsAfterFinished", "cleanPodPolicy")
+_NESTED = "runPolicy"  # the field of a spec whose own fields are looked at
+
+
+def over_stays_over(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
+    """The check of one job."""
+
+    def check(review: Review) -> Sequence[Cause]:
+        if review.new is None or review.old is None or review.subresource == "status":
+            return ()
+        standing = interpreter.state(review.old.get("status")).state
+        if standing not in (State.SUCCEEDED, State.FAILED) or "deletionTimestamp" in review.old["metadata"]:
+            return ()
+        changed = _changed(mapping(review.new.get("spec")), mapping(review.old.get("spec")))
+        if standing is State.FAILED and _moves(review):
+            if changed:
+                review.warnings.append(f"{_called(review)} has failed here: the change counts from its next attempt")
+            return ()
+        ended = _ended(review.old, standing)
+        why = f"the job is finished ({ended}) and nothing runs again: delete it first, or use a new name"
+        if not changed and _asks(review.new, review.old):
+            said = f"{_called(review)} is finished ({ended}); nothing runs again: delete it first, or use a new name"
+            review.warnings.append(said)
+        return [forbidden(field, why) for field in changed]
+
+    return check
+
+
+def _called(review: Review) -> str:
+    return f'{review.kind.kind} "{review.name}"'
+
+
+def _ended(job: Body, state: State) -> str:
+    """How and when: `Succeeded at 2026-11-22T10:00:00Z`."""
+    final = ("Succeeded", "Complete") if state is State.SUCCEEDED else ("Failed",)
+    told = [c for c in rows(at(job, "status", "conditions")) if c.get("type") in final and c.get("status") == "True"]
+    when = text(told[-1].get("lastTransitionTime")) if told else ""
+    return f"{state} at {when}" if when else str(state)
+
+
+def _changed(new: Mapping[str, Any], old: Mapping[str, Any], where: str = "spec") -> list[str]:
+    """The fields that differ and mean something to a job that is to run."""
+    found = []
+    for name in sorted({*new, *old}):
+        before, now = old.get(name), new.get(name)
+        if before == now or name in _AFTER_THE_END or (name == "suspend" and not before and not now):
+            continue  # false is the default of suspend, and is filled in beside other fields
+        if name == _NESTED:
+            found += _changed(mapping(now), mapping(before), f"{where}.{name}")
+        else:
+            found.append(f"{where}.{name}")
+    return found
+
+
+def _asks(new: Body, old: Body) -> bool:
+    """Whether a write that leaves the spec as it is asks for a run: it is the same manifest once more, or changes what
+    says how the job waits or runs. A label of somebody else's is no such word."""
+    places = ("labels", "annotations")
+    said, before = ({p: mapping(body["metadata"].get(p)) for p in places} for body in (new, old))
+    keys = {key for p in places for key in {*said[p], *before[p]} if said[p].get(key) != before[p].get(key)}
+    return all(key.startswith("kubectl.kubernetes.io/") for key in keys) or any(key in TABLE for key in keys)
+
+
+def _moves(review: Review) -> bool:
+    """Whether its policy takes a failed job to another member, and may do so once more."""
+    if review.store is None:
+        return False
+    key = Key(WORK, "resourcebindings", review.namespace, binding_name(review.kind.kind, review.name))
+    stored = review.store.peek(key)
+    wanted = at(stored.body, "spec", "failover", "application") if stored is not None else None
+    if stored is None or wanted is None or mapping(wanted).get("purgeMode") == "Never":
+        return False
+    told = text(mapping(stored.body["metadata"].get("annotations")).get(ANNOTATION_RETRIES))
+    try:
+        failures = orjson.loads(told) if told else []
+    except orjson.JSONDecodeError:
+        return True
+    return sum(1 for failure in rows(failures) if failure.get("user")) < USER_FAILURES_MAX

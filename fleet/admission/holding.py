@@ -1,0 +1,34 @@
+"""The hold of a job that has its room already: it stops nothing, and the client is told so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fleet.admission.growth import has_room
+from fleet.engine.status import Cause
+from fleet.kinds.interpreter import Interpreter
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body
+from fleet.store.writing import Review
+from fleet.wellknown import ANNOTATION_HOLD, KUBEFLOW
+
+
+def held_later(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
+    """The check of one job; it only warns."""
+    field = "spec.runPolicy.suspend" if interpreter.group == KUBEFLOW else "spec.suspend"
+
+    def check(review: Review) -> Sequence[Cause]:
+        if review.new is None or review.old is None or review.subresource:
+            return ()
+        if _held(review.new) and not _held(review.old) and has_room(review.old, interpreter):
+            review.warnings.append(
+                f"{ANNOTATION_HOLD} keeps a job from starting: this one runs on, and is held when it next waits;"
+                f" to stop it now, set {field}: true"
+            )
+        return ()
+
+    return check
+
+
+def _held(body: Body) -> bool:
+    return text(mapping(body["metadata"].get("annotations")).get(ANNOTATION_HOLD)) == "true"
