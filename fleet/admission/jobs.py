@@ -13,8 +13,11 @@ from fleet.admission.creator import creator
 from fleet.admission.finished import over_stays_over
 from fleet.admission.growth import stays_in_size
 from fleet.admission.holding import held_later
+from fleet.admission.named import known_classes, used_by_pods
+from fleet.admission.names import fits_its_pods
+from fleet.admission.operators import taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
-from fleet.admission.rule import Checks, invalid, of_new, required, unsupported
+from fleet.admission.rule import Check, Checks, invalid, of_new, required, unsupported
 from fleet.admission.statuses import status_by_hub
 from fleet.engine.meta import is_qualified_name
 from fleet.engine.status import Cause
@@ -41,17 +44,8 @@ def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
             if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
         ]
 
-    return Checks(
-        creator,
-        stays_in_queue,
-        stays_in_size(interpreter),
-        over_stays_over(interpreter),
-        held_later(interpreter),
-        status_by_hub,
-        of_new(asked_of_job),
-        of_new(restart_policies),
-        of_new(_pods(interpreter, f"spec.{field}")),
-    )
+    taken = taken_by_operator(interpreter.kind, field)
+    return _checks(interpreter, of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")), taken)
 
 
 def batch_job(interpreter: Interpreter) -> Checks:
@@ -64,6 +58,11 @@ def batch_job(interpreter: Interpreter) -> Checks:
             return [required(where, 'valid values: "OnFailure", "Never"')]
         return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
 
+    return _checks(interpreter, of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
+
+
+def _checks(interpreter: Interpreter, *own: Check) -> Checks:
+    """What every job is asked, and in between what its kind is asked beside that."""
     return Checks(
         creator,
         stays_in_queue,
@@ -72,8 +71,10 @@ def batch_job(interpreter: Interpreter) -> Checks:
         held_later(interpreter),
         status_by_hub,
         of_new(asked_of_job),
-        of_new(restart_policy),
-        of_new(_pods(interpreter, "spec.parallelism")),
+        *own,
+        fits_its_pods(interpreter),
+        known_classes(interpreter),
+        used_by_pods(interpreter),
     )
 
 

@@ -54,13 +54,17 @@ def _requirement(expression: Mapping[str, Any], key: str) -> Requirement:
     return Requirement(key, text(expression.get("operator")) or "In", texts(expression.get("values")))
 
 
-def dependencies(namespace: str, spec: Mapping[str, Any]) -> Iterator[Dependency]:
-    """ConfigMaps, Secrets, claims and the service account that a pod spec names, optional ones too: they travel when
-    they exist. The account "default" is every namespace's own."""
+def dependencies(namespace: str, spec: Mapping[str, Any], *, optional: bool = True) -> Iterator[Dependency]:
+    """ConfigMaps, Secrets, claims and the service account that a pod spec names. `optional`: also those that the pods
+    can do without, which travel when they exist. The account "default" is every namespace's own."""
 
     def named(kind: str, name: object) -> Iterator[Dependency]:
         if isinstance(name, str) and name:
             yield kind, namespace, name
+
+    def maybe(kind: str, source: object, field: str = "name") -> Iterator[Dependency]:
+        if optional or at(source, "optional") is not True:
+            yield from named(kind, at(source, field))
 
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account != "default":
@@ -69,23 +73,23 @@ def dependencies(namespace: str, spec: Mapping[str, Any]) -> Iterator[Dependency
         yield from named("Secret", secret.get("name"))
     for volume in rows(spec.get("volumes")):
         yield from named("PersistentVolumeClaim", at(volume, "persistentVolumeClaim", "claimName"))
-        yield from named("Secret", at(volume, "secret", "secretName"))
-        yield from named("ConfigMap", at(volume, "configMap", "name"))
+        yield from maybe("Secret", volume.get("secret"), "secretName")
+        yield from maybe("ConfigMap", volume.get("configMap"))
         yield from named("Secret", at(volume, "azureFile", "secretName"))
         for source in rows(at(volume, "projected", "sources")):
-            yield from named("Secret", at(source, "secret", "name"))
-            yield from named("ConfigMap", at(source, "configMap", "name"))
+            yield from maybe("Secret", source.get("secret"))
+            yield from maybe("ConfigMap", source.get("configMap"))
         for driver in volume.values():  # cephfs, rbd, iscsi, csi and more keep their secret in the same place
             for field in _SECRET_FIELDS:
                 yield from named("Secret", at(driver, field, "name"))
     for group in _CONTAINERS:
         for container in rows(spec.get(group)):
             for source in rows(container.get("envFrom")):
-                yield from named("ConfigMap", at(source, "configMapRef", "name"))
-                yield from named("Secret", at(source, "secretRef", "name"))
+                yield from maybe("ConfigMap", source.get("configMapRef"))
+                yield from maybe("Secret", source.get("secretRef"))
             for variable in rows(container.get("env")):
-                yield from named("ConfigMap", at(variable, "valueFrom", "configMapKeyRef", "name"))
-                yield from named("Secret", at(variable, "valueFrom", "secretKeyRef", "name"))
+                yield from maybe("ConfigMap", at(variable, "valueFrom", "configMapKeyRef"))
+                yield from maybe("Secret", at(variable, "valueFrom", "secretKeyRef"))
 
 
 def priority_class(templates: Iterable[Template]) -> str:

@@ -12,7 +12,7 @@ TEMPLATE = "spec.pytorchReplicaSpecs.Worker.template.spec"
 
 
 def pod(**resources: Any) -> Body:
-    return {"spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
+    return {"spec": {"containers": [{"name": "pytorch", "image": "i", "resources": resources}]}}
 
 
 def job(**worker: Any) -> Body:
@@ -97,9 +97,11 @@ async def test_a_batch_job_has_pods_that_end(hub: Hub, spec: Body, field: str) -
 
 async def test_other_job_kinds_are_read_alike(hub: Hub) -> None:
     for kind, field, role in (("TFJob", "tfReplicaSpecs", "PS"), ("MPIJob", "mpiReplicaSpecs", "Launcher")):
+        template = pod(limits={"cpu": "x"})
+        template["spec"]["containers"][0]["name"] = "tensorflow"
         body = {
             "apiVersion": "kubeflow.org/v1", "kind": kind, "metadata": {"name": "j"},
-            "spec": {field: {role: {"replicas": 1, "template": pod(limits={"cpu": "x"})}}},
+            "spec": {field: {role: {"replicas": 1, "template": template}}},
         }  # fmt: skip
         refusal = await hub.refused(body)
         where = f"spec.{field}.{role}.template.spec.containers[0].resources.limits[cpu]"

@@ -110,11 +110,16 @@ async def test_scaling_is_a_change_like_any_other(hub: Hub) -> None:
         await hub.objects.patch(kind, "default", "one", change, patches.MERGE, USER, "scale")
 
 
-@pytest.mark.parametrize("conditions", [QUEUED, OVER], ids=["waiting", "over"])
-async def test_a_job_without_room_takes_any_size(hub: Hub, conditions: list[Body]) -> None:
-    body = copy.deepcopy(await standing(hub, conditions))
+async def test_a_job_without_room_takes_any_size(hub: Hub) -> None:
+    body = copy.deepcopy(await standing(hub, QUEUED))
     replicas(12)(body)
     await hub.update(body)
+
+
+async def test_a_job_that_is_over_takes_no_size_any_more(hub: Hub) -> None:
+    body = copy.deepcopy(await standing(hub, OVER))
+    replicas(12)(body)
+    assert "nothing runs again" in (await hub.refused(body, "update")).causes[0].message
 
 
 @pytest.mark.parametrize("smaller", [replicas(1), gpus("0"), an_image])

@@ -38,7 +38,7 @@ TORCH = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1/namespaces/default"
 KINDS = {kind.resource: kind for kind in load_kinds() if kind.group != "events.k8s.io"}
-CONTAINER = {"name": "a", "image": "i"}
+CONTAINER = {"name": "pytorch", "image": "i"}
 
 
 @pytest.fixture

@@ -1,0 +1,64 @@
+"""How long a job's name may be: operators make labels, host names and Services of it, and all of them end at 63.
+
+A longer name would be placed, half made in the member, withdrawn, and placed again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from fleet.admission.operators import OPERATORS, asked_anew
+from fleet.admission.rule import invalid
+from fleet.engine.status import Cause
+from fleet.kinds.interpreter import Interpreter
+from fleet.model.untyped import mapping, whole
+from fleet.store.writing import Review
+
+LABEL_MAX = 63
+_SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LETTERS = "must consist of lower case letters, digits and '-', start with a letter and end with a letter or digit"
+
+
+def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
+    """The check of one job."""
+    operator = OPERATORS.get(interpreter.kind)
+
+    def check(review: Review) -> Sequence[Cause]:
+        if not asked_anew(review):
+            return ()
+        if len(review.name) > LABEL_MAX:
+            return [_too_long(review.name, "the label of its pods", review.name)]
+        if operator is None:
+            return _indexed(review)
+        if not operator.services:
+            return ()
+        if not _SERVICE.fullmatch(review.name):
+            return [invalid("metadata.name", review.name, f"{_LETTERS}: each pod has a Service named after it")]
+        longest = max((_last_pod(review.name, t.name, t.replicas) for t in interpreter.templates(review.new or {})),
+                      key=len, default="")  # fmt: skip
+        return [_too_long(review.name, "the Service of its last pod", longest)] if len(longest) > LABEL_MAX else ()
+
+    return check
+
+
+def _last_pod(job: str, role: str, replicas: int) -> str:
+    return f"{job}-{role}-{max(replicas - 1, 0)}"
+
+
+def _indexed(review: Review) -> Sequence[Cause]:
+    """The pods of an indexed batch Job have host names of their own, which hold no dots."""
+    spec = mapping((review.new or {}).get("spec"))
+    if spec.get("completionMode") != "Indexed":
+        return ()
+    host = f"{review.name}-{max(whole(spec.get('completions'), 1) - 1, 0)}"
+    if len(host) > LABEL_MAX:
+        return [_too_long(review.name, "the host name of its last pod", host)]
+    return () if _HOST.fullmatch(host) else [invalid("metadata.name", review.name, f"{host} is no host name of a pod")]
+
+
+def _too_long(name: str, what: str, made: str) -> Cause:
+    over = len(made) - LABEL_MAX
+    why = f"{what} is made of it, has {len(made)} characters, and may have {LABEL_MAX}: make it {over} shorter"
+    return invalid("metadata.name", name, why)
