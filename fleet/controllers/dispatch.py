@@ -222,14 +222,15 @@ class DispatchLoop:
                 continue
             again = True
             foreign = outcome.did is Did.CONFLICT and not self._ours(outcome.body)
-            if outcome.did is not Did.REFUSED and not foreign:
+            if outcome.did not in (Did.REFUSED, Did.OVERRIDE) and not foreign:
                 continue
-            message = Reason(Code.MEMBER_REFUSED, {"member": member, "message": outcome.message}).text
+            code = Code.OVERRIDE_FAILED if outcome.did is Did.OVERRIDE else Code.MEMBER_REFUSED
+            message = Reason(code, {"member": member, "message": outcome.message}).text
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
             # What runs there is not stopped because a change of it was refused: FullyApplied says so.
             if b.is_gang(stored.body) and not self._there(stored.body, [member]):
-                failure = b.Failure(member, self._hub.clock.now(), "MemberRefused")
-                await self._evictor.evict(stored, reason=str(Code.MEMBER_REFUSED), message=message, failure=failure)
+                failure = b.Failure(member, self._hub.clock.now(), str(code))
+                await self._evictor.evict(stored, reason=str(code), message=message, failure=failure)
         return again
 
     def _stays(self, binding: Body) -> bool:
@@ -280,7 +281,9 @@ class DispatchLoop:
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)
             return outcome, missing
-        except (BadOverride, Unsafe) as error:
+        except BadOverride as error:
+            return Outcome(Did.OVERRIDE, str(error)), missing
+        except Unsafe as error:
             return Outcome(Did.REFUSED, str(error)), missing
         finally:
             self._leave(member)
@@ -373,6 +376,8 @@ def _applied(
         reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
         if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
             reason = "DispatchingSuspended"
+        if any(o.did is Did.OVERRIDE for o in outcomes.values()):
+            reason = str(Code.OVERRIDE_FAILED)
         changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
     elif missing:
         changed |= set_condition(

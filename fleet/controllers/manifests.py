@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import orjson
 
@@ -12,7 +12,7 @@ from fleet.controllers import bindings as b
 from fleet.controllers.components import from_body
 from fleet.controllers.matching import Candidate
 from fleet.controllers.outgoing import checked
-from fleet.controllers.overrides import overridden
+from fleet.controllers.overrides import blaming, overridden
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import within
 from fleet.marks import without_hub_keys
@@ -46,8 +46,12 @@ def marks(hub_id: str, binding: Body) -> dict[str, str]:
     return {LABEL_HUB: hub_id, LABEL_BINDING: binding["metadata"]["uid"], ATTEMPT: str(b.attempt(binding))}
 
 
-def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Iterable[Body]) -> Body:
-    """The object of a binding as this member gets it. Raises BadOverride and Unsafe."""
+def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
+    """The object of a binding as this member gets it. Raises BadOverride, and Unsafe where no override is to blame."""
+    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some), policies)
+
+
+def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
     labels = marks(hub_id, binding)
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
     interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
@@ -65,15 +69,19 @@ def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, polic
     return hashed(checked(body, source, labels, None))
 
 
-def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Iterable[Body]) -> Body:
+def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Sequence[Body]) -> Body:
     """A dependency as this member gets it: of a claim what it asks for, without the volume that it got on the hub, of a
     service account no token Secrets. `users`: uids of all the bindings that use it there, at least one.
-    It carries no attempt: it is shared. Raises BadOverride and Unsafe."""
+    It carries no attempt: it is shared. Raises as `manifest`."""
     listed = sorted(users)
     labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
     annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}
-    body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
-    return hashed(checked(body, source, labels, None))
+
+    def make(some: Sequence[Body]) -> Body:
+        body = _marked(overridden(_bare(source), source, cluster, some), labels, annotations)
+        return hashed(checked(body, source, labels, None))
+
+    return blaming(make, policies)
 
 
 def users_of(copy_: Body) -> frozenset[str]:

@@ -62,6 +62,8 @@ def _within(body: Body, labels: Mapping[str, str], charged: Sequence[Component])
     for template in templates:
         own = {**labels, LABEL_COMPONENT: template.name}
         _same(template.template.get("metadata") or {}, own, f"{template.path}.metadata.labels")
+    if not asked:
+        raise Unsafe("it has no pods any more")
     more = beyond(asked, charged)
     if more:
         raise Unsafe(f"asks for more than it is charged: {'; '.join(excess.text for excess in more[:3])}")

@@ -7,7 +7,7 @@ the order image, command, args, labels, annotations, plaintext. A patch that doe
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jsonpatch
@@ -15,33 +15,73 @@ import jsonpatch
 from fleet.admission.overriding import wrong_overriders
 from fleet.admission.selecting import selects
 from fleet.controllers.matching import Candidate, affinity_matches
+from fleet.controllers.outgoing import Unsafe
 from fleet.model.untyped import mapping
 from fleet.ports import Body
 
+UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError)  # BadOverride and Unsafe among them
+
 
 class BadOverride(ValueError):
-    """An override policy cannot be applied to this manifest; the text names the policy and the operation."""
+    """An override policy cannot be applied to this manifest; the text names the policy and what is wrong."""
 
 
 def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Iterable[Body]) -> Body:
     """The manifest as this member gets it. `source` is the object on the hub, which selectors look at. Raises
     BadOverride."""
     found = manifest
-    for policy in sorted(policies, key=lambda p: (bool(p["metadata"].get("namespace")), p["metadata"]["name"])):
-        namespace = policy["metadata"].get("namespace", "")
-        if namespace and namespace != source["metadata"].get("namespace", ""):
-            continue  # whatever it says
-        spec = mapping(policy.get("spec"))
-        selectors = spec.get("resourceSelectors")
-        if selectors and not selects(selectors, source, namespace):
-            continue
-        for rule in spec.get("overrideRules") or ():
-            if affinity_matches(rule.get("targetCluster"), cluster):
-                overriders, name = rule.get("overriders") or {}, policy["metadata"]["name"]
-                for field, why in wrong_overriders(overriders, tenant=bool(namespace)):
-                    raise BadOverride(f"override policy {name}: {field}: {why}")
-                found = _apply(copy.deepcopy(found), overriders, name)
+    for policy in in_order(policies):
+        try:
+            found = _by_policy(found, source, cluster, policy)
+        except UNREADABLE as error:
+            if isinstance(error, BadOverride):
+                raise
+            # What is stored of it may be older than its schema; the error's own text may quote the manifest.
+            raise BadOverride(f"{called(policy)} cannot be applied ({type(error).__name__})") from error
     return found
+
+
+def blaming(make: Callable[[Sequence[Body]], Body], policies: Sequence[Body]) -> Body:
+    """The manifest that `make` makes with these policies. Where it cannot be made, or must not be sent, with one of
+    them but could be without it, that one is to blame: raises BadOverride; else what `make` raises."""
+    try:
+        return make(policies)
+    except UNREADABLE:
+        ordered = in_order(policies)
+        for count in range(len(ordered) + 1):
+            try:
+                make(ordered[:count])
+            except UNREADABLE as error:
+                if count == 0 or isinstance(error, BadOverride):
+                    raise
+                why = str(error) if isinstance(error, Unsafe) else f"its result is unreadable ({type(error).__name__})"
+                raise BadOverride(f"{called(ordered[count - 1])}: {why}") from error
+        raise
+
+
+def in_order(policies: Iterable[Body]) -> list[Body]:
+    return sorted(policies, key=lambda p: (bool(p["metadata"].get("namespace")), p["metadata"]["name"]))
+
+
+def called(policy: Body) -> str:
+    return f"override policy {policy['metadata']['name']}"
+
+
+def _by_policy(manifest: Body, source: Body, cluster: Candidate, policy: Body) -> Body:
+    namespace = policy["metadata"].get("namespace", "")
+    if namespace and namespace != source["metadata"].get("namespace", ""):
+        return manifest  # whatever it says
+    spec = mapping(policy.get("spec"))
+    selectors = spec.get("resourceSelectors")
+    if selectors and not selects(selectors, source, namespace):
+        return manifest
+    for rule in spec.get("overrideRules") or ():
+        if affinity_matches(rule.get("targetCluster"), cluster):
+            overriders = rule.get("overriders") or {}
+            for field, why in wrong_overriders(overriders, tenant=bool(namespace)):
+                raise BadOverride(f"{called(policy)}: {field}: {why}")
+            manifest = _apply(copy.deepcopy(manifest), overriders, called(policy))
+    return manifest
 
 
 def _apply(manifest: Body, overriders: Mapping[str, Any], policy: str) -> Body:
@@ -65,7 +105,7 @@ def _apply(manifest: Body, overriders: Mapping[str, Any], policy: str) -> Body:
         except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
             # The library's own text prints the whole manifest.
             what = f"{operation['op']} {operation['path']}"
-            raise BadOverride(f"override policy {policy}: {what} does not fit the manifest") from error
+            raise BadOverride(f"{policy}: {what} does not fit the manifest") from error
     return manifest
 
 

@@ -23,6 +23,7 @@ class Did(StrEnum):
     CONFLICT = "Conflict"  # the object is there and not ours, or belongs to a newer attempt
     REFUSED = "Refused"  # 4xx: trying again will not help until something changes
     UNREACHABLE = "Unreachable"  # no answer, or 5xx: try again later
+    OVERRIDE = "Override"  # not tried: an override policy does not fit, or makes of it what may not be sent
     SUSPENDED = "Suspended"  # not tried: the policy suspends dispatching there
 
 

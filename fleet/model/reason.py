@@ -40,6 +40,7 @@ class Code(StrEnum):
     ADMISSION_CHECKS = "AdmissionChecks"
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
+    OVERRIDE_FAILED = "OverrideFailed"
     DECIDER_FAILED = "DeciderFailed"
 
 
@@ -165,6 +166,10 @@ TABLE: Mapping[Code, Entry] = {
         Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)
     ),
     Code.MEMBER_REFUSED: Entry(Severity.WARNING, "member {member} refused it: {message}", ("member", "message")),
+    Code.OVERRIDE_FAILED: Entry(
+        Severity.WARNING, "cannot be sent to member {member}: {message}; mend or delete that policy",
+        ("member", "message"),
+    ),
     Code.DECIDER_FAILED: Entry(
         Severity.ERROR,
         "it is left out, since Fleet itself fails when it decides about it: {error}. This is a bug; it is tried again"

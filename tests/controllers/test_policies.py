@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.ports import Body, Key
+import pytest
+
+from fleet.ports import Body, Key, Put
 from fleet.wellknown import POLICY
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, passing, policy, pytorchjob, tree
@@ -185,7 +187,59 @@ async def test_an_override_that_does_not_fit_is_told_and_stops_nothing_that_runs
         }  # fmt: skip
         await world.apply(bad)
         await eventually(lambda: world.events("one", "SyncFailed"))
-        text = "member cfa refused it: override policy bad: replace /spec/no/where does not fit the manifest"
+        why = "override policy bad: replace /spec/no/where does not fit the manifest"
+        text = f"cannot be sent to member cfa: {why}; mend or delete that policy"
         assert world.events("one", "SyncFailed")[0]["message"] == text
         await settle(30)
         assert (world.state("one"), world.placed("one"), world.attempt("one")) == ("Running", "cfa", 1)
+        assert world.condition(world.binding("one"), "FullyApplied")["reason"] == "OverrideFailed"
+        await world.delete("ClusterOverridePolicy", "bad")
+        await eventually(lambda: world.condition(world.binding("one"), "FullyApplied")["status"] == "True")
+
+
+def plaintext(name: str, path: str, value: Any) -> Body:
+    entry = {"path": path, "operator": "add", "value": value}
+    return {
+        "apiVersion": f"{POLICY}/v1alpha1", "kind": "ClusterOverridePolicy", "metadata": {"name": name},
+        "spec": {"overrideRules": [{"overriders": {"plaintext": [entry]}}]},
+    }  # fmt: skip
+
+
+WORKER = "/spec/pytorchReplicaSpecs/Worker"
+TOO_MANY = "asks for more than it is charged: 24 replicas of worker, 2 admitted"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        pytest.param(f"{WORKER}/replicas", 24, TOO_MANY, id="more than is charged"),
+        pytest.param("/spec/pytorchReplicaSpecs", {}, "it has no pods", id="no pods"),
+        pytest.param(f"{WORKER}/template/spec/overhead", {"cpu": "much"}, "its pods cannot be read", id="no quantity"),
+        pytest.param("/spec/no/where", 1, "add /spec/no/where does not fit the manifest", id="nowhere"),
+    ],
+)
+async def test_a_job_that_an_override_spoils_waits_and_names_the_policy_until_that_is_gone(
+    path: str, value: Any, said: str
+) -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=9), policy(queue=True))
+        await world.apply(plaintext("a-good-one", "/spec/runPolicy", {}), plaintext("bad", path, value))
+        await world.apply(pytorchjob("one"))
+        await eventually(lambda: "cannot be sent to member cfa: override policy bad: " in world.message("one"))
+        assert said in world.message("one") and "refused" not in world.message("one")
+        assert world.condition(world.unit("one"), "Evicted")["reason"] == "OverrideFailed"
+        assert world.members.where("one") == [] and "HandlingFailed" not in str(world.binding("one"))
+        await world.delete("ClusterOverridePolicy", "bad")
+        await eventually(lambda: world.state("one") == "Running", within_s=400)
+
+
+async def test_a_policy_that_cannot_be_read_is_named_by_the_jobs_that_it_may_select() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=9), policy(queue=True), plaintext("bad", "/metadata/labels/a", "b"))
+        stored = world.see("ClusterOverridePolicy", "bad")
+        assert stored is not None
+        broken = {**stored, "spec": {"overrideRules": ["nothing"]}}  # written around admission
+        await world.store.commit([Put(Key(POLICY, "clusteroverridepolicies", "", "bad"), broken)])
+        await world.apply(pytorchjob("one"))
+        said = "override policy bad cannot be applied (AttributeError)"
+        await eventually(lambda: said in world.message("one"))

@@ -139,7 +139,7 @@ def test_a_stored_policy_of_a_tenant_is_told_instead_of_applied(overriders: Body
 )  # fmt: skip
 def test_no_policy_makes_a_job_larger_than_it_is_charged(path: str, value: Any, said: str) -> None:
     job = pytorchjob("one")
-    with pytest.raises(Unsafe, match=said):
+    with pytest.raises(BadOverride, match=f"override policy o: .*{said}"):
         manifest(job, placed(job), "hub", MEMBER, [override(plain(path, value, "add"), cluster_wide=True)])
 
 
