@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -17,7 +17,7 @@ import structlog
 
 from api.auth import AUTHENTICATED, MASTERS
 from api.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
-from api.roles import GROUP, KINDS, Roles
+from api.roles import GROUP, KINDS, Roles, Subject
 from fleet.ports import Expired, FutureRevision, Store, StoreUnavailable
 from fleet.store.writing import User
 
@@ -41,6 +41,10 @@ class Authorizer(Protocol):
         """Every rule that holds for the user in the namespace ("" = cluster-wide ones only)."""
         ...
 
+    def namespaces(self, user: User) -> Collection[str]:
+        """Where RoleBindings give the user anything at all."""
+        ...
+
     def invalidate(self) -> None:
         """A role or binding has been written through this process."""
         ...
@@ -58,6 +62,9 @@ class AllowAll:
 
     def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
         return EVERYTHING
+
+    def namespaces(self, user: User) -> Collection[str]:
+        return ()
 
     def invalidate(self) -> None:
         """Nothing is remembered."""
@@ -136,15 +143,21 @@ class Rbac:
     def rules(self, user: User, namespace: str) -> Sequence[PolicyRule]:
         return list(islice(self._held(user, namespace), MAX_RULES))
 
+    def namespaces(self, user: User) -> Collection[str]:
+        return {space for subject in _subjects(user) for space in self.roles.namespaces(subject) if space}
+
     def _held(self, user: User, namespace: str) -> Iterable[PolicyRule]:
         if MASTERS in user.groups:
             yield from EVERYTHING
         if AUTHENTICATED in user.groups:
             yield from FOR_EVERYBODY
-        subjects = (("User", user.name), *(("Group", group) for group in user.groups))
         for where in ("", namespace) if namespace else ("",):
-            for subject in subjects:
+            for subject in _subjects(user):
                 yield from self.roles.granted(subject, where)
+
+
+def _subjects(user: User) -> tuple[Subject, ...]:
+    return (("User", user.name), *(("Group", group) for group in user.groups))
 
 
 def _size(user: User, wanted: Attributes) -> int:

@@ -7,7 +7,7 @@ what changed, so that thousands of bindings do not stop the next request.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,6 +118,11 @@ class Roles:
         roles = self._grants.get(subject, {}).get(namespace, {})
         for role in dict.fromkeys(roles.values()):
             yield from self.rules(role) or ()
+
+    def namespaces(self, subject: Subject) -> Collection[str]:
+        """Those whose bindings name the subject; "" stands for ClusterRoleBindings."""
+        self._refresh()
+        return self._grants.get(subject, {}).keys()
 
     def rules(self, role: Key) -> tuple[PolicyRule, ...] | None:
         """What a role allows, aggregation included; None when there is no such role."""

@@ -16,6 +16,7 @@ from api.v1.latest import LatestSnapshots
 from api.v1.line import Lines
 from api.v1.models import Status
 from api.v1.mount import PREFIX
+from api.v1.questions import UnitOf
 from fleet.engine.registry import Registry
 from fleet.ports import Store
 from fleet.store.objects import Objects
@@ -29,7 +30,7 @@ DESCRIPTION = (
 )
 
 
-def build(objects: Objects, store: Store, registry: Registry) -> ASGIApp:
+def build(objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -> ASGIApp:
     """The application; wants `fleet.user` and `fleet.authorizer` in the scope of each request."""
     hub = Hub(objects, store, registry)
     lines = Lines(store)
@@ -41,7 +42,7 @@ def build(objects: Objects, store: Store, registry: Registry) -> ASGIApp:
     snapshots = LatestSnapshots(store)
     for routes in (
         jobs.router(hub, lines, Explanations(store, snapshots)), queues.router(hub, lines), clusters.router(hub),
-        decisions.router(hub), faults.router(hub), whatif.router(hub, snapshots),
+        decisions.router(hub), faults.router(hub), whatif.router(hub, snapshots, unit_of),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 

@@ -42,9 +42,13 @@ def user_of(request: Request) -> User:
     return user
 
 
-def allowed(request: Request, wanted: Attributes) -> bool:
+def authorizer_of(request: Request) -> Authorizer:
     authorizer: Authorizer = request.scope["fleet.authorizer"]
-    return authorizer.allowed(user_of(request), wanted)
+    return authorizer
+
+
+def allowed(request: Request, wanted: Attributes) -> bool:
+    return authorizer_of(request).allowed(user_of(request), wanted)
 
 
 def need(request: Request, wanted: Attributes) -> None:

@@ -22,6 +22,7 @@ from api.v1.explanations import Explanations
 from api.v1.line import Line, Lines, queue_paths
 from api.v1.manifest import read_manifest
 from api.v1.models import Explanation, JobDetail, JobList, Model, State
+from api.v1.sight import spaces
 from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable, waits
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
@@ -44,6 +45,7 @@ class JobFilter(Model):
     state: list[State] = Field([], max_length=20, description="Only in these states. May be repeated.")
     queue: str | None = Field(None, min_length=1, max_length=1000, description="Only in this queue or one below it.")
     member: str | None = Field(None, min_length=1, max_length=253, description="Only in this member.")
+    name: str | None = Field(None, min_length=1, max_length=253, description="Only of this name.")
     limit: int = Field(LIMIT, ge=1, le=LIMIT_MAX, description="At most so many.")
     continue_: str = Field("", alias="continue", max_length=2000, description="As the page before said.")
 
@@ -88,8 +90,9 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
 
     @routes.get("/jobs", response_model=JobList, summary="List jobs")
     async def list_jobs(request: Request, query: Annotated[JobFilter, Query()]) -> Response:
-        """In order of namespace, name and kind. Needs `list` on each kind asked for (without `kind`: on every job kind)
-        in the namespace, or everywhere."""
+        """In order of namespace, name and kind. Shows the jobs of the kinds asked for (without `kind`: of every one) in
+        the namespaces where the user may `list` them, and says so in `partial` when those are not all. 403 when there
+        are none. With `name`, the right to `get` that job is enough."""
         return await jobs.list(request, query)
 
     @routes.get("/jobs/{namespace}/{kind}/{name}", response_model=JobDetail, summary="Look at a job")
@@ -132,14 +135,19 @@ class Jobs:
     async def list(self, request: Request, query: JobFilter) -> Response:
         registry, store = self._hub.registry, self._hub.store
         kinds = [job_kind(registry, name, "kind") for name in query.kind] or job_kinds(registry)
-        for kind in kinds:
-            need(request, Attributes("list", kind.group, kind.resource, namespace=query.namespace or ""))
+        places = {kind.group_resource: (kind, _places(request, kind, query)) for kind in kinds}
+        if not any(there for _, there in places.values()):
+            need(request, Attributes("list", kinds[0].group, kinds[0].resource, namespace=query.namespace or ""))
         after = decode_continue(query.continue_) if query.continue_ else None
         revision = await store.revision()  # from here on this process has seen all that was acknowledged before
         found: list[tuple[Place, Kind, Stored]] = []
-        for kind in {kind.group_resource: kind for kind in kinds}.values():
-            stored_jobs = store.scan(kind.group, kind.resource, namespace=query.namespace)
-            found += [((s.key.namespace, s.key.name, kind.kind), kind, s) for s in stored_jobs]
+        for kind, namespaces in places.values():
+            for namespace in namespaces:
+                found += [
+                    ((s.key.namespace, s.key.name, kind.kind), kind, s)
+                    for s in store.scan(kind.group, kind.resource, namespace=namespace)
+                    if query.name in (None, s.key.name)
+                ]
         found.sort(key=lambda entry: entry[0])
         start = bisect_right(found, after, key=lambda entry: entry[0]) if after is not None else 0
         line = await self._lines.at(revision)
@@ -164,6 +172,7 @@ class Jobs:
                 "items": items,
                 "continue": encode_continue(last) if remaining and last is not None else None,
                 "remaining": None if filtered else remaining,
+                "partial": any(there != [query.namespace] for _, there in places.values()),
             }
         )
 
@@ -247,6 +256,12 @@ class Jobs:
         shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
         shown |= {"state": str(State.DELETED if written.deleted else State.DELETING), "position": None, "reason": None}
         return answer(shown, warnings=written.warnings)
+
+
+def _places(request: Request, kind: Kind, query: JobFilter) -> list[str | None]:
+    """The namespaces whose jobs of this kind may be shown."""
+    there = spaces(request, "list", kind, query.namespace)
+    return there or (spaces(request, "get", kind, query.namespace, query.name) if query.name else [])
 
 
 def _uid(unit: Body | None) -> str:

@@ -36,6 +36,11 @@ async def read_manifest(request: Request, registry: Registry, namespace: str | N
     body, strict = await read_object(request, field_validation=validation)
     if strict and validation == "Strict":
         raise bad_request("strict decoding error: " + ", ".join(strict[:20]))
+    return manifest_of(body, registry, namespace, tuple(strict) if validation == "Warn" else ())
+
+
+def manifest_of(body: Body, registry: Registry, namespace: str | None, warnings: tuple[str, ...] = ()) -> Manifest:
+    """The same for what is read already. StatusError 422."""
     for field in ("apiVersion", "kind"):
         if not body.get(field):
             raise wrong(field, "Required value", "FieldValueRequired")
@@ -62,5 +67,5 @@ async def read_manifest(request: Request, registry: Registry, namespace: str | N
         kind,
         given or namespace or DEFAULT_NAMESPACE,
         served.inward(body),
-        tuple(strict) if validation == "Warn" else (),
+        warnings,
     )

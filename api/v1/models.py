@@ -165,6 +165,9 @@ class Explanation(Model):
     without: list[NoChange] = Field(description="The kinds that were tried and have none.")
 
 
+PARTIAL = Field(description="Whether more may be there, which the user may not see.")
+
+
 class JobList(Model):
     """A page of jobs in order of namespace, name and kind."""
 
@@ -173,6 +176,7 @@ class JobList(Model):
         alias="continue", description="Pass it as `continue` to get the next page; null on the last."
     )
     remaining: int | None = Field(description="Jobs after this page, when no filter makes that costly to count.")
+    partial: bool = PARTIAL
 
 
 class Head(Model):
@@ -206,6 +210,7 @@ class Queue(Model):
 
 class QueueList(Model):
     items: list[Queue] = Field(description="Parents before their children.")
+    partial: bool = PARTIAL
 
 
 class Nodes(Model):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,15 +17,19 @@ from fleet.engine.registry import Registry
 from fleet.ports import Store
 from fleet.store.objects import Objects
 
+if TYPE_CHECKING:
+    from api.v1.questions import UnitOf
+
 PREFIX = "/fleet/v1"
 log = structlog.get_logger(__name__)
 
 
 class RestFace:
-    """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope."""
+    """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: what
+    a manifest would become."""
 
-    def __init__(self, objects: Objects, store: Store, registry: Registry) -> None:
-        self._parts = (objects, store, registry)
+    def __init__(self, objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -> None:
+        self._parts = (objects, store, registry, unit_of)
         self._app: ASGIApp | None = None
         self._building = asyncio.Lock()
 

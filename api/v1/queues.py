@@ -20,6 +20,7 @@ from api.v1.context import Hub, allowed, answer, encoded, need, spared, unhurrie
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.models import QueueList
 from api.v1.quantities import add, quantities
+from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of
 from api.v1.targets import job_kind
 from fleet.engine.status import StatusError
@@ -46,14 +47,19 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
 
     @routes.get("/queues", response_model=QueueList, summary="The quota tree")
     async def list_queues(request: Request) -> Response:
-        """Every node with its limits, what is used of them, and who waits. Empty without an ElasticQuotaTree. Needs
-        `list` on queues.scheduling.x-k8s.io in kube-queue and on elasticquotatrees.scheduling.sigs.k8s.io in
-        kube-system; the heads that show are those of which the user may list the kind in their namespace."""
-        need(request, Attributes("list", QUEUE, "queues", namespace=QUEUE_NAMESPACE))
-        need(request, Attributes("list", QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE))
+        """Every node with its limits, what is used of them, and who waits. Empty without an ElasticQuotaTree. Whole
+        with `list` on queues.scheduling.x-k8s.io in kube-queue and on elasticquotatrees.scheduling.sigs.k8s.io in
+        kube-system. Else with `list` on some kind of job in a namespace: then it has the leaves of those namespaces,
+        those that list none or that the user may `use`, and the nodes above them. The heads that show are those of
+        which the user may list the kind in their namespace."""
+        whole = allowed(request, READ_QUEUES) and allowed(request, READ_TREE)
+        if not whole and not homes(hub, request):
+            need(request, READ_QUEUES)
+            need(request, READ_TREE)
         revision = await hub.store.revision()
         tree = read_tree(hub.store)
-        return answer({"items": await _nodes(hub, lines, tree, revision, request) if tree is not None else []})
+        items = await _nodes(hub, lines, tree, revision, request) if tree is not None else []
+        return answer({"items": items, "partial": not whole})
 
     return routes
 
@@ -97,7 +103,9 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
         for path in tree.ancestors(paths.get(queue, "")):
             uses[path].waiting += len(waiting)
     found = []
-    for path in _parents_first(tree):
+    seen = nodes_seen(hub, request, tree, names)
+    at_home = None if seen is None else homes(hub, request)
+    for path in seen_of([*_parents_first(tree)], seen):
         node, use = tree.nodes[path], uses[path]
         used = {name: use.used.get(name, 0) for name in (*node.max, *node.min)} | use.used
         if MAX_JOBS in used:
@@ -107,8 +115,8 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
                 "path": path,
                 "name": names.get(path),
                 "parent": node.parent,
-                "children": list(node.children),
-                "namespaces": list(node.namespaces),
+                "children": seen_of(node.children, seen),
+                "namespaces": seen_of(node.namespaces, at_home),
                 "policy": node.policy,
                 "min": quantities(node.min),
                 "max": quantities(node.max),

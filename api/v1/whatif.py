@@ -1,15 +1,15 @@
 """The snapshot under /fleet/v1/snapshot, and what would be otherwise in it under /fleet/v1/what-if.
 
-Like decisions these are no objects, so a ClusterRole opens them by path (`nonResourceURLs`). They name jobs of all
-namespaces. A question costs two decisions and some runs of the queue: one is answered at a time, in a thread, with a
-bound on its times; a few wait for their turn, and the rest are told to ask again.
+Like decisions these are no objects, so a ClusterRole opens them by path (`nonResourceURLs`), and then they name jobs of
+all namespaces. A user without that right asks about her own jobs (questions.py). A question costs two decisions and
+some runs of the queue: one is answered at a time, in a thread, with a bound on its times; a few wait for their turn,
+and the rest are told to ask again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -20,16 +20,15 @@ from api.v1.context import JSON, Hub, answer, hub_request, need, wrong
 from api.v1.latest import Latest, LatestSnapshots
 from api.v1.line import queue_paths
 from api.v1.past import pasts
+from api.v1.questions import EVERYTHING, Question, UnitOf
 from fleet.decide import BadSnapshot
 from fleet.engine.status import Cause, StatusError
 from fleet.foresee.edits import BadEdit, Edit
 from fleet.foresee.forward import by_walltime
 from fleet.foresee.history import History
-from fleet.foresee.whatif import drawn, what_if
-from fleet.notation.edits import decode_edits, encode_comparison
+from fleet.foresee.whatif import Comparison, drawn, what_if
 
 SNAPSHOT = "/fleet/v1/snapshot"
-WHAT_IF = "/fleet/v1/what-if"
 RUNS = 9  # forward, where there is a past to draw from
 TIMES_S = 5.0  # that they may take
 CHANGES_S = 3.0  # that the search may take for changes which start who waits all the same
@@ -44,9 +43,9 @@ _QUESTION = {
 }
 
 
-def router(hub: Hub, snapshots: LatestSnapshots) -> APIRouter:
+def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
     routes = APIRouter(tags=["decisions"])
-    asking = Asking(hub, snapshots)
+    asking = Asking(hub)
 
     @routes.get("/snapshot", summary="All that the next decision looks at")
     async def get_snapshot(request: Request) -> Response:
@@ -57,16 +56,21 @@ def router(hub: Hub, snapshots: LatestSnapshots) -> APIRouter:
 
     @routes.post("/what-if", summary="What would be otherwise after some edits", openapi_extra=_QUESTION)
     async def post_what_if(request: Request) -> Response:
-        """Who would start, move, stop or wait, and when; nothing is changed. Needs `post` on the path
-        /fleet/v1/what-if, as ClusterRoles name paths under `nonResourceURLs`. 429 when too many ask at once."""
-        need(request, Attributes("post", path=WHAT_IF))
+        """Who would start, move, stop or wait, and when; nothing is changed. With `post` on the path
+        /fleet/v1/what-if, as ClusterRoles name paths under `nonResourceURLs`, all edits and all jobs. Else Submit of a
+        manifest that the user may create, edits of jobs that she may get and of queues that she sees; other people's
+        jobs are counted then, and not named. 429 when too many ask at once."""
         body, _ = await read_object(hub_request(request), field_validation="Ignore")
         unknown = sorted(set(body) - {"edits"})
         if unknown:
             raise wrong(unknown[0], "is no field of a question", "FieldValueForbidden")
+        if not body.get("edits"):
+            need(request, EVERYTHING)
+        edits: list[Edit] = []
         try:
-            edits = decode_edits(body.get("edits"))
-            return answer(await asking.ask(edits))
+            question = Question(hub, request, unit_of, await snapshots.latest())
+            edits = await question.edits(body.get("edits"))
+            return answer(question.answer(await asking.ask(question.latest, edits)))
         except BadSnapshot as error:
             causes = [Cause(where, problem, "FieldValueInvalid") for where, problem in error.problems[:20]]
             raise StatusError(422, "Invalid", str(error)[:2000], causes=causes) from error
@@ -80,33 +84,30 @@ def router(hub: Hub, snapshots: LatestSnapshots) -> APIRouter:
 class Asking:
     """Answers questions, one at a time."""
 
-    def __init__(self, hub: Hub, snapshots: LatestSnapshots) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._snapshots = snapshots
         self._turn = asyncio.Lock()
         self._waiting = 0
 
-    async def ask(self, edits: list[Edit]) -> dict[str, Any]:
-        """StatusError 404 while there is no snapshot, 429 when too many ask. Raises BadEdit and BadSnapshot."""
+    async def ask(self, latest: Latest, edits: list[Edit]) -> Comparison:
+        """StatusError 429 when too many ask. Raises BadEdit and BadSnapshot."""
         if self._waiting >= WAITING_MOST:
             raise StatusError(429, "TooManyRequests", "other questions are being answered; ask again", retry_after_s=1)
         self._waiting += 1
         try:
             async with self._turn:
-                latest = await self._snapshots.latest()
                 past = await pasts(self._hub.store, latest.snapshot, queue_paths(self._hub.store), latest.now)
                 return await asyncio.to_thread(_answered, latest, edits, History(past, latest.now))
         finally:
             self._waiting -= 1
 
 
-def _answered(latest: Latest, edits: list[Edit], history: History) -> dict[str, Any]:
+def _answered(latest: Latest, edits: list[Edit], history: History) -> Comparison:
     learnt = any(past.ended is not None for past in history.pasts)
     runs = [drawn(history, SEED, number) for number in range(RUNS)] if learnt else [by_walltime()]
     began = time.monotonic()
-    found = what_if(
+    return what_if(
         latest.snapshot, edits, now=latest.now, seed=SEED, runs=runs,
         enough_changes=lambda: time.monotonic() > began + CHANGES_S,
         enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
     )  # fmt: skip
-    return encode_comparison(found, latest.now)

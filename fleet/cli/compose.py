@@ -12,6 +12,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.datadir import DataDir
@@ -182,6 +183,7 @@ async def serve_api(
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.seed import seed
+    from fleet.controllers.submitted import unit_in
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
@@ -191,7 +193,7 @@ async def serve_api(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
             authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
             openapi=OpenApi(hub.registry), tokens=tokens,
-            mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry)},
+            mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
         )  # fmt: skip
         await app.start()
         host, port = listener.getsockname()[:2]

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from fleet.admission.passing import why_queued
+from fleet.admission import passing
 from fleet.admission.selecting import best_policy
 from fleet.controllers.bind import wanted_of_job
 from fleet.controllers.bindspec import new_binding
-from fleet.controllers.matching import Candidate
+from fleet.controllers.matching import Candidate, candidate
 from fleet.controllers.snapshot import base_unit
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.model.untyped import pairs
-from fleet.ports import Body
+from fleet.ports import Body, Store
 from fleet.quota.tree import QuotaTree
-from fleet.wellknown import binding_name
+from fleet.snapshot import Snapshot
+from fleet.wellknown import CLUSTER, POLICY, binding_name
 
 
 class NoUnit(ValueError):
@@ -37,6 +38,7 @@ def unit_of(
     clusters: Sequence[Candidate],
     policies: Iterable[Body] | None,
     priority_classes: Iterable[Body] = (),
+    hub_requires_queue: bool = False,
 ) -> Unit:
     """The unit as it waits right after it was submitted at `now`, named namespace/name. `namespace`: where the manifest
     names none; `policies` None: the one that stands in. Raises NoUnit."""
@@ -54,7 +56,7 @@ def unit_of(
         field = "placement.replicaScheduling.customSchedulingType"
         raise NoUnit(f"policy {policy['metadata']['name']} selects {namespace}/{name}, but its {field} is not Gang")
     try:
-        must = why_queued(policy, tree, namespace, pairs(job["metadata"].get("labels")))
+        must = passing.why_queued(policy, tree, namespace, pairs(job["metadata"].get("labels")), hub=hub_requires_queue)
         wanted = wanted_of_job(job, policy, interpreter, priority_classes, must)
     except (AttributeError, TypeError, KeyError, ValueError) as error:
         raise NoUnit(f"{body['kind']} {namespace}/{name} cannot be read: {type(error).__name__}: {error}") from error
@@ -63,6 +65,22 @@ def unit_of(
     binding = new_binding(job, wanted, namespace, binding_name(str(body["kind"]), str(name)), now)
     binding["metadata"]["uid"] = uid
     return replace(base_unit(binding, tree, clusters), created_at=now, suspended=wanted.suspended)
+
+
+def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snapshot) -> Unit:
+    """The same on a hub, with its policies, priority classes and members. Raises NoUnit."""
+
+    def bodies(group: str, resource: str, where: str | None = None) -> list[Body]:
+        return [stored.body for stored in store.scan(group, resource, namespace=where)]
+
+    known = {found["metadata"]["name"]: candidate(found) for found in bodies(CLUSTER, "clusters")}
+    policies = bodies(POLICY, "clusterpropagationpolicies") + bodies(POLICY, "propagationpolicies", namespace)
+    return unit_of(
+        body, namespace=namespace, now=now, tree=snapshot.tree, policies=policies,
+        clusters=[known.get(name) or as_candidate(snapshot.members[name]) for name in sorted(snapshot.members)],
+        priority_classes=bodies("scheduling.k8s.io", "priorityclasses"),
+        hub_requires_queue=passing.hub_requires_queue(store),
+    )  # fmt: skip
 
 
 def _anywhere(job: Body, tree: QuotaTree | None) -> Body:

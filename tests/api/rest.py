@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.codec import decode_snapshot
+from fleet.controllers.submitted import unit_in
 from fleet.engine.times import rfc3339
 from fleet.ports import Body, Key, Put, Write
 from fleet.store.writing import Options, User
@@ -84,10 +86,10 @@ class Rest:
             await asyncio.sleep(0.02)
 
     async def seen(self, within_s: float = 60.0, **where: str | None) -> Any:
-        """The hub's newest snapshot as soon as it has these jobs of namespace default in these members; None: it
-        waits."""
+        """The hub's newest snapshot as soon as it has these jobs, of namespace default where they name none, in these
+        members; None: it waits."""
         deadline = self.world.clock.monotonic() + within_s
-        wanted = {f"default/{name}": place for name, place in where.items()}
+        wanted = {name if "/" in name else f"default/{name}": place for name, place in where.items()}
         while True:
             answer = await self.client().get(f"{PREFIX}/snapshot")
             units = decode_snapshot(answer.json()).units.values() if answer.status_code == 200 else ()
@@ -132,7 +134,8 @@ async def rest(*members: FakeMember, start: bool = True, objects: Sequence[Body]
         world.objects.rules.update(rules())
         app = build_app(
             world.objects, world.store, world.registry, clock=world.clock, authenticator=StaticTokens(TOKENS),
-            authorizer=Rbac(world.store), mounts={PREFIX: RestFace(world.objects, world.store, world.registry)},
+            authorizer=Rbac(world.store),
+            mounts={PREFIX: RestFace(world.objects, world.store, world.registry, partial(unit_in, world.store))},
         )  # fmt: skip
         await app.start()
         face = Rest(world, app)

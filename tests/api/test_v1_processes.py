@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from api.kindfiles import load_kinds
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
+from fleet.controllers.submitted import unit_in
 from fleet.engine.registry import Registry
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.objects import Objects
@@ -30,7 +32,7 @@ async def process(dsn: str, keys: Path) -> AsyncIterator[tuple[httpx.AsyncClient
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())
     app = build_app(
         objects, store, registry, clock=clock, authenticator=StaticTokens(TOKENS), authorizer=Rbac(store),
-        mounts={PREFIX: RestFace(objects, store, registry)},
+        mounts={PREFIX: RestFace(objects, store, registry, partial(unit_in, store))},
     )  # fmt: skip
     await store.start()
     try:

@@ -52,7 +52,7 @@ async def test_a_finished_job_uses_no_quota() -> None:
 
 async def test_without_a_tree_there_are_no_queues() -> None:
     async with rest(start=False) as hub:
-        assert await hub.get("/queues") == {"items": []}
+        assert await hub.get("/queues") == {"items": [], "partial": False}
 
 
 async def test_only_the_first_three_of_a_long_queue_are_shown() -> None:
@@ -199,7 +199,7 @@ async def test_the_openapi_document_describes_every_route_with_its_answer_and_it
                 assert "422" not in operation["responses"]
         assert document["security"] == [{"bearer": []}]
         names = {parameter["name"] for parameter in document["paths"]["/fleet/v1/jobs"]["get"]["parameters"]}
-        assert names == {"namespace", "kind", "state", "queue", "member", "limit", "continue"}
+        assert names == {"namespace", "kind", "state", "queue", "member", "name", "limit", "continue"}
         assert set(document["paths"]["/fleet/v1/jobs"]["post"]["requestBody"]["content"]) == {
             "application/json", "application/yaml",
         }  # fmt: skip

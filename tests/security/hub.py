@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from api.openapi import OpenApi
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
+from fleet.controllers.submitted import unit_in
 from fleet.engine.registry import Registry
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
@@ -54,7 +56,7 @@ async def open_hub() -> AsyncIterator[Hub]:
     app = build_app(
         objects, store, registry, clock=clock, authenticator=AnyOf(StaticTokens(USERS), tokens),
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens,
-        mounts={PREFIX: RestFace(objects, store, registry)},
+        mounts={PREFIX: RestFace(objects, store, registry, partial(unit_in, store))},
     )  # fmt: skip
     await store.start()
     await app.start()
