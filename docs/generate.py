@@ -35,7 +35,8 @@ CLI_HEAD = """# The command line
 Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same.
 
 An expected failure is one line on stderr and exit status 1; wrong usage is 2; Ctrl-C is 130, and 0 for what runs until Ctrl-C.
-Commands that ask a hub find it by `--kubeconfig`, else `FLEET_KUBECONFIG`, else the kubeconfig of the data directory (`--data-dir`, else `FLEET_DATA_DIR`, else `~/.fleet`). They never read `KUBECONFIG`.
+
+Commands that ask a hub find it by the first of these that is given: `--kubeconfig`; the kubeconfig of `--data-dir`; `FLEET_KUBECONFIG`; the kubeconfig of `FLEET_DATA_DIR`; the files of `KUBECONFIG`; `~/.fleet/kubeconfig`; `~/.kube/config`. `--context` chooses a context of it (and passes `~/.fleet` over, which has one), whose namespace is the default of `--namespace`. A server that is no Fleet hub is named and left alone.
 """  # noqa: E501
 REASONS_HEAD = """# Reasons
 

@@ -10,17 +10,22 @@ import contextlib
 import http.client
 import json
 import os
+import re
 import socket
 import ssl
 import tempfile
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
 from fleet.amc.kubeconfig import Access, BadKubeconfig
 
 TIMEOUT_S = 10.0
+WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
+_WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 
 
 class NoAnswer(Exception):
@@ -29,11 +34,13 @@ class NoAnswer(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """`body` is the parsed JSON, or the text when it is none; `raw` are the bytes that came."""
+    """`body` is the parsed JSON, or the text when it is none; `raw` are the bytes that came; `warnings` what the server
+    warns of beside its answer."""
 
     status: int
     body: Any
     raw: bytes = b""
+    warnings: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -100,7 +107,7 @@ class Client:
                 if attempt == 1 and not fresh and gone:
                     continue
                 raise NoAnswer(f"no answer from {self.access.server}: {_why(error)}") from error
-            return Answer(response.status, _parse(raw), raw)
+            return Answer(response.status, _parse(raw), raw, _warnings(response.headers.get_all("Warning") or ()))
         raise AssertionError("unreachable")
 
     def _connect(self) -> http.client.HTTPConnection:
@@ -162,6 +169,18 @@ def _parse(raw: bytes) -> Any:
         return json.loads(raw) if raw else None
     except ValueError:
         return raw.decode(errors="replace")
+
+
+def _warnings(headers: Iterable[str]) -> tuple[str, ...]:
+    """The texts of headers such as `299 - "text"`, as one line each that a terminal may be given."""
+    found = (_WARNING.match(_utf8(header)) for header in islice(headers, WARNINGS_MOST))
+    texts = (re.sub(r"\\(.)", r"\1", match[1]) for match in found if match)
+    return tuple("".join(c if c.isprintable() else " " for c in text)[:WARNING_MOST_CHARS] for text in texts)
+
+
+def _utf8(header: str) -> str:
+    """http.client takes headers for latin-1."""
+    return header.encode("latin-1", "replace").decode(errors="replace")
 
 
 def _why(error: Exception) -> str:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.cli.options import DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
 COLUMNS = ("name", "ready", "version", "nodes", "gpus", "gpus_used", "endpoint", "message")
 GPU = "nvidia.com/gpu"
 
 
 def clusters(
-    output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """List the members: ready or why not, nodes, GPUs."""
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    records = [record(cluster) for cluster in connect(kubeconfig, data_dir).list(CLUSTERS)]
+    records = [record(cluster) for cluster in connect(kubeconfig, data_dir, context).list(CLUSTERS)]
     show(records, COLUMNS, output, nothing="No members: fleet join NAME --kubeconfig FILE")
 
 

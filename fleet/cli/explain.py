@@ -6,6 +6,7 @@ write at their leisure: a job submitted a moment ago may not be in it. Who asks 
 
 from __future__ import annotations
 
+import difflib
 import sys
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import typer
 from fleet.cli import explanation
 from fleet.cli.failure import Failure
 from fleet.cli.jobs import age
-from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -25,15 +26,17 @@ if TYPE_CHECKING:
 UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot before the rest is shown without it
 UNSEEN_EVERY_S = 0.5
 WAITS = ("Queued", "Held", "BackOff", "Waiting")
+NEAR_MOST = 3  # names that are suggested
 LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
 DETAILS = ("priority", "policy", "attempt", "components", "conditions")
 
 
 def explain(
     job: Annotated[str, typer.Argument(help="NAME, or KIND/NAME when several kinds have a job of that name.")],
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Say why a job waits, when it starts, and what would help."""
@@ -41,24 +44,37 @@ def explain(
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one
 
-    hub = connect(kubeconfig, data_dir)
+    hub = connect(kubeconfig, data_dir, context)
+    where = namespace or hub.namespace
     kind, _, name = job.rpartition("/")
-    found = [
-        listed
-        for listed in jobs.listed(hub, namespace)
-        if listed["name"] == name and (not kind or listed["kind"].lower() == kind.lower())
-    ]
+    found, _ = jobs.listed(hub, where, name=name, **({"kind": kind} if kind else {}))
     if not found:
-        raise Failure(f'no job "{job}" in namespace {namespace} (fleet jobs -A lists them)')
+        raise Failure(f'no job "{job}" in namespace {where}{_near(hub, name, where)} (fleet jobs -A lists them)')
     if len(found) > 1:
         kinds = ", ".join(sorted(f"{listed['kind']}/{name}" for listed in found))
         raise Failure(f'"{name}" names several jobs: {kinds}')
-    path = f"{jobs.JOBS}/{namespace}/{found[0]['kind']}/{name}"
+    path = f"{jobs.JOBS}/{where}/{found[0]['kind']}/{name}"
     record = described(hub, path)
     if output is Output.table:
         print("\n".join(_lines(record)))
     else:
         show_one(record, output)
+
+
+def _near(hub: Hub, name: str, namespace: str) -> str:
+    """Where a job of that name is, or what the user may have meant."""
+    from fleet.cli import jobs
+    from fleet.cli.hub import Refused
+
+    try:
+        elsewhere = [found["namespace"] for found in jobs.listed(hub, None, name=name)[0]]
+        if elsewhere:
+            return f"; there is one in {', '.join(sorted(set(elsewhere))[:NEAR_MOST])}"
+        names = [found["name"] for found in jobs.listed(hub, namespace)[0]]
+    except Refused:
+        return ""
+    near = difflib.get_close_matches(name, names, NEAR_MOST, 0.75)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def described(

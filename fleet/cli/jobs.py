@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from urllib.parse import urlencode
 from fleet.cli.failure import Failure
 from fleet.cli.options import (
     AllNamespacesOption,
+    ContextOption,
     DataDirOption,
     KubeconfigOption,
     NamespaceOption,
@@ -27,33 +29,38 @@ PAGES_MAX = 1_000
 
 
 def jobs(
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """List jobs: state, place in the queue, member, why one waits."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    hub = connect(kubeconfig, data_dir)
+    hub = connect(kubeconfig, data_dir, context)
     now = time.time()
-    records = [record(job, now) for job in listed(hub, None if all_namespaces else namespace)]
+    where = None if all_namespaces else namespace or hub.namespace
+    found, partial = listed(hub, where)
+    if partial:
+        print("jobs that you may not list are left out", file=sys.stderr)
+    records = [record(job, now) for job in found]
     columns = ("namespace", *COLUMNS) if all_namespaces else COLUMNS
-    nothing = "No jobs" if all_namespaces else f"No jobs in {namespace} namespace"
+    nothing = "No jobs" if all_namespaces else f"No jobs in {where} namespace"
     show(records, columns, output, nothing=nothing)
 
 
-def listed(hub: Hub, namespace: str | None) -> list[dict[str, Any]]:
-    """All jobs of a namespace, or of all, as /fleet/v1 describes them. Raises Failure."""
+def listed(hub: Hub, namespace: str | None, **which: str) -> tuple[list[dict[str, Any]], bool]:
+    """All jobs of a namespace, or of all, as /fleet/v1 describes them, and whether that is a part. Raises Failure."""
     found: list[dict[str, Any]] = []
-    query = {"limit": str(PAGE), **({"namespace": namespace} if namespace else {})}
+    query = {"limit": str(PAGE), **({"namespace": namespace} if namespace else {}), **which}
     for _ in range(PAGES_MAX):
         page = hub.request("GET", f"{JOBS}?{urlencode(query)}").body
         found += page["items"]
         if page["continue"] is None:
-            return found
+            return found, bool(page["partial"])
         query["continue"] = page["continue"]
     raise Failure(f"more than {PAGE * PAGES_MAX} jobs")
 

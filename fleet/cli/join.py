@@ -21,8 +21,9 @@ def join(
     zone: Annotated[str, typer.Option(help="Zone, for policies.")] = "",
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is ready.")] = 30.0,
     hub_kubeconfig: Annotated[
-        Path | None, typer.Option(help="The hub's kubeconfig (default: FLEET_KUBECONFIG, then DATA-DIR/kubeconfig).")
+        Path | None, typer.Option(help="The hub's kubeconfig (default: FLEET_KUBECONFIG, DATA-DIR's, KUBECONFIG).")
     ] = None,
+    hub_context: Annotated[str | None, typer.Option(help="Context of that (default: its current one).")] = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Join a cluster as a member.
@@ -33,7 +34,7 @@ def join(
     from fleet.cli.hub import connect
 
     labels = dict(_label(text) for text in label or ())
-    hub = connect(hub_kubeconfig, data_dir)
+    hub = connect(hub_kubeconfig, data_dir, hub_context)
     joining.join(hub, joining.Member(name, kubeconfig, context, provider, region, zone, labels))
     joining.wait_ready(hub, [name], timeout)
     print(f"{name} joined")

@@ -18,7 +18,10 @@ class Output(StrEnum):
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
 KubeconfigOption = Annotated[
     Path | None,
-    typer.Option("--kubeconfig", help="The hub's kubeconfig (default: FLEET_KUBECONFIG, then DATA-DIR/kubeconfig)."),
+    typer.Option("--kubeconfig", help="The hub's kubeconfig (default: FLEET_KUBECONFIG, DATA-DIR's, KUBECONFIG)."),
+]
+ContextOption = Annotated[
+    str | None, typer.Option("--context", help="Context of the kubeconfig (default: its current one).")
 ]
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", help="The hub's data directory (default: FLEET_DATA_DIR, then ~/.fleet).")
@@ -27,7 +30,9 @@ DatabaseOption = Annotated[
     str | None,
     typer.Option("--database-url", envvar="FLEET_DATABASE_URL", help="PostgreSQL to use instead of the embedded one."),
 ]
-NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace.")]
+NamespaceOption = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Namespace (default: that of the context, else default).")
+]
 AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="All namespaces.")]
 ReclaimOption = Annotated[
     bool,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from fleet.cli.options import DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
 COLUMNS = (
     "queue", "namespaces", "waiting", "active", "max_jobs", "gpus_used", "min_gpus", "max_gpus", "name",
@@ -15,13 +16,19 @@ UNLIMITED = "unlimited"
 
 
 def queues(
-    output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """List the queues: limits, what is used, who waits."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    records = [record(node) for node in connect(kubeconfig, data_dir).request("GET", QUEUES).body["items"]]
+    found = connect(kubeconfig, data_dir, context).request("GET", QUEUES).body
+    if found["partial"]:
+        print("queues that your namespaces have no part in are left out", file=sys.stderr)
+    records = [record(node) for node in found["items"]]
     show(records, COLUMNS, output, nothing="No queues: apply an ElasticQuotaTree in kube-system")
 
 

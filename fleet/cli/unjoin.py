@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.options import DataDirOption, KubeconfigOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption
 
 
 def unjoin(
@@ -14,6 +14,7 @@ def unjoin(
     force: Annotated[bool, typer.Option("--force", help="Give up what cannot be withdrawn.")] = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is gone.")] = 60.0,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Let a member go.
@@ -23,5 +24,5 @@ def unjoin(
     from fleet.cli import joining
     from fleet.cli.hub import connect
 
-    joining.leave(connect(kubeconfig, data_dir), name, force=force, limit_s=timeout)
+    joining.leave(connect(kubeconfig, data_dir, context), name, force=force, limit_s=timeout)
     print(f"{name} has left")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
 if TYPE_CHECKING:
     from fleet.cli.whatif_edits import Asked, Source
@@ -71,7 +71,7 @@ def what_if(
     move: Annotated[
         Texts, typer.Option(metavar="JOB=QUEUE", help="Another queue for a waiting job: JOB=root/b.")
     ] = None,
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     runs_for: Annotated[
         str,
         typer.Option(
@@ -85,6 +85,7 @@ def what_if(
     seed: Annotated[int, typer.Option(help="Seed of the solver.")] = 0,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Say who would start, move, stop or wait if it were otherwise.
@@ -92,23 +93,34 @@ def what_if(
     Nothing is changed. Edits may be given several times, and together; they are made in the order of the options here,
     whatever their order on the command line.
     """
-    from fleet.cli import whatif_edits, whatif_table
+    from fleet.cli import whatif_asked, whatif_edits, whatif_table
     from fleet.decide import BadSnapshot
     from fleet.foresee.edits import BadEdit
     from fleet.foresee.forward import by_walltime
     from fleet.foresee.whatif import what_if as compare
     from fleet.notation.edits import encode_comparison, encode_edits
 
+    source = None if snapshot is None else whatif_edits.from_file(snapshot)
+    if source is None:
+        from fleet.cli.hub import connect
+
+        hub = connect(kubeconfig, data_dir, context)
+        namespace = namespace or hub.namespace
+        source = whatif_edits.from_hub(hub)
     asked = whatif_edits.Asked(
         add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
-        remove or [], hold or [], release or [], priority or [], move or [], namespace,
+        remove or [], hold or [], release or [], priority or [], move or [], namespace or "default",
     )  # fmt: skip
     otherwise = whatif_edits.seconds(runs_for, "--runs-for") if runs_for else None
-    source = whatif_edits.from_file(snapshot) if snapshot is not None else whatif_edits.from_hub(kubeconfig, data_dir)
-    edits = _edits(asked, source)
-    if source.hub is not None and times and not (solver or runs_for):
+    if source is None:
+        if solver or runs_for or not times:
+            raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
+        found = whatif_asked.answer(hub, asked)
+    elif source.hub is not None and times and not (solver or runs_for):
+        edits = _edits(asked, source)
         found = source.hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(edits)}).body
     else:
+        edits = _edits(asked, source)
         began = time.monotonic()
         try:
             compared = compare(

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from fleet import codec
 from fleet.cli.failure import Failure
-from fleet.cli.submit import documents, dry_run
+from fleet.cli.manifests import documents
+from fleet.cli.submit import dry_run
 from fleet.controllers.matching import Candidate, candidate
 from fleet.controllers.submitted import NoUnit, as_candidate, unit_of
 from fleet.decide import BadSnapshot
@@ -131,12 +132,16 @@ def from_file(path: Path) -> Source:
         raise Failure(f"{path}: {error}") from error
 
 
-def from_hub(kubeconfig: Path | None, data_dir: Path | None) -> Source:
-    """The newest snapshot that the decider left. Raises Failure."""
-    from fleet.cli.hub import connect
+def from_hub(hub: Hub) -> Source | None:
+    """The newest snapshot that the decider left; None where the user may not read it. Raises Failure."""
+    from fleet.cli.hub import Refused
 
-    hub = connect(kubeconfig, data_dir)
-    document = hub.request("GET", "/fleet/v1/snapshot").body
+    try:
+        document = hub.request("GET", "/fleet/v1/snapshot").body
+    except Refused as refused:
+        if refused.status == 403:
+            return None
+        raise
     try:
         snapshot = codec.decode_snapshot(document)
         return Source("the hub's snapshot", snapshot, codec.now_of(document, snapshot), hub)
@@ -217,6 +222,11 @@ def _lost(text: str, hub: Hub | None, snapshot: Snapshot) -> Iterator[Edit]:
 
 
 def _limited(text: str, snapshot: Snapshot) -> Iterator[Edit]:
+    yield limit(text)
+
+
+def limit(text: str) -> SetLimit:
+    """Of NODE.FIELD=VALUE. Raises BadEdit."""
     found = _matched(_LIMIT, text, "root/a.max.nvidia.com/gpu=32")
     amount = None
     if found["amount"] not in ("", "none"):
@@ -226,7 +236,7 @@ def _limited(text: str, snapshot: Snapshot) -> Iterator[Edit]:
             raise BadEdit(f"{found['amount']} {error}") from error
         if amount < 0:
             raise BadEdit(f"{found['amount']} must not be negative")
-    yield SetLimit(found["node"], found["limit"], found["resource"], amount)
+    return SetLimit(found["node"], found["limit"], found["resource"], amount)
 
 
 def _replaced(path: Path, snapshot: Snapshot) -> Iterator[Edit]:
@@ -263,17 +273,29 @@ def _hold(text: str, namespace: str, held: bool, snapshot: Snapshot) -> Iterator
     yield Hold(_job(text, namespace, snapshot), held)
 
 
-def _prioritized(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+def priority(text: str) -> tuple[str, int]:
+    """Of JOB=5. Raises BadEdit."""
     job, _, given = text.rpartition("=")
     if not job or not re.fullmatch(r"-?\d{1,10}", given):
         raise BadEdit("is not of the form JOB=5")
-    yield Prioritize(_job(job, namespace, snapshot), int(given))
+    return job, int(given)
 
 
-def _moved(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+def move(text: str) -> tuple[str, str]:
+    """Of JOB=root/b. Raises BadEdit."""
     job, _, leaf = text.rpartition("=")
     if not job or not leaf:
         raise BadEdit("is not of the form JOB=root/b")
+    return job, leaf
+
+
+def _prioritized(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+    job, given = priority(text)
+    yield Prioritize(_job(job, namespace, snapshot), given)
+
+
+def _moved(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
+    job, leaf = move(text)
     yield MoveTo(_job(job, namespace, snapshot), leaf)
 
 

@@ -30,13 +30,16 @@ def lines(found: Json) -> Iterator[str]:
         ]  # fmt: skip
         head = ["JOB", "CHANGE", "BEFORE", "AFTER", "START", "REASON"]
         yield from table.lines([head, *merged(rows)])
-    else:
+    elif not found.get("others"):
         yield NOTHING
     told = {row["unit"] for row in found["rows"]}
     for bound in found["bound"]:
         why = "" if bound["unit"] in told else f": {bound['reason']['text']}"
         yield f"{bound['job']} waits all the same{why}"
         yield from (f"  {line}" for line in _bound(bound))
+    for other in found.get("others") or ():
+        many = "1 job" if other["jobs"] == 1 else f"{other['jobs']} jobs"
+        yield f"not yours: {many} of {other['leaf'] or 'no queue'} ({other['gpus']} GPUs): {other['change']}"
     yield f"jobs that wait: {found['waiting']['before']}, then {found['waiting']['after']}"
     before, after = (_answer(found["certificate"][when]) for when in ("before", "after"))
     yield f"answer: {after}" if before == after else f"answer: {before}, then {after}"

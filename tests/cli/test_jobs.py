@@ -64,16 +64,20 @@ class _Pages:
         self.asked.append(path)
         index = int(path.partition("continue=")[2] or 0)
         following = str(index + 1) if index + 1 < len(self.names) else None
-        page = {"items": [{"name": name} for name in self.names[index : index + 1]], "continue": following}
+        page = {
+            "items": [{"name": name} for name in self.names[index : index + 1]],
+            "continue": following,
+            "partial": False,
+        }
         return Answer(200, page, json.dumps(page).encode())
 
 
 def test_every_page_is_asked_for() -> None:
     pages = _Pages(["one", "two", "three"])
     hub = Hub(pages, Path("kubeconfig"))  # type: ignore[arg-type]
-    assert [found["name"] for found in listed(hub, "team")] == ["one", "two", "three"]
+    assert [found["name"] for found in listed(hub, "team")[0]] == ["one", "two", "three"]
     assert all(path.startswith(f"{JOBS}?") and "namespace=team" in path for path in pages.asked)
-    assert [found["name"] for found in listed(hub, None)] == ["one", "two", "three"]
+    assert [found["name"] for found in listed(hub, None)[0]] == ["one", "two", "three"]
     assert "namespace" not in pages.asked[-1]
 
 

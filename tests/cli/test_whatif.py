@@ -181,7 +181,7 @@ def test_a_job_of_another_namespace_is_pointed_out(tmp_path: Path) -> None:
         (["--hold", "team/next"], "no job team/next waits or runs"),
         (["--hold", "first"], "does not wait"),
         (["--submit", "nowhere.yaml"], "cannot read nowhere.yaml"),
-        (["--tree", "/dev/null", "--drain", "m"], "--tree /dev/null: holds 0 quota trees, not one"),
+        (["--tree", "/dev/null", "--drain", "m"], "/dev/null is empty: no object in it"),
         (["--drain", "m", "--runs-for", "soon"], "--runs-for soon: is no duration"),
         ([], "nothing to try"),
     ],
