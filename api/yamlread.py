@@ -18,6 +18,7 @@ import yaml
 from fleet.engine.bounds import DEPTH_MAX
 
 NODES_MAX = 100_000  # of a document with its aliases expanded: PyYAML needs some ten microseconds for each
+_SEPARATOR = re.compile(rb"^---(?=[ \t\r]|$)", re.MULTILINE)
 CHARACTERS_MAX = 3 * 1024 * 1024  # of its scalars, likewise
 
 
@@ -116,6 +117,12 @@ def load_yaml(data: bytes, errors: list[str]) -> Any:
         raise ValueError("a tag does not fit its value") from None
     finally:
         loader.dispose()
+
+
+def several(data: bytes) -> list[bytes]:
+    """The documents of a YAML stream, split where kubectl splits them; those without content are left out."""
+    parts = _SEPARATOR.split(data)
+    return [part for part in parts if any(line.strip() and line.strip()[:1] != b"#" for line in part.splitlines())]
 
 
 @dataclass(slots=True)

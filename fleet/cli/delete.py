@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.options import DataDirOption, KubeconfigOption, NamespaceOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
 
 
 def delete(
     objects: Annotated[list[str], typer.Argument(help="KIND/NAME of each.")],
-    namespace: NamespaceOption = "default",
+    namespace: NamespaceOption = None,
     kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Delete jobs, policies, anything from the hub."""
-    from fleet.amc.discovery import discover, resolve
-    from fleet.cli.hub import connect
+    """Delete jobs, policies, anything from the hub.
 
-    hub = connect(kubeconfig, data_dir)
-    known = discover(hub.client)
+    One that cannot be deleted keeps none of the others.
+    """
+    from fleet.amc.discovery import discover, resolve
+    from fleet.cli.hub import Refused, connect
+
+    hub = connect(kubeconfig, data_dir, context)
+    known, failed = discover(hub.client), False
     for text in objects:
         kind, _, name = text.partition("/")
         resource = resolve(kind, known) if name else None
-        if resource is None:
-            raise Failure(f'"{text}" is not KIND/NAME of anything that the hub serves')
-        hub.request("DELETE", resource.path(namespace, name))
-        print(f'{resource.prefix} "{name}" deleted')
+        try:
+            if resource is None:
+                raise Failure(f'"{text}" is not KIND/NAME of anything that the hub serves')
+            hub.request("DELETE", resource.path(namespace or hub.namespace, name))
+            print(f'{resource.prefix} "{name}" deleted')
+        except Failure as failure:
+            if not isinstance(failure, Refused) and resource is not None:
+                raise  # it answers nobody any more
+            failed = True
+            print(f"fleet: {failure}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)

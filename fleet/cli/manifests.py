@@ -1,0 +1,55 @@
+"""Files of manifests, as people hand them to kubectl: several documents, Lists, and what `get -o yaml` has printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from fleet.cli.failure import Failure
+
+Body = dict[str, Any]
+
+
+def documents(path: Path) -> list[Body]:
+    """The objects of one YAML or JSON file, without what servers fill in. Raises Failure."""
+    import yaml
+
+    from api.yamlread import load_yaml, several
+    from fleet.engine.dumps import as_written
+
+    try:
+        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise Failure(f"cannot read {path}: {error.strerror or error}") from error
+    found: list[Body] = []
+    for number, text in enumerate(several(data), start=1):
+        where, twice = f"{path}: document {number}", list[str]()
+        try:
+            document = load_yaml(text, twice)
+        except UnicodeDecodeError as error:
+            raise Failure(f"cannot read {path}: {error}") from error
+        except (yaml.YAMLError, ValueError) as error:
+            raise Failure(f"{where} is not YAML: {' '.join(str(error).split())}") from error
+        if twice:
+            raise Failure(f"{where}: {twice[0]}")
+        found += [as_written(body) for body in _objects(document, where)]
+    if not found:
+        raise Failure(f"{path} is empty: no object in it")
+    return found
+
+
+def _objects(document: Any, where: str) -> Iterator[Body]:
+    """Those of a List, else the one."""
+    if isinstance(document, dict) and isinstance(document.get("items"), list):
+        kind = str(document.get("kind") or "")
+        like = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}
+        for number, item in enumerate(document["items"], start=1):
+            yield from _objects({**like, **item} if isinstance(item, dict) else item, f"{where}, item {number}")
+        return
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    named = isinstance(metadata, dict) and (metadata.get("name") or metadata.get("generateName"))
+    if not named or not document.get("apiVersion") or not document.get("kind"):
+        raise Failure(f"{where} is no object (apiVersion, kind and metadata.name are required)")
+    yield document
