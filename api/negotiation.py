@@ -17,7 +17,7 @@ import yaml
 from api import protobuf
 from api.http import Request
 from api.strict import duplicates
-from api.yamlread import load_yaml
+from api.yamlread import load_yaml, several
 from fleet.engine.bounds import refuse_shape
 from fleet.engine.status import StatusError, bad_request, unsupported_media_type
 from fleet.store.apart import LARGE_BYTES, apart
@@ -30,6 +30,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 OPTIONS_BYTES_MAX = LARGE_BYTES  # of the DeleteOptions in a DELETE
 ACCEPT_PARTS_MAX = 50  # of an Accept header; what comes after them is not looked at
 YAML_ANSWER_BYTES_MAX = 2 * 1024 * 1024  # as JSON
+DOCUMENTS_MAX = 100  # of a YAML stream
 _ACCEPT_KEPT_CHARS = 1024  # of a header whose meaning is remembered
 BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 
@@ -110,19 +111,27 @@ async def read_object(request: Request, *, field_validation: str) -> tuple[dict[
 
     StatusError 400 for what is not one object, 413 beyond the limit, 415 for another media type.
     """
+    return _object(*await _read(request, _reader(request), field_validation))
+
+
+async def read_objects(request: Request, *, field_validation: str) -> tuple[dict[str, Any], list[str]]:
+    """The same, with a YAML stream of several documents as a List."""
+    read = _reader(request)
+    return _object(*await _read(request, _read_stream if read is read_yaml else read, field_validation))
+
+
+def _reader(request: Request) -> Reader:
     media = media_type(request)
     if media == PROTOBUF:
-        read = _read_protobuf
-    elif media == "application/json":
-        read = read_json
-    elif media in ("application/yaml", "text/yaml", "application/x-yaml"):
-        read = read_yaml
-    else:
-        accepted = ", ".join(BODY_TYPES)
-        raise unsupported_media_type(
-            f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        )
-    return _object(*await _read(request, read, field_validation))
+        return _read_protobuf
+    if media == "application/json":
+        return read_json
+    if media in ("application/yaml", "text/yaml", "application/x-yaml"):
+        return read_yaml
+    accepted = ", ".join(BODY_TYPES)
+    raise unsupported_media_type(
+        f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+    )
 
 
 async def _read(request: Request, read: Reader, field_validation: str) -> tuple[Any, list[str]]:
@@ -194,6 +203,20 @@ def read_yaml(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
         text = " ".join(str(error).split())[:500]
         raise bad_request(f"couldn't parse the body as YAML: {text}") from None
     return parsed, loader_errors if field_validation != "Ignore" else []
+
+
+def _read_stream(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
+    parts = several(data)
+    if len(parts) < 2:
+        return read_yaml(data, field_validation)
+    if len(parts) > DOCUMENTS_MAX:
+        raise bad_request(f"the body has {len(parts)} documents; at most {DOCUMENTS_MAX} are taken at once")
+    items, strict = [], []
+    for number, part in enumerate(parts, 1):
+        item, wrong = read_yaml(part, field_validation)
+        items.append(item)
+        strict += [f"document {number}: {text}" for text in wrong]
+    return {"apiVersion": "v1", "kind": "List", "items": items}, strict
 
 
 def _object(parsed: Any, strict: list[str]) -> tuple[dict[str, Any], list[str]]:

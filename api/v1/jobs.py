@@ -9,6 +9,9 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_right
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import orjson
@@ -20,8 +23,8 @@ from api.rbac import Attributes
 from api.v1.context import Hub, answer, encoded, hub_request, need, unhurried, user_of, wrong
 from api.v1.explanations import Explanations
 from api.v1.line import Line, Lines, queue_paths
-from api.v1.manifest import read_manifest
-from api.v1.models import Explanation, JobDetail, JobList, Model, State
+from api.v1.manifest import Manifest, inside, read_manifests, refusal_of
+from api.v1.models import Explanation, JobDetail, JobList, Model, State, Submitted
 from api.v1.sight import spaces
 from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable, waits
 from api.v1.targets import job_kind, job_kinds
@@ -75,7 +78,7 @@ Name = Annotated[str, Path(description="Name of the job.")]
 _MANIFEST = {
     "requestBody": {
         "required": True,
-        "description": "A manifest as kubectl takes it: one object, in JSON or YAML.",
+        "description": "A manifest as kubectl takes it, in JSON or YAML; or several: a List, or a stream of documents.",
         "content": {
             media: {"schema": {"type": "object", "required": ["apiVersion", "kind", "metadata", "spec"]}}
             for media in ("application/json", "application/yaml")
@@ -107,10 +110,14 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
         that does not wait; 429 when too many ask at once. Needs `get` on the job."""
         return await jobs.explain(request, namespace, kind, name)
 
-    @routes.post("/jobs", response_model=JobDetail, status_code=201, summary="Submit a job", openapi_extra=_MANIFEST)
+    @routes.post(
+        "/jobs", response_model=JobDetail | Submitted, status_code=201, summary="Submit a job", openapi_extra=_MANIFEST
+    )
     async def submit_job(request: Request, query: Annotated[Submitting, Query()]) -> Response:
         """Creates the object, with all the checks of the Kubernetes API. Needs `create` on its kind in its namespace,
-        which is `default` when neither the manifest nor the parameter names one."""
+        which is `default` when neither the manifest nor the parameter names one. Several manifests, as a List or as a
+        YAML stream, are all checked before the first is stored; the answer has an item for each, with status 207 when
+        one of them was refused after that."""
         return await jobs.submit(request, query)
 
     @routes.delete("/jobs/{namespace}/{kind}/{name}", response_model=JobDetail, summary="Delete a job")
@@ -233,19 +240,45 @@ class Jobs:
 
     async def submit(self, request: Request, query: Submitting) -> Response:
         inner = hub_request(request)
-        manifest = await read_manifest(inner, self._hub.registry, query.namespace, query.fieldValidation)
+        read = await read_manifests(inner, self._hub.registry, query.namespace, query.fieldValidation)
+        options = Options(user_of(request), inner.agent, query.dry, query.fieldValidation)
+        if isinstance(read, list):
+            return await self._submit_all(request, read, options)
+        shown, warnings = await self._submit_one(request, read, options)
+        where = f"/fleet/v1/jobs/{shown['namespace']}/{shown['kind']}/{shown['name']}"
+        return answer(shown, 201, warnings=warnings, headers={} if query.dry else {"location": where})
+
+    async def _submit_one(
+        self, request: Request, manifest: Manifest, options: Options
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """The job in detail, and what there is to warn of."""
         kind, namespace = manifest.kind, manifest.namespace
         need(request, Attributes("create", kind.group, kind.resource, namespace=namespace))
-        options = Options(user_of(request), inner.agent, query.dry, query.fieldValidation)
         written = await self._hub.objects.create(kind, namespace, manifest.body, options)
-        metadata = written.body["metadata"]
-        where = f"/fleet/v1/jobs/{namespace}/{kind.kind}/{metadata['name']}"
-        return answer(
-            await self._detail(kind, written.body, metadata.get("uid", "")),
-            201,
-            warnings=(*manifest.warnings, *written.warnings),
-            headers={} if query.dry else {"location": where},
-        )
+        shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
+        return shown, (*manifest.warnings, *written.warnings)
+
+    async def _submit_all(self, request: Request, manifests: Sequence[Manifest], options: Options) -> Response:
+        """None is stored before all have passed every check; what refuses one then is said in its place."""
+        tried = [await self._tried(request, number, one, options) for number, one in enumerate(manifests)]
+        items, warnings = [], [text for _, texts in tried for text in texts]
+        for number, (manifest, (shown, _)) in enumerate(zip(manifests, tried, strict=True)):
+            refusal = None
+            if not options.dry_run:
+                try:
+                    shown, _ = await self._submit_one(request, manifest, options)
+                except StatusError as error:
+                    refusal = refusal_of(number, error).status()
+            items.append({"job": None if refusal else shown, "refusal": refusal})
+        status = 207 if any(item["refusal"] for item in items) else 201
+        return answer({"items": items}, status, warnings=tuple(dict.fromkeys(warnings)))
+
+    async def _tried(
+        self, request: Request, number: int, manifest: Manifest, options: Options
+    ) -> tuple[dict[str, Any], tuple[str, ...]]:
+        copied = replace(manifest, body=deepcopy(manifest.body))
+        with inside(number):
+            return await self._submit_one(request, copied, replace(options, dry_run=True))
 
     async def delete(self, request: Request, namespace: str, kind_name: str, name: str, query: Deleting) -> Response:
         kind = job_kind(self._hub.registry, kind_name, "kind")

@@ -1,20 +1,23 @@
-"""A job as somebody submits it: one manifest in JSON or YAML, whose kind and namespace say where it belongs.
+"""Jobs as somebody submits them: manifests in JSON or YAML, whose kind and namespace say where each belongs.
 
 Only what the way in needs is checked here; what the object means is checked by those who check it for every client.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from api.http import Request
-from api.negotiation import read_object
+from api.negotiation import DOCUMENTS_MAX, read_objects
 from api.served import find
 from api.v1.context import wrong
 from api.v1.targets import job_kinds, unsupported
+from fleet.engine.dumps import as_written
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.engine.status import bad_request
+from fleet.engine.status import Cause, StatusError, bad_request
 from fleet.ports import Body
 
 DEFAULT_NAMESPACE = "default"
@@ -30,17 +33,50 @@ class Manifest:
     warnings: tuple[str, ...]
 
 
-async def read_manifest(request: Request, registry: Registry, namespace: str | None, validation: str) -> Manifest:
-    """The manifest in the body of `request`; `namespace` is where it goes when it names none. StatusError 400 for what
-    cannot be read, 413, 415, and 422 with the field for what is no job."""
-    body, strict = await read_object(request, field_validation=validation)
+async def read_manifests(
+    request: Request, registry: Registry, namespace: str | None, validation: str
+) -> list[Manifest] | Manifest:
+    """The manifest in the body of `request`, or those of a List or a YAML stream; `namespace` is where they go when
+    they name none. StatusError 400 for what cannot be read, 413, 415, and 422 with the field for what is no job."""
+    body, strict = await read_objects(request, field_validation=validation)
     if strict and validation == "Strict":
         raise bad_request("strict decoding error: " + ", ".join(strict[:20]))
-    return manifest_of(body, registry, namespace, tuple(strict) if validation == "Warn" else ())
+    warnings = tuple(strict) if validation == "Warn" else ()
+    if body.get("kind") != "List":
+        return manifest_of(body, registry, namespace, warnings)
+    items = body.get("items")
+    if not isinstance(items, list) or not 0 < len(items) <= DOCUMENTS_MAX:
+        raise wrong("items", f"must be a list of 1 to {DOCUMENTS_MAX} objects")
+    found: list[Manifest] = []
+    for number, item in enumerate(items):
+        with inside(number):
+            if not isinstance(item, dict):
+                raise wrong("kind", "must be an object with apiVersion, kind, metadata and spec")
+            found.append(manifest_of(item, registry, namespace, () if number else warnings))
+    return found
+
+
+@contextmanager
+def inside(number: int) -> Iterator[None]:
+    """Refusals of one item of several name it, in their text and in each field."""
+    try:
+        yield
+    except StatusError as error:
+        raise refusal_of(number, error) from error
+
+
+def refusal_of(number: int, error: StatusError) -> StatusError:
+    where = f"items[{number}]"
+    causes = [Cause(f"{where}.{cause.field}", cause.message, cause.reason) for cause in error.causes]
+    return StatusError(
+        error.code, error.reason, f"{where}: {error.message}", group=error.group, kind=error.kind, name=error.name,
+        causes=causes, retry_after_s=error.retry_after_s,
+    )  # fmt: skip
 
 
 def manifest_of(body: Body, registry: Registry, namespace: str | None, warnings: tuple[str, ...] = ()) -> Manifest:
     """The same for what is read already. StatusError 422."""
+    body = as_written(body)
     for field in ("apiVersion", "kind"):
         if not body.get(field):
             raise wrong(field, "Required value", "FieldValueRequired")

@@ -179,6 +179,19 @@ class JobList(Model):
     partial: bool = PARTIAL
 
 
+class SubmittedJob(Model):
+    """One of several manifests: its job, or why there is none."""
+
+    job: JobDetail | None
+    refusal: dict[str, Any] | None = Field(description="A Status.")
+
+
+class Submitted(Model):
+    """What became of several manifests, in their order."""
+
+    items: list[SubmittedJob]
+
+
 class Head(Model):
     """A job that is first to go in its queue."""
 
