@@ -183,14 +183,16 @@ class Api:
         path = request.path
         if path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return await answer_open(path, self._store, self._version)
+        mounted = next((app for prefix, app in self._mounts if path == prefix or path.startswith(prefix + "/")), None)
+        if mounted is not None and request.method in ("GET", "HEAD") and path in getattr(mounted, "open_paths", ()):
+            await mounted(scope, receive, send)  # says nothing of this hub
+            return None
         user = await self._user(request)
         request.user = user
-        for prefix, mounted in self._mounts:
-            if path == prefix or path.startswith(prefix + "/"):
-                # The mounted application finds the user, and the means to authorise, in its scope.
-                inner = {**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}
-                await mounted(inner, receive, send)
-                return None
+        if mounted is not None:
+            # The mounted application finds the user, and the means to authorise, in its scope.
+            await mounted({**scope, "fleet.user": user, "fleet.authorizer": self.authorizer}, receive, send)
+            return None
         route = parse(path)
         if route is None:
             label[0] = request.method.lower()
@@ -368,8 +370,8 @@ def build_app(
 
     `tokens` signs what serviceaccounts/NAME/token gives out (without it that subresource is refused). `mounts`: path
     prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
-    scope. `extra_routes`: (group, resource, subresource) -> handler, in place of the built-in answer, authorised
-    before it is called. `recheck_every_s`: how often an open stream's right to go on is looked at.
+    scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
+    built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is looked at.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)

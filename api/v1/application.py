@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -25,7 +26,9 @@ TITLE = "Fleet REST API"
 DESCRIPTION = (
     "Jobs, queues, clusters and decisions of a Fleet hub, for people and programs that are not Kubernetes clients. "
     "These are views of the objects that the hub's Kubernetes API serves, under the same credentials and roles.\n\n"
-    "Every request carries `Authorization: Bearer TOKEN`. Every refusal is a Status: `code`, `reason`, `message`, and "
+    "This page and its document are open; every other request carries `Authorization: Bearer TOKEN`, with a token of "
+    "`fleet token create`, of a kubeconfig or of a ServiceAccount. Browsers send none by themselves: use curl, kubectl "
+    "get --raw or a program. Every refusal is a Status: `code`, `reason`, `message`, and "
     "in `details.causes` the fields that are wrong. Times are RFC 3339 in UTC; amounts are Kubernetes quantities."
 )
 
@@ -46,25 +49,26 @@ def build(objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 
+    @cache
+    def pages() -> tuple[dict[str, Any], str]:
+        document = _document(app)
+        return document, docs.page(document, f"{PREFIX}/openapi.json")
+
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
     async def openapi(request: Request) -> Response:
-        return answer(_document(app))
+        return answer(pages()[0])
 
     @app.get(f"{PREFIX}/docs", include_in_schema=False)
     @app.get(PREFIX, include_in_schema=False)
     async def documentation(request: Request) -> Response:
-        return HTMLResponse(
-            docs.page(_document(app), f"{PREFIX}/openapi.json"), headers={"content-security-policy": docs.POLICY}
-        )
+        return HTMLResponse(pages()[1], headers={"content-security-policy": docs.POLICY})
 
     return app
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, made once, with how to say who asks."""
-    fresh = app.openapi_schema is None
+    """The OpenAPI document, with how to say who asks."""
     document = app.openapi()
-    if fresh:
-        document.setdefault("components", {})["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
-        document["security"] = [{"bearer": []}]
+    document.setdefault("components", {})["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"bearer": []}]
     return document

@@ -28,6 +28,8 @@ class RestFace:
     """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: what
     a manifest would become."""
 
+    open_paths = frozenset({PREFIX, f"{PREFIX}/docs", f"{PREFIX}/openapi.json"})  # for browsers: the same on every hub
+
     def __init__(self, objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -> None:
         self._parts = (objects, store, registry, unit_of)
         self._app: ASGIApp | None = None

@@ -69,13 +69,22 @@ async def test_a_route_is_closed_without_its_role_and_open_with_it(
 
 
 @pytest.mark.parametrize(
-    "path", ["/jobs", JOB, "/queues", "/clusters", "/decisions", "/faults", "/snapshot", "/openapi.json", "/docs", ""]
+    "path", ["/jobs", JOB, "/queues", "/clusters", "/decisions", "/faults", "/snapshot", "/docs/", "/nothing"]
 )
 async def test_nobody_gets_an_answer_without_credentials(path: str) -> None:
     async with rest(start=False) as hub:
         for token in ("", "wrong"):
             status = (await hub.client(token).get(f"{PREFIX}{path}")).json()
             assert (status["kind"], status["code"], status["reason"]) == ("Status", 401, "Unauthorized")
+
+
+@pytest.mark.parametrize("path", ["", "/docs", "/openapi.json"])
+async def test_a_browser_reads_the_documentation_without_credentials_and_changes_nothing(path: str) -> None:
+    async with rest(start=False) as hub:
+        for token in ("", "wrong"):
+            shown = await hub.client(token).get(f"{PREFIX}{path}")
+            assert shown.status_code == 200 and "List jobs" in shown.text
+            assert (await hub.client(token).post(f"{PREFIX}{path}", json={})).status_code == 401
 
 
 async def test_a_right_in_one_namespace_is_none_in_another() -> None:

@@ -17,6 +17,7 @@ import pytest
 import typer
 import yaml
 
+from api.v1.models import State
 from fleet import wellknown
 from fleet.amc.main import parser
 from fleet.cli.main import app
@@ -178,3 +179,9 @@ def test_every_manifest_is_yaml_of_objects(manifest: Path) -> None:
 def test_every_yaml_block_can_be_read(page: Path) -> None:
     for block in re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         assert list(yaml.safe_load_all(block)) != [None]
+
+
+def test_every_state_of_a_job_has_its_row_and_its_meaning() -> None:
+    rows = re.findall(r"^\| `([A-Z]\w+)` \| ([^|]+) \|", (DOCS / "reference" / "rest.md").read_text(), re.MULTILINE)
+    states = [name for name, meaning in rows if name in set(State) and meaning.strip()]
+    assert sorted(states) == sorted(State)
