@@ -371,7 +371,8 @@ def build_app(
     `tokens` signs what serviceaccounts/NAME/token gives out (without it that subresource is refused). `mounts`: path
     prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
     scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
-    built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is looked at.
+    built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is
+    looked at.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)

@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from fleet.cli.examples import EXAMPLES
 from fleet.cli.main import app
 from fleet.marks import TABLE as MARKS
 from fleet.model.reason import TABLE
@@ -104,6 +105,7 @@ def _command(words: str, command: Any) -> Iterator[str]:
         yield f"| `{parameter.name.upper()}` | {_cell(parameter.help)} | |"
     for parameter in options:
         yield f"| {', '.join(f'`{o}`' for o in parameter.opts)} | {_cell(parameter.help)} | {_default(parameter)} |"
+    yield "\n".join(["\n```sh", *EXAMPLES[words.removeprefix("fleet ")], "```"])
 
 
 def _default(parameter: Any) -> str:

@@ -34,6 +34,7 @@ from fleet.cli import (
     version,
     whatif,
 )
+from fleet.cli.examples import of
 from fleet.cli.failure import Failure
 
 app = typer.Typer(
@@ -46,25 +47,25 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("up")(up.up)
-app.command("demo")(demo.demo)
-app.command("join")(join.join)
-app.command("unjoin")(unjoin.unjoin)
-app.command("clusters")(clusters.clusters)
-app.command("queues")(queues.queues)
-app.command("submit")(submit.submit)
-app.command("delete")(delete.delete)
-app.command("jobs")(jobs.jobs)
-app.command("explain")(explain.explain)
-app.command("doctor")(doctor.doctor)
-app.command("decide")(decide.decide)
-app.command("what-if")(whatif.what_if)
-app.command("replay")(replay.replay)
+app.command("up", epilog=of("up"))(up.up)
+app.command("demo", epilog=of("demo"))(demo.demo)
+app.command("join", epilog=of("join"))(join.join)
+app.command("unjoin", epilog=of("unjoin"))(unjoin.unjoin)
+app.command("clusters", epilog=of("clusters"))(clusters.clusters)
+app.command("queues", epilog=of("queues"))(queues.queues)
+app.command("submit", epilog=of("submit"))(submit.submit)
+app.command("delete", epilog=of("delete"))(delete.delete)
+app.command("jobs", epilog=of("jobs"))(jobs.jobs)
+app.command("explain", epilog=of("explain"))(explain.explain)
+app.command("doctor", epilog=of("doctor"))(doctor.doctor)
+app.command("decide", epilog=of("decide"))(decide.decide)
+app.command("what-if", epilog=of("what-if"))(whatif.what_if)
+app.command("replay", epilog=of("replay"))(replay.replay)
 app.add_typer(token.app, name="token")
-app.command("api")(api.api)
-app.command("controllers")(controllers.controllers)
-app.command("sim")(sim.sim)
-app.command("version")(version.version)
+app.command("api", epilog=of("api"))(api.api)
+app.command("controllers", epilog=of("controllers"))(controllers.controllers)
+app.command("sim", epilog=of("sim"))(sim.sim)
+app.command("version", epilog=of("version"))(version.version)
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

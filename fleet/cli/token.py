@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli.examples import of
 from fleet.cli.failure import Failure
 from fleet.cli.options import DataDirOption
 
@@ -24,7 +25,7 @@ def tokens() -> None:
     """Make credentials for users; RBAC objects on the hub say what they may do."""
 
 
-@app.command("create")
+@app.command("create", epilog=of("token create"))
 def create(
     user: Annotated[str, typer.Argument(help="Name of the user, as RBAC objects name it.")],
     group: Annotated[list[str] | None, typer.Option("--group", help="A group of the user; may be repeated.")] = None,

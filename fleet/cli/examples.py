@@ -1,0 +1,31 @@
+"""An example or two of every command: the end of its --help, and of its part in docs/reference/cli.md."""
+
+from __future__ import annotations
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "up": ("fleet up --members 2", "fleet up --data-dir /srv/fleet --listen 0.0.0.0:6440"),
+    "demo": ("fleet demo",),
+    "join": ("fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",),
+    "unjoin": ("fleet unjoin east",),
+    "clusters": ("fleet clusters", "fleet clusters -o json"),
+    "queues": ("fleet queues",),
+    "submit": ("fleet submit job.yaml", "kubectl get pytorchjob train -o yaml | sed s/train/again/ | fleet submit -"),
+    "delete": ("fleet delete pytorchjob/train pytorchjob/eval -n team-a",),
+    "jobs": ("fleet jobs -A", "fleet jobs -n team-a -o json"),
+    "explain": ("fleet explain train", "fleet explain pytorchjob/train -n team-a -o json"),
+    "doctor": ("fleet doctor", "fleet doctor -o json"),
+    "decide": ("fleet decide snapshot.json", "fleet decide snapshot.json --explain team-a/train"),
+    "what-if": ("fleet what-if --submit job.yaml -n team-a", "fleet what-if --drain east --scale west=+4"),
+    "replay": ("fleet replay jobs.csv --nodes nodes.csv --policy fleet --policy fifo",),
+    "token create": ("fleet token create alice --group team-a -o kubeconfig > alice.kubeconfig",),
+    "api": ("fleet api --listen 0.0.0.0:6440 --database-url postgresql://fleet@db/fleet",),
+    "controllers": ("fleet controllers --database-url postgresql://fleet@db/fleet",),
+    "sim": ("fleet sim",),
+    "version": ("fleet version",),
+}
+
+
+def of(command: str) -> str:
+    """The end of a command's help."""
+    lines = EXAMPLES[command]
+    return "\b\n" + "\n".join(["Examples:" if len(lines) > 1 else "Example:", *(f"  {line}" for line in lines)])
