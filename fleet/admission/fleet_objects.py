@@ -35,6 +35,7 @@ from fleet.wellknown import (
     QUOTA_NAME_LABELS,
     THRESHOLD_ANNOTATIONS,
 )
+from fleet.wellknown import CLUSTER as CLUSTERS
 
 _WHOLE, _SECONDS = re.compile(r"-?[0-9]{1,10}"), re.compile(r"[1-9][0-9]{0,8}")
 _DEPTH, _BOOL = re.compile(r"-1|[0-9]{1,9}"), re.compile(r"true|false")
@@ -74,6 +75,18 @@ def _id_stays(review: Review) -> Sequence[Cause]:
     if review.new is None or review.subresource or not before or now == before:
         return ()
     return [invalid("spec.id", now, "field is immutable once it is set")]
+
+
+async def _id_is_its_own(review: Review, objects: Objects) -> Sequence[Cause]:
+    """One cluster has one name."""
+    now = dig(review.new, "spec.id")
+    if review.new is None or review.subresource or not now or now == dig(review.old, "spec.id"):
+        return ()
+    name = review.new["metadata"].get("name")
+    for other in objects.store.scan(CLUSTERS, "clusters"):
+        if other.key.name != name and dig(other.body, "spec.id") == now:
+            return [invalid("spec.id", now, f"this cluster is joined already, as {other.key.name}")]
+    return ()
 
 
 _people_may_change = only_mutable("active", "priority", "priorityClassName", "maximumExecutionTimeSeconds")
@@ -130,7 +143,7 @@ def queue(body: Body) -> Sequence[Cause]:
 
 
 QUEUE = Checks(status_by_hub, of_new(queue))
-CLUSTER = Checks(status_by_hub, of_new(cluster), _id_stays)
+CLUSTER = Checks(status_by_hub, of_new(cluster), _id_stays, ask=_id_is_its_own)
 RESOURCE_BINDING = Checks(
     made_by_hub, status_by_hub, only_mutable("suspension", "schedulePriority", "rescheduleTriggeredAt")
 )

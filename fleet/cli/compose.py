@@ -333,9 +333,11 @@ async def simulate(
     data: DataDir, count: int, nodes: int, gpus: int, stop: asyncio.Event, on_ready: Callable[[str], None]
 ) -> None:
     """The simulated members' process; `on_ready` gets their names, separated by commas."""
+    from fleet.cli.datadir import members_tls
     from fleet.simulate.run import member_names, run_simulated
 
     names = member_names(count)
     await run_simulated(
-        names, directory=data.members, nodes=nodes, gpus=gpus, stop=stop, on_ready=lambda _: on_ready(",".join(names))
-    )
+        names, directory=data.members, nodes=nodes, gpus=gpus, tls=members_tls(data), stop=stop,
+        on_ready=lambda _: on_ready(",".join(names)),
+    )  # fmt: skip

@@ -6,7 +6,7 @@
     kubeconfig        what kubectl needs, administrator's token inside
     hub-id            what the hub signs its objects in members with
     postgres/         the embedded database
-    members/          kubeconfigs of simulated members
+    members/          kubeconfigs of simulated members, what they serve with, and what their identities are made of
     logs/             one file a process
     lock              held by the running `fleet up`, names its pid
 
@@ -25,9 +25,13 @@ import secrets
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fleet.cli.failure import Failure
 from fleet.store.files import tighten
+
+if TYPE_CHECKING:
+    from fleet.simulate.cluster import Tls
 
 ENV_DATA_DIR = "FLEET_DATA_DIR"
 
@@ -177,6 +181,23 @@ def prepare(data: DataDir, host: str) -> bool:
         add_token(data, "admin", ("system:masters",), uid="admin")
     SecretBox(data.secrets_key)
     return first
+
+
+def members_tls(data: DataDir) -> Tls:
+    """What simulated members serve with: a new certificate at each start, of the hub's CA. Members that run apart from
+    a hub have a CA of their own, since a hub's directory begins with its id."""
+    from fleet.cli import pki
+    from fleet.simulate.cluster import Tls
+
+    now, folder = pki.utcnow(), data.members
+    ca, ca_key = data.ca_certificate, data.ca_key
+    if not (ca.exists() and ca_key.exists()):
+        ca, ca_key = folder / "ca.crt", folder / "ca.key"
+        if not (ca.exists() and ca_key.exists()):
+            pki.make_ca(ca, ca_key, now=now)
+    certificate, key = folder / "server.crt", folder / "server.key"
+    pki.make_server_certificate(ca, ca_key, certificate, key, ["127.0.0.1", "localhost"], now=now)
+    return Tls(certificate, key, ca.read_bytes())
 
 
 def _own_names() -> list[str]:

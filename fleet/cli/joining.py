@@ -24,6 +24,11 @@ from fleet.wellknown import SYSTEM_NAMESPACE
 SECRETS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
 REACH_TIMEOUT_S = 10.0
 POLL_S = 0.1
+_NEEDED = (
+    ("/api/v1/nodes?limit=1", "list nodes"),
+    ("/api/v1/pods?limit=1", "list pods"),
+    ("/api/v1/namespaces/kube-system", "get the namespace kube-system"),
+)
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -38,7 +43,6 @@ class Member:
     region: str = ""
     zone: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    may_change: bool = False  # a simulated member is a new cluster at every start
 
 
 def join(hub: Hub, member: Member) -> None:
@@ -59,8 +63,7 @@ def join(hub: Hub, member: Member) -> None:
     }  # fmt: skip
     hub.put_object(SECRETS, secret)
     try:
-        # spec.id is for good, so what is another cluster at every start gets none
-        hub.put_object(CLUSTERS, _cluster(member, access, "" if member.may_change else identity))
+        hub.put_object(CLUSTERS, _cluster(member, access, identity))
     except Failure:
         if not stored:
             hub.request("DELETE", f"{SECRETS}/member-{member.name}", missing=True)
@@ -119,7 +122,8 @@ def _still(cluster: dict[str, Any]) -> str:
 
 def _look(client: Client, access: Access) -> str:
     """The member's identity (uid of its kube-system). Raises NoAnswer, or Failure when it refuses what Fleet needs."""
-    for path, what in (("/api/v1/nodes?limit=1", "list nodes"), ("/api/v1/pods?limit=1", "list pods")):
+    identity = ""
+    for path, what in _NEEDED:
         answer = client.get(path)
         if answer.status == 401:
             raise NoAnswer(f"{access.server} does not accept the credentials of user {access.user or 'without a name'}")
@@ -127,8 +131,10 @@ def _look(client: Client, access: Access) -> str:
             raise NoAnswer(
                 f"{access.server} does not let user {access.user or 'without a name'} {what}: {answer.message}"
             )
-    answer = client.get("/api/v1/namespaces/kube-system")
-    return str(answer.body["metadata"]["uid"]) if answer.ok else ""
+        identity = str((answer.body.get("metadata") or {}).get("uid") or "")
+    if not identity:
+        raise NoAnswer(f"{access.server} shows no uid of its namespace kube-system, which tells clusters apart")
+    return identity
 
 
 def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
@@ -139,11 +145,11 @@ def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
         other_identity = (cluster.get("spec") or {}).get("id") or ""
         if other == name:
             known = True
-            if identity and other_identity and identity != other_identity and not member.may_change:
+            if other_identity and identity != other_identity:
                 raise Failure(
                     f"{name} is the name of another cluster; fleet unjoin {name} first, or choose another name"
                 )
-        elif identity and identity == other_identity:
+        elif identity == other_identity:
             raise Failure(f"this cluster is joined already, as {other}")
     return known
 

@@ -258,7 +258,7 @@ def _check_ready(data: DataDir) -> None:
 
 
 async def _rejoin(data: DataDir, simulated: Child) -> None:
-    """Simulated members that died come back as new clusters at new addresses: join them again, each time."""
+    """Simulated members that died come back empty and at new addresses: join them again, each time."""
     while True:
         await simulated.news.wait()
         simulated.news.clear()
@@ -281,5 +281,5 @@ def _join_members(data: DataDir, names: list[str], *, only_known: bool = False) 
     if only_known:
         names = [name for name in names if hub.find(f"{CLUSTERS}/{name}") is not None]
     for name in names:
-        join(hub, Member(name, data.members / f"{name}.kubeconfig", provider="simulated", may_change=True))
+        join(hub, Member(name, data.members / f"{name}.kubeconfig", provider="simulated"))
     wait_ready(hub, names, MEMBERS_LIMIT_S)

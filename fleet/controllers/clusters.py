@@ -17,7 +17,9 @@ from typing import Protocol
 from fleet.controllers import bindings as b
 from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.hub import Hub
+from fleet.controllers.identities import Identities
 from fleet.controllers.runtime import Controller, Source
+from fleet.members.identity import Judge
 from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.member import State, Traits
 from fleet.members.members import Changed
@@ -45,6 +47,8 @@ NAMED_MAX = 3  # objects that its message names
 class Joinable(Protocol):
     """What this loop needs of the members beside reading; `ClusterMembers` has it."""
 
+    judge: Judge
+
     async def add(self, name: str, kubeconfig: str, hub_id: str) -> None: ...
 
     async def remove(self, name: str) -> None: ...
@@ -61,6 +65,8 @@ class ClustersLoop:
 
     def __init__(self, hub: Hub, members: Joinable) -> None:
         self._hub, self._members = hub, members
+        self._identities = Identities(hub)
+        members.judge = self._identities.judge
         self._leaving: set[str] = set()
         self._written_at: dict[str, float] = {}  # monotonic
         self._enablements: dict[str, tuple[object, list[Body]]] = {}
@@ -106,7 +112,7 @@ class ClustersLoop:
         name = key.name
         stored = self._hub.store.peek(key)
         if stored is None:
-            await self._members.remove(name)
+            await self._remove(name)
             self._leaving.discard(name)
             self._written_at.pop(name, None)
             self._enablements.pop(name, None)
@@ -128,11 +134,11 @@ class ClustersLoop:
         where = f"Secret {secret_key.namespace}/{secret_key.name}"
         secret = await self._hub.store.get(secret_key)
         if secret is None:
-            await self._members.remove(name)
+            await self._remove(name)
             return "SecretMissing", f"{where} does not exist"
         encoded = (secret.body.get("data") or {}).get("kubeconfig")
         if not encoded:
-            await self._members.remove(name)
+            await self._remove(name)
             return "BadKubeconfig", f"{where} has no data.kubeconfig"
         try:
             kubeconfig = base64.b64decode(encoded).decode()
@@ -141,6 +147,10 @@ class ClustersLoop:
             return "BadKubeconfig", f"{where}: {error}"
         self._members.describe(name, traits_of(cluster))
         return None
+
+    async def _remove(self, name: str) -> None:
+        await self._members.remove(name)
+        self._identities.forget(name)
 
     async def _leave(self, key: Key, cluster: Body) -> float | None:
         """None when the Cluster is gone; otherwise when to look again."""
@@ -188,6 +198,7 @@ class ClustersLoop:
             reason, message = trouble
         else:
             reason, message = (state.reason, state.message) if state else ("ClusterNotReachable", "not joined yet")
+            message += self._identities.remark(name) if ready else ""
         if state is not None and not state.settled and trouble is None and condition(cluster, "Ready") is not None:
             return STATUS_EVERY_S  # this process has only begun to look: what is stored stands
         changes = self._summary(name, state) if state is not None else {}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from fleet.members.connection import Connection
+from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
 from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.member import Limits, OneMember, State, Traits
@@ -25,6 +26,7 @@ class ClusterMembers:
 
     def __init__(self, *, limits: Limits | None = None, may_write: Callable[[], bool] = lambda: True) -> None:
         """`may_write` is asked before every request that would change a member."""
+        self.judge: Judge = anyone  # of which clusters members may be; set before the first is added
         self._limits = limits or Limits()
         self._may_write = may_write
         self._members: dict[str, OneMember] = {}
@@ -50,7 +52,9 @@ class ClusterMembers:
             await self._drop(name)
             connection = Connection(access, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
             connection.may_write = self._may_write
-            member = OneMember(name, hub_id, connection, self._pods, self._copies, self._tell, self._limits)
+            member = OneMember(
+                name, hub_id, connection, self._pods, self._copies, self._tell, self._limits, self.judge
+            )  # fmt: skip
             self._members[name] = member
             self._credentials[name] = credentials
             member.tell_apart(self._named)

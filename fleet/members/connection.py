@@ -159,7 +159,10 @@ class Connection:
     async def lines(
         self, path: str, params: Mapping[str, str], *, silence_s: float
     ) -> AsyncIterator[tuple[Answer, AsyncIterator[bytes]]]:
-        """A streamed answer, line by line; `silence_s` without a byte raises Unreachable, as every break does."""
+        """A streamed answer, line by line; `silence_s` without a byte raises Unreachable, as every break does. So does
+        a member that is known not to answer, at once: which cluster comes back there is not known yet."""
+        if self.lost():
+            raise Unreachable("the member does not answer")
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=silence_s)
         try:
             async with self._send("GET", path, params, timeout=timeout) as response:

@@ -96,7 +96,7 @@ class Discovery:
         headers = {"accept": AGGREGATED}
         if root in self._parts and self._etags.get(root):
             headers["if-none-match"] = self._etags[root]
-        answer = await self._connection.request("GET", root, headers=headers)
+        answer = await self._connection.request("GET", root, headers=headers, even_lost=False)
         if answer.status == 304:
             return
         _need(answer, root)
@@ -118,7 +118,7 @@ class Discovery:
         found: list[Served] = []
         for group, version in versions:
             path = f"/apis/{group}/{version}" if group else f"/api/{version}"
-            answer = await self._connection.request("GET", path)
+            answer = await self._connection.request("GET", path, even_lost=False)
             if answer.status == 503:  # an aggregated API whose server is down hides only itself
                 continue
             _need(answer, path)

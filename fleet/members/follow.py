@@ -111,7 +111,9 @@ class Follower:
             params = {"limit": str(PAGE)}
             if token:
                 params["continue"] = token
-            answer = await self._connection.request("GET", self.path, params=self._params(params), limit_s=LIST_S)
+            answer = await self._connection.request(
+                "GET", self.path, params=self._params(params), limit_s=LIST_S, even_lost=False
+            )
             if answer.status == 404:
                 raise NotServed(self.path)
             if answer.status == 410:

@@ -4,6 +4,9 @@ Everything of a member runs in tasks of its own with limits of its own; nothing 
 ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and
 everything that decisions rest on has been listed once: nodes, pods, and the objects of ours. What was listed stays
 known while the member is silent; only `ready` says how much to trust it.
+
+A member that begins or comes back after a silence is asked first which cluster it is (identity.py). Until that is
+accepted it counts as silent: nothing of it is listed, and nothing is sent to it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from fleet.members.discovery import Catalogue, Discovery, Served
 from fleet.members.dispatch import Dispatcher
 from fleet.members.dispatched import OPTIONAL, Dispatched, KindSink, followed_always
 from fleet.members.follow import Follower, NotServed
+from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
 from fleet.members.members import Changed, Did, Outcome, PodView
@@ -53,7 +57,7 @@ class State:
     """What the Cluster object tells of a member."""
 
     ready: bool
-    reason: str  # ClusterReady | ClusterNotReachable | InventoryIncomplete
+    reason: str  # ClusterReady | ClusterNotReachable | InventoryIncomplete, or that of a Refusal
     message: str
     version: str = ""
     nodes: int = 0
@@ -88,8 +92,10 @@ class OneMember:
         copies: ByBinding[Body],
         notify: Notify,
         limits: Limits,
+        judge: Judge = anyone,
     ) -> None:
         self.name, self.hub = name, hub
+        self._judge = judge
         self._connection, self._limits, self._notify = connection, limits, notify
         connection.lost = self._lost
         self._nodes = Nodes()
@@ -113,6 +119,7 @@ class OneMember:
         self._version = ""
         self._last_contact: float | None = None
         self._trouble = ""
+        self._refused: tuple[str, str] | None = None  # reason and message, while it is another cluster than it should
         self._was_ready = False
         self._began = 0.0
 
@@ -121,6 +128,8 @@ class OneMember:
     def start(self) -> None:
         self._began = asyncio.get_running_loop().time()
         self._spawn("probe", self._probe)
+
+    def _follow_all(self) -> None:
         self._spawn("discover", self._discover)
         for follower in self._inventory:
             self._spawn(follower.path, follower.run)
@@ -151,14 +160,29 @@ class OneMember:
     # -- is it there
 
     def _contact(self) -> None:
-        was_lost = self._lost()
-        self._last_contact = asyncio.get_running_loop().time()
-        if was_lost:
-            for follower in (*self._inventory, *self._kinds.values()):
-                follower.kick()
-            self._rediscover.set()
-        if was_lost or not self._was_ready:
-            self._review()
+        """It lives. A silence ends with `_return` alone."""
+        if not self._lost():
+            self._last_contact = asyncio.get_running_loop().time()
+            if not self._was_ready:
+                self._review()
+
+    async def _return(self) -> None:
+        """End the silence if this is the cluster that it should be. Raises Unreachable."""
+        identity = await read_identity(self._connection)
+        refused = await self._judge(self.name, identity)
+        if refused != self._refused:
+            self._refused = refused
+            log.info("member refused" if refused else "member accepted", member=self.name, identity=identity.uid)
+            self._notify(Changed(self.name, "ready"))
+        if refused is not None:
+            return
+        first, self._last_contact = self._last_contact is None, asyncio.get_running_loop().time()
+        if first:
+            self._follow_all()
+        for follower in (*self._inventory, *self._kinds.values()):
+            follower.kick()
+        self._rediscover.set()
+        self._review()
 
     def _lost(self) -> bool:
         if self._last_contact is None:
@@ -185,6 +209,8 @@ class OneMember:
                 answer = await self._connection.probe(self._limits.probe_s)
                 # 403 and 404 come from an API that lives and does not show its health to us.
                 if answer.ok or answer.status in (403, 404):
+                    if self._lost():
+                        await self._return()
                     self._contact()
                 else:
                     self._trouble = f"/readyz: {answer.message}"
@@ -194,6 +220,8 @@ class OneMember:
             await asyncio.sleep(self._limits.probe_every_s)
 
     def _reason(self) -> tuple[str, str]:
+        if self._refused is not None:
+            return self._refused
         if self._last_contact is None:
             return "ClusterNotReachable", self._trouble or "not contacted yet"
         if self._lost():
@@ -211,7 +239,8 @@ class OneMember:
                 await self._discover_once()
                 pause = self._limits.discover_every_s
             except Unreachable as error:
-                self._trouble = str(error)
+                if not self._lost():  # else the probe knows better
+                    self._trouble = str(error)
                 pause = min(2.0, self._limits.discover_every_s)
             self._rediscover.clear()
             try:
@@ -223,7 +252,7 @@ class OneMember:
     async def _discover_once(self) -> None:
         async with self._discover_lock:
             if not self._version:
-                answer = await self._connection.request("GET", "/version")
+                answer = await self._connection.request("GET", "/version", even_lost=False)
                 self._version = str(answer.body.get("gitVersion") or "")
             catalogue = await self._discovery.look()
             self._contact()
@@ -305,7 +334,11 @@ class OneMember:
         return self._nodes.seats(held)
 
     def _settled(self) -> bool:
-        return self._complete() or asyncio.get_running_loop().time() > self._began + self._limits.lost_after_s
+        return (
+            self._complete()
+            or self._refused is not None
+            or asyncio.get_running_loop().time() > self._began + self._limits.lost_after_s
+        )
 
     def state(self) -> State:
         reason, message = self._reason()

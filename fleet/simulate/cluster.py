@@ -1,17 +1,22 @@
 """One simulated member: the hub's own API face over a store in memory, with the loops that bring a cluster to life.
 
 To whoever speaks HTTP to it, it is a cluster with nodes, a scheduler, kubelets, job operators, garbage collection and
-namespaces. Nothing is kept when it stops; `pause_serving` is how tests cut it off.
+namespaces. Nothing is kept when it stops, but who gives it the same `identity` again has the same cluster, emptied;
+`pause_serving` is how tests cut it off.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import ipaddress
 import secrets
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import structlog
 import yaml
@@ -48,7 +53,8 @@ log = structlog.get_logger(__name__)
 
 VERSION = "v1.36.3"
 HUB_GROUPS = frozenset({CLUSTER, POLICY, QUEUE, QUOTA, WORK})  # no cluster that runs jobs serves these
-NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+IDENTIFYING = "kube-system"  # the namespace whose uid tells one cluster from the others
+NAMESPACES = ("default", IDENTIFYING, "kube-public", "kube-node-lease")
 MAX_EVENTS = 20_000  # of the log: a watcher further behind lists again
 MAX_LOG_BYTES = 16 << 20
 
@@ -92,6 +98,31 @@ class NodeShape:
         }  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a simulated member serves with, and whom its clients trust."""
+
+    certificate: Path
+    key: Path
+    ca: bytes
+
+
+class _OneUid:
+    """Ids that give one uid."""
+
+    def __init__(self, uid: str, ids: Ids) -> None:
+        self._uid = uid
+        self.suffix = ids.suffix
+
+    def uid(self) -> str:
+        return self._uid
+
+
+def identity_of(seed: uuid.UUID, name: str) -> str:
+    """The uid of kube-system in the member `name` of those that `seed` stands for."""
+    return str(uuid.uuid5(seed, name))
+
+
 class _CustomKinds:
     """A Loop: kinds come and go with CRD objects, here as in any cluster."""
 
@@ -118,17 +149,23 @@ class SimulatedCluster:
         ids: Ids | None = None,
         pod_start_s: float = 0.1,
         pod_stop_s: float = 0.05,
+        identity: str = "",
+        tls: Tls | None = None,
+        token: str = "",
     ) -> None:
+        """`identity`: the uid of its kube-system namespace. `tls` None: plain HTTP."""
         if host != "localhost" and not ipaddress.ip_address(host).is_loopback:
-            raise ValueError(f"a simulated member speaks plain HTTP and listens on loopback only, not on {host}")
+            raise ValueError(f"a simulated member listens on loopback only, not on {host}")
         clock, ids = clock or WallClock(), ids or RandomIds()
         self.name = name
+        self.identity = identity or ids.uid()
+        self._tls = tls
         self._nodes, self._host, self._port = tuple(nodes), host, port
         store = MemoryStore(clock, max_events=MAX_EVENTS, max_log_bytes=MAX_LOG_BYTES)
         registry = Registry(kind for kind in load_kinds() if kind.group not in HUB_GROUPS)
         objects = Objects(store, registry, clock, ids, graceful_pods=True)
         self.world = World(name, store, objects, registry, clock, ids)
-        self.token = secrets.token_urlsafe(24)
+        self.token = token or secrets.token_urlsafe(24)
         self._app = build_app(
             objects, store, registry, clock=clock, authorizer=AllowAll(), version=VERSION,
             authenticator=StaticTokens({self.token: User("admin", (MASTERS,))}),
@@ -141,14 +178,20 @@ class SimulatedCluster:
 
     @property
     def url(self) -> str:
-        return f"http://{self._host}:{self._port}"
+        return f"{'https' if self._tls else 'http'}://{self._host}:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
 
     @property
     def kubeconfig(self) -> str:
-        name = self.name
-        config = {
+        name, server = self.name, {"server": self.url}
+        if self._tls is not None:
+            server["certificate-authority-data"] = base64.b64encode(self._tls.ca).decode()
+        config: dict[str, Any] = {
             "apiVersion": "v1", "kind": "Config", "current-context": name,
-            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "clusters": [{"name": name, "cluster": server}],
             "users": [{"name": "admin", "user": {"token": self.token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}}],
         }  # fmt: skip
@@ -157,13 +200,14 @@ class SimulatedCluster:
     async def start(self) -> None:
         """Returns when requests are answered and the nodes are there."""
         await self._app.start()
-        await self.resume_serving()
         world = self.world
         for name in NAMESPACES:
-            await self._create("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await self._create("namespaces", body, self.identity if name == IDENTIFYING else "")
         for shape in self._nodes:
             for number in range(shape.count):
                 await self._create("nodes", shape.node(number, world.now()))
+        await self.resume_serving()
         loops: list[Loop] = [
             Scheduler(world), Kubelet(world, start_s=self._kubelet[0], stop_s=self._kubelet[1]),
             PyTorchJobs(world), TFJobs(world), MPIJobs(world), JAXJobs(world), PaddleJobs(world), XGBoostJobs(world),
@@ -174,9 +218,12 @@ class SimulatedCluster:
         self._stop.clear()
         self._running = asyncio.create_task(run_all(loops, self._stop), name=f"simulated:{self.name}")
 
-    async def _create(self, resource: str, body: Body) -> None:
+    async def _create(self, resource: str, body: Body, uid: str = "") -> None:
         world = self.world
-        await world.objects.create(world.registry.need("", resource), "", body, world.options, with_status=True)
+        objects = world.objects
+        if uid:
+            objects = Objects(world.store, world.registry, world.clock, _OneUid(uid, world.ids))
+        await objects.create(world.registry.need("", resource), "", body, world.options, with_status=True)
 
     async def wait(self) -> None:
         """Until it is stopped; raises what ended it otherwise."""
@@ -204,7 +251,8 @@ class SimulatedCluster:
             await self._app.start()
             self._server = Server(
                 self._app, host=self._host, port=self._port, close_streams=self._app.close_streams,
-                metrics=self._app.metrics.edge,
+                metrics=self._app.metrics.edge, cert=self._tls.certificate if self._tls else None,
+                key=self._tls.key if self._tls else None,
             )  # fmt: skip
             self._port = self._server.port
             await self._server.start()

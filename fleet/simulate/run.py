@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fleet.simulate.cluster import NodeShape, SimulatedCluster
+from fleet.simulate.cluster import NodeShape, SimulatedCluster, Tls, identity_of
+from fleet.simulate.wall import RandomIds
 
 MEMBERS_MAX = 26 * 26
 
@@ -30,6 +32,19 @@ def _write_private(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
+def _seed(directory: Path) -> uuid.UUID:
+    """What tells the members of this directory from all others; made once. A member keeps its identity over restarts,
+    so that its name does not come to mean another cluster."""
+    path = directory / "identity"
+    if not path.exists():
+        _write_private(path, RandomIds().uid() + "\n")
+    try:
+        return uuid.UUID(path.read_text().strip())
+    except ValueError as error:
+        why = "put it back, or delete it, unjoin the members and join them anew"
+        raise ValueError(f"{path} does not hold what simulated members are known by: {why}") from error
+
+
 async def run_simulated(
     names: Sequence[str],
     *,
@@ -39,6 +54,7 @@ async def run_simulated(
     cpu: str = "64",
     memory: str = "256Gi",
     host: str = "127.0.0.1",
+    tls: Tls | None = None,
     stop: asyncio.Event | None = None,
     on_ready: Callable[[list[SimulatedCluster]], None] | None = None,
 ) -> None:
@@ -49,8 +65,8 @@ async def run_simulated(
     """
     stop = stop or asyncio.Event()
     await asyncio.to_thread(directory.mkdir, 0o700, True, True)
-    shapes = (NodeShape(nodes, gpus, cpu, memory),)
-    clusters = [SimulatedCluster(name, shapes, host=host) for name in names]
+    shapes, seed = (NodeShape(nodes, gpus, cpu, memory),), _seed(directory)
+    clusters = [SimulatedCluster(name, shapes, host=host, identity=identity_of(seed, name), tls=tls) for name in names]
     started: list[SimulatedCluster] = []
     try:
         for cluster in clusters:

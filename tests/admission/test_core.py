@@ -123,6 +123,18 @@ async def test_nodes_that_could_be_added_are_listed_in_full(hub: Hub) -> None:
     await hub.create(body)
 
 
+async def test_one_cluster_has_one_name(hub: Hub) -> None:
+    of = "cluster.karmada.io/v1alpha1"
+    await hub.create(thing("Cluster", of, spec={"id": "1"}))
+    refusal = await hub.refused(thing("Cluster", of, name="b", spec={"id": "1"}))
+    assert [cause.field for cause in refusal.causes] == ["spec.id"]
+    assert refusal.causes[0].message.endswith("this cluster is joined already, as a")
+    other = await hub.create(thing("Cluster", of, name="b", spec={}))
+    refusal = await hub.refused({**other, "spec": {"id": "1"}}, "update")
+    assert [cause.field for cause in refusal.causes] == ["spec.id"]
+    assert (await hub.update({**other, "spec": {"id": "2"}}))["spec"]["id"] == "2"
+
+
 async def test_a_member_is_the_same_cluster_for_good(hub: Hub) -> None:
     stored = await hub.create(thing("Cluster", "cluster.karmada.io/v1alpha1", spec={"apiEndpoint": "https://h:1"}))
     known = deepcopy(stored)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from fleet.amc.client import Client
 from fleet.amc.get import CLUSTERS
+from fleet.amc.kubeconfig import load
 from fleet.cli.joining import SECRETS
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 
@@ -46,6 +49,14 @@ def join(up: Up, name: str, kubeconfig: Path, *more: str) -> subprocess.Complete
 
 def stored(up: Up) -> list[str]:
     return [item["metadata"]["name"] for path in (CLUSTERS, SECRETS) for item in up.hub.list(path)]
+
+
+def test_a_simulated_member_is_reached_over_tls_and_with_its_token_alone(kubeconfig: Path) -> None:
+    access = load([kubeconfig])
+    assert access.server.startswith("https://") and access.ca and not access.insecure
+    assert Client(access).get("/api/v1/nodes").status == 200
+    assert Client(replace(access, token="")).get("/api/v1/nodes").status in (401, 403)
+    assert {path.stat().st_mode & 0o777 for path in kubeconfig.parent.iterdir()} == {0o600}
 
 
 def test_what_is_wrong_is_one_line_and_nothing_is_stored(up: Up, kubeconfig: Path, tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ import yaml
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.member import Limits
+from fleet.ports import Key
 from fleet.simulate.cluster import SimulatedCluster
+from tests.members.world import World
 from tests.testbed.bed import Bed, started_bed
 
 HUB = "hub-1"
@@ -91,6 +93,11 @@ class SimulatedTarget(Target):
 
     async def reconnect(self) -> None:
         await self.cluster.resume_serving()
+
+    async def hide_kube_system(self) -> None:
+        """As a role without namespaces does, but with 404."""
+        await self.client.request("DELETE", "/api/v1/namespaces/kube-system")
+        await eventually(lambda: self.cluster.world.store.peek(Key("", "namespaces", "", "kube-system")) is None)
 
 
 class RealTarget(Target):
@@ -177,3 +184,13 @@ async def joined(members: ClusterMembers, target: Target) -> ClusterMembers:
     await members.add("cfa", target.kubeconfig, HUB)
     await eventually(lambda: members.ready("cfa"), what="cfa ready")
     return members
+
+
+@pytest_asyncio.fixture
+async def world() -> AsyncIterator[World]:
+    world = World(HUB, LIMITS)
+    running = asyncio.create_task(world.loop.run())
+    yield world
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await world.members.stop()

@@ -2,65 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections.abc import AsyncIterator
-from typing import Any
 
-import pytest_asyncio
-
-from api.kindfiles import load_kinds
-from fleet.controllers.clusters import ClustersLoop
 from fleet.controllers.conditions import condition
-from fleet.controllers.hub import Hub
-from fleet.engine.registry import Registry
-from fleet.members.clusters import ClusterMembers
 from fleet.ports import Body, Key
-from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, FINALIZER_CLUSTER, SYSTEM_NAMESPACE, WORK
 from tests.members.builders import node
-from tests.members.conftest import HUB, LIMITS, SimulatedTarget, eventually
+from tests.members.conftest import SimulatedTarget, eventually
+from tests.members.world import World
 
 CFA = Key(CLUSTER, "clusters", "", "cfa")
-
-
-class World:
-    """A hub with nothing but the loop under test."""
-
-    def __init__(self) -> None:
-        clock, ids = WallClock(), RandomIds()
-        store, registry = MemoryStore(clock), Registry(load_kinds())
-        self.members = ClusterMembers(limits=LIMITS)
-        objects = Objects(store, registry, clock, ids)
-        self.hub = Hub(store, objects, registry, self.members, clock, ids, HUB)
-        self.loop = ClustersLoop(self.hub, self.members)
-
-    async def create(self, group: str, resource: str, namespace: str, body: Body) -> None:
-        assert await self.hub.create(group, resource, namespace, body)
-
-    async def join(self, kubeconfig: str, **spec: Any) -> None:
-        encoded = base64.b64encode(kubeconfig.encode()).decode()
-        meta = {"name": "member-cfa", "namespace": SYSTEM_NAMESPACE}
-        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"kubeconfig": encoded}}
-        await self.create("", "secrets", SYSTEM_NAMESPACE, secret)
-        await self.cluster(**spec)
-
-    async def cluster(self, **spec: Any) -> None:
-        meta = {"name": "cfa", "labels": {"team": "ml", "fleet.io/price": "7"}}
-        body = {"apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": meta, "spec": spec}
-        await self.create(CLUSTER, "clusters", "", body)
-
-    def stored(self) -> Body | None:
-        return self.hub.peek(CLUSTER, "clusters", "", "cfa")
-
-    def status(self) -> Body:
-        return (self.stored() or {}).get("status") or {}
-
-    def ready(self) -> tuple[str, str]:
-        found = condition(self.stored() or {}, "Ready")
-        return (found["status"], found["reason"]) if found else ("", "")
 
 
 def placed_in_cfa() -> Body:
@@ -70,16 +21,6 @@ def placed_in_cfa() -> Body:
         "metadata": {"name": "train-pytorchjob", "namespace": "default"},
         "spec": {"resource": job, "clusters": [{"name": "cfa"}]},
     }  # fmt: skip
-
-
-@pytest_asyncio.fixture
-async def world() -> AsyncIterator[World]:
-    world = World()
-    running = asyncio.create_task(world.loop.run())
-    yield world
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
-    await world.members.stop()
 
 
 async def test_a_joined_cluster_shows_what_its_member_has(world: World, simulated: SimulatedTarget) -> None:
@@ -211,11 +152,5 @@ async def test_forced_removal_waits_for_nothing(world: World, simulated: Simulat
 async def test_new_credentials_in_the_secret_are_taken_up(world: World, simulated: SimulatedTarget) -> None:
     await world.join(simulated.kubeconfig.replace(simulated.cluster.token, "wrong"))
     await eventually(lambda: world.ready() == ("False", "ClusterNotReachable"))
-    encoded = base64.b64encode(simulated.kubeconfig.encode()).decode()
-
-    def change(body: Body) -> bool:
-        body["data"]["kubeconfig"] = encoded
-        return True
-
-    assert await world.hub.edit(Key("", "secrets", SYSTEM_NAMESPACE, "member-cfa"), change)
+    await world.lead_to(simulated.kubeconfig)
     await eventually(lambda: world.ready() == ("True", "ClusterReady"))
