@@ -18,6 +18,7 @@ from api.v1.standing import Stands, member_of, spec_of, state_of
 from fleet.ports import Body, Stored
 from fleet.wellknown import CLUSTER, WORK
 
+TAINT = (("key", "key"), ("value", "value"), ("effect", "effect"), ("added", "timeAdded"))
 NOT_LOOKED_AT = "it has not been looked at yet"
 
 UNREADABLE = {"type": "Ready", "status": "Unknown", "message": "its Cluster cannot be read"}
@@ -82,6 +83,9 @@ def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
         "version": status.get("kubernetesVersion"),
         "endpoint": spec.get("apiEndpoint"),
         "labels": dict(metadata.get("labels") or {}),
+        "taints": [
+            {name: taint.get(key) for name, key in TAINT if taint.get(key)} for taint in spec.get("taints") or ()
+        ],
         "nodes": {"total": int(nodes.get("totalNum") or 0), "ready": int(nodes.get("readyNum") or 0)},
         "allocatable": quantities(allocatable),
         "allocated": quantities(allocated),

@@ -231,6 +231,15 @@ class Nodes(Model):
     ready: int
 
 
+class Taint(Model):
+    """Keeps jobs away that do not tolerate it: newcomers, and with NoExecute those that are there too."""
+
+    key: str
+    value: str | None = None
+    effect: str = Field(description="NoSchedule, PreferNoSchedule or NoExecute.")
+    added: str | None = Field(default=None, description="From when on tolerationSeconds count.")
+
+
 class Cluster(Model):
     """A member cluster."""
 
@@ -240,6 +249,7 @@ class Cluster(Model):
     version: str | None
     endpoint: str | None
     labels: dict[str, str]
+    taints: list[Taint]
     nodes: Nodes
     allocatable: Amounts = Field(description="Of all its ready nodes.")
     allocated: Amounts = Field(description="Asked for by pods that have a node.")

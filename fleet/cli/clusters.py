@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
-COLUMNS = ("name", "ready", "version", "nodes", "gpus", "gpus_used", "endpoint", "message")
+COLUMNS = ("name", "ready", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message")
 GPU = "nvidia.com/gpu"
 
 
@@ -27,6 +27,8 @@ def clusters(
 
 def record(cluster: dict[str, Any]) -> dict[str, Any]:
     """One member as a line."""
+    from fleet.engine.columns_others import cluster_taints
+
     status = cluster.get("status") or {}
     ready: dict[str, Any] = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), {})
     nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
@@ -38,6 +40,7 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
         "nodes": f"{nodes.get('readyNum', 0)}/{nodes.get('totalNum', 0)}",
         "gpus": (resources.get("allocatable") or {}).get(GPU, "0"),
         "gpus_used": (resources.get("allocated") or {}).get(GPU, "0"),
+        "taints": cluster_taints(cluster),
         "endpoint": (cluster.get("spec") or {}).get("apiEndpoint"),
         "message": "" if is_ready else ready.get("message") or ready.get("reason") or "not looked at yet",
     }

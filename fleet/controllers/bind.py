@@ -21,6 +21,7 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.matching import candidate, duplicated_to
 from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.taints import leaves_at
 from fleet.controllers.trees import TreeReader
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.amounts import BadQuantity
@@ -191,7 +192,13 @@ class BindLoop:
         newly = bool(must) and (found is None or not b.wants_queue(found))
         if found is not None and not newly and _waits_for_its_object(policy, body, found):
             return None
-        wanted = self._wanted(body, policy, interpreter, found, must)
+        again = None
+        if interpreter is None:
+            members, again = self._members(body, policy, found, now)
+            wanted = Wanted(body, policy, gang=False, members=members)
+        else:
+            classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
+            wanted = wanted_of_job(body, policy, interpreter, classes, must)
         if binding is None:
             made = new_binding(body, wanted, key.namespace, key.name, now)
             if not await self._hub.create(WORK, "resourcebindings", key.namespace, made):
@@ -203,7 +210,7 @@ class BindLoop:
             does = "runs on and is charged to its queue" if placed else "waits in its queue"
             message = f"the job {does}, though {policy_claim(policy)} does not say spec.suspension.scheduling: {must}"
             await self._events.record(body, QUEUE_REQUIRED, message, warning=True)
-        return None
+        return again
 
     def _must_queue(self, body: Body, policy: Body, binding: Body | None) -> str:
         """Why the gang waits in a queue although its policy does not say so, or ""."""
@@ -216,18 +223,20 @@ class BindLoop:
             return False
         return hub_requires_queue(self._hub.store) or leaf_of_gang(tree, *_charged_by(body, binding)) is not None
 
-    def _wanted(
-        self, body: Body, policy: Body, interpreter: Interpreter | None, binding: Body | None, must_queue: str
-    ) -> Wanted:
-        if interpreter is None:
-            current = b.clusters_of(binding) if binding else ()
-            clusters = [c for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
-            everywhere = duplicated_to(policy["spec"].get("placement"), [candidate(c) for c in clusters], current)
-            if carries_pods(body):  # bound before this was looked at: what is there stays
-                everywhere = [name for name in everywhere if name in current]
-            return Wanted(body, policy, gang=False, members=tuple(everywhere))
-        classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
-        return wanted_of_job(body, policy, interpreter, classes, must_queue)
+    def _members(
+        self, body: Body, policy: Body, binding: Body | None, now: float
+    ) -> tuple[tuple[str, ...], float | None]:
+        """Where an object without pods goes, and the seconds after which time alone changes that."""
+        placement = policy["spec"].get("placement")
+        clusters = [candidate(c) for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
+        there = b.clusters_of(binding) if binding else ()
+        leaving = {c.name: at for c in clusters if c.name in there and (at := leaves_at(placement, c, now)) is not None}
+        staying = [name for name in there if leaving.get(name, now + 1) > now]
+        everywhere = duplicated_to(placement, clusters, staying)
+        if carries_pods(body):  # bound before this was looked at: what is there stays
+            everywhere = [name for name in everywhere if name in staying]
+        pauses = [at - now + 0.01 for at in leaving.values() if at > now]
+        return tuple(everywhere), min(pauses, default=None)
 
 
 def wanted_of_job(

@@ -19,6 +19,7 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.index import BindingIndex
 from fleet.controllers.matching import allows, candidate
 from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.taints import TAINTED, leaves_at, why
 from fleet.engine.times import rfc3339, seconds
 from fleet.members.members import Changed, PodView
 from fleet.model.reason import Code, Reason
@@ -109,7 +110,14 @@ class FailoverLoop:
         await self._hub.edit_all(self._mark_reachable(stored))
         if b.finished(stored.body):
             return await self._failed(stored, member)
-        return await self._over_time(stored)
+        now, tainted = self._hub.clock.now(), candidate(cluster)
+        leaves = leaves_at(stored.body["spec"].get("placement"), tainted, now)
+        if leaves is not None and leaves <= now:
+            done = await self._evictor.evict(stored, reason=TAINTED, message=why(tainted))
+            return None if done else 1.0
+        pauses = [leaves - now + 0.01] if leaves is not None else []
+        pauses += [pause for pause in (await self._over_time(stored),) if pause is not None]
+        return min(pauses, default=None)
 
     # -- a job that runs for longer than it may
 

@@ -22,6 +22,7 @@ from fleet.controllers.observe import ObserveLoop
 from fleet.controllers.quota import QuotaLoop
 from fleet.controllers.runtime import Controller, Loop
 from fleet.controllers.sweep import SweepLoop
+from fleet.controllers.taints import TaintTimes
 from fleet.controllers.untaken import UntakenLoop
 from fleet.members.clusters import ClusterMembers
 from fleet.placement.problem import Solver
@@ -48,6 +49,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         dispatch,
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),
+        TaintTimes(hub),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options),
     ]

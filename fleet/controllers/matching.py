@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fleet.admission.selecting import expression_matches, labels_match
@@ -65,16 +65,25 @@ def allows(placement: Mapping[str, Any] | None, cluster: Candidate) -> bool:
     return not groups or any(cluster.name in group.members for group in groups)
 
 
-def cluster_tolerations(placement: Mapping[str, Any] | None) -> tuple[Toleration, ...]:
-    return tuple(
-        Toleration(
-            str(entry.get("key") or ""),
-            str(entry.get("operator") or "Equal"),
-            str(entry.get("value") or ""),
-            str(entry.get("effect") or ""),
-        )
-        for entry in (placement or {}).get("clusterTolerations") or ()
+def toleration(entry: Mapping[str, Any]) -> Toleration:
+    return Toleration(
+        str(entry.get("key") or ""),
+        str(entry.get("operator") or "Equal"),
+        str(entry.get("value") or ""),
+        str(entry.get("effect") or ""),
     )
+
+
+def cluster_tolerations(placement: Mapping[str, Any] | None) -> tuple[Toleration, ...]:
+    """Those that let newcomers in. One that ends after `tolerationSeconds` lets what is there stay for a while, and no
+    newcomer past a NoExecute taint."""
+    found: list[Toleration] = []
+    for entry in (placement or {}).get("clusterTolerations") or ():
+        if entry.get("tolerationSeconds") is None:
+            found.append(toleration(entry))
+        elif not entry.get("effect"):
+            found.append(replace(toleration(entry), effect="NoSchedule"))
+    return tuple(found)
 
 
 def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bool:
@@ -92,7 +101,8 @@ def duplicated_to(
     placement: Mapping[str, Any] | None, clusters: Sequence[Candidate], current: Iterable[str]
 ) -> list[str]:
     """Every member that an object without pods goes to: all that the affinities allow (of ordered ones, the first
-    group that has any) and whose taints it tolerates or where it already is. Sorted by name."""
+    group that has any) and whose taints it tolerates or where it already is and need not leave (`current`). Sorted by
+    name."""
     groups = affinity_groups(placement, clusters)
     allowed = next((g.members for g in groups if g.members), frozenset()) if groups else None
     tolerations, there = cluster_tolerations(placement), set(current)

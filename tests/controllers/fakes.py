@@ -18,7 +18,7 @@ from fleet.members.dispatch import why_not
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Member, Pool
+from fleet.model.member import Member, Pool, Taint
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB
@@ -48,6 +48,7 @@ class FakeMember:
     pods: dict[str, PodView] = field(default_factory=dict)
     down: bool = False  # answers nothing
     potential: tuple[Pool, ...] = ()
+    taints: tuple[Taint, ...] = ()  # as its Cluster object has them
     refuse: str = ""  # refuses every apply of a job with this message
     slow_s: float = 0.0  # every act takes this long
     no_pods: bool = False  # its operator does nothing
@@ -103,7 +104,10 @@ class FakeMembers:
         free = tuple((member.free(node), 1) for node in member.nodes if (HOSTNAME, node) not in hosts)
         pools = (Pool(free=free, allocatable=largest), *alone)
         why = "down" if member.down else ""
-        return Member(name, ready=not member.down, pools=pools, not_ready_reason=why, potential=member.potential)
+        return Member(
+            name, ready=not member.down, pools=pools, taints=member.taints, not_ready_reason=why,
+            potential=member.potential,
+        )  # fmt: skip
 
     def _apart(self, node: str) -> bool:
         return not self.named.isdisjoint({(HOSTNAME, node), (HOSTNAME, ANY_VALUE)})
