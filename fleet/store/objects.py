@@ -343,11 +343,11 @@ class Objects:
         subresource: str, operation: str = "UPDATE", *, size: int = 0,
     ) -> Written:  # fmt: skip
         warned: list[str] = []  # by the rule, about the last try
-        unchanged: list[Any] = []  # what was prepared of what, where the last try changes nothing
+        unchanged: list[Body] = []  # what is stored, where the last try changes nothing
 
         def noted(old: Body) -> Prepared:
             prepared = make(old)
-            unchanged[:] = [prepared, old] if prepared.body is old and not prepared.finished else []
+            unchanged[:] = [old] if prepared.body is old and not prepared.finished else []
             return prepared
 
         def review(prepared: Prepared, old: Body, large: bool = False) -> Review:
@@ -374,8 +374,9 @@ class Objects:
         )  # fmt: skip
         written = await rewrite.run(self.store, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
+            same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and what is stored is shared
             with contextlib.suppress(StatusError):  # what is stored stays, whatever a rule says of it now
-                await rule(review(*unchanged, size > LARGE_BYTES), self)
+                await rule(review(same, unchanged[0], size > LARGE_BYTES), self)
         return replace(written, warnings=(*written.warnings, *warned)) if warned else written
 
     async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Review:
