@@ -39,7 +39,7 @@ class Finding:
 def doctor(
     output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
 ) -> None:
-    """Look for what is wrong on the hub although nothing fails; exit status 1 when there is something."""
+    """List what is wrong on the hub though nothing fails. The exit status is 1 when there is something."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
@@ -71,7 +71,7 @@ def passing_policies(hub: Hub) -> Iterator[Finding]:
         kind = "PropagationPolicy" if meta.get("namespace") else "ClusterPropagationPolicy"
         where = f" -n {meta['namespace']}" if meta.get("namespace") else ""
         resource = f"{kind.lower()}.policy.one.alibabacloud.com/{meta['name']}"
-        passes = f"does not suspend {', '.join(kinds)}, which wait in their queue all the same"
+        passes = f"does not suspend {', '.join(kinds)}, whose objects wait in their queue all the same"
         right = f'nobody with the verb "bypass" on the queue of {_some(leaves)} has written it'
         mend = "set spec.suspension.scheduling: true"
         may = f"or, with that verb, write it: kubectl label {resource}{where} passes-queue=yes"

@@ -2,7 +2,9 @@
 
 A binding is derived from its object and its policy; what others write into it (placement, eviction tasks, attempts)
 is left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
-stops since somebody tidied up. Objects without pods need no decision: they go to every member that matches, from here.
+stops since somebody tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass the queue.
+Objects without pods need no decision: they go to every member that matches, from here. Objects with pods that are no
+gangs go nowhere.
 """
 
 from __future__ import annotations

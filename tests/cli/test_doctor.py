@@ -58,7 +58,7 @@ def test_a_finding_says_what_to_do() -> None:
     (finding,) = found(policy(), tree=tree())
     assert finding == Finding(
         "passes-a-queue", "PropagationPolicy", "default", "example-policy",
-        "does not suspend PyTorchJob, which wait in their queue all the same: nobody with the verb"
+        "does not suspend PyTorchJob, whose objects wait in their queue all the same: nobody with the verb"
         ' "bypass" on the queue of root/child-2 has written it',
         "set spec.suspension.scheduling: true, or, with that verb, write it: kubectl label"
         " propagationpolicy.policy.one.alibabacloud.com/example-policy -n default passes-queue=yes",

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.hub import fleet
 
 COMMANDS = (
-    "up", "demo", "join", "unjoin", "clusters", "queues", "submit", "delete", "jobs", "explain", "decide",
+    "up", "demo", "join", "unjoin", "clusters", "queues", "submit", "delete", "jobs", "explain", "decide", "doctor",
     "what-if", "replay", "api", "controllers", "sim", "version", "token",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
