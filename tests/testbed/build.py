@@ -81,6 +81,8 @@ class Parts:
         return self.root / "manifests" / name
 
 
+JOBS = ("pytorchjobs", "tfjobs", "mpijobs", "jaxjobs", "paddlejobs", "xgboostjobs")
+MANIFESTS = (*(f"{name}.json" for name in JOBS), "webhooks.json", "stages.yaml")
 BINARIES = (
     "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok", "training-operator",
 )  # fmt: skip
@@ -96,6 +98,9 @@ def parts() -> Parts:
             if not done.exists():
                 _build(Parts(root))
                 done.write_text("built\n")
+    if not all((root / "manifests" / name).is_file() for name in MANIFESTS):  # built when there were fewer
+        with _locked(root / "lock"):
+            _manifests(Parts(root), _go())
     missing = [name for name in BINARIES if not (root / "bin" / name).is_file()]
     if missing:
         raise SystemExit(f"test bed: {root} lacks {', '.join(missing)}; remove the folder and build again")
@@ -155,7 +160,7 @@ def _manifests(parts: Parts, go: str) -> None:
     folder = parts.root / "manifests"
     folder.mkdir(exist_ok=True)
     operator = _module_folder(TRAINING_OPERATOR, "to", go)
-    for name in ("pytorchjobs",):
+    for name in JOBS:
         crd = yaml.load((operator / f"manifests/base/crds/kubeflow.org_{name}.yaml").read_bytes(), yaml.CSafeLoader)
         (folder / f"{name}.json").write_text(json.dumps(crd))
     hooks = yaml.load((operator / "manifests/base/webhook/manifests.yaml").read_bytes(), yaml.CSafeLoader)

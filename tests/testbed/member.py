@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from tests.testbed.build import Parts
+from tests.testbed.build import JOBS, Parts
 from tests.testbed.pki import ADMIN, CONTROLLER_MANAGER, SCHEDULER, Pki
 from tests.testbed.processes import Processes, free_port, wait_for
 
@@ -102,16 +102,14 @@ class RealMember:
         self.post("/api/v1/namespaces/kubeflow/secrets", secret)
         hooks = json.loads(self._built.manifest("webhooks.json").read_text())
         hooks["metadata"]["name"] = WEBHOOK
-        hooks["webhooks"] = [hook for hook in hooks["webhooks"] if "pytorchjob" in hook["name"]]
         for hook in hooks["webhooks"]:
             path = hook["clientConfig"].pop("service")["path"]
             hook["clientConfig"] = {"url": f"https://127.0.0.1:{self._webhook_port}{path}", "caBundle": data["ca.crt"]}
         self.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", hooks)
-        self.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                  json.loads(self._built.manifest("pytorchjobs.json").read_text()))  # fmt: skip
-        wait_for(
-            f"{self.name} PyTorchJob kind", lambda: self._client.get("/apis/kubeflow.org/v1").status_code == 200, 30
-        )
+        for name in JOBS:
+            self.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+                      json.loads(self._built.manifest(f"{name}.json").read_text()))  # fmt: skip
+        wait_for(f"{self.name} job kinds", self._serves_jobs, 30)
         # The operator looks for the files under the system's temporary folder, and serves those under its own TMPDIR.
         for place in (Path(tempfile.gettempdir()), self._folder):
             certificates = place / WEBHOOK_CERTIFICATES
@@ -121,12 +119,19 @@ class RealMember:
         self._start("operator", [
             self._built.binary("training-operator"), f"--kubeconfig={self.kubeconfig}", "--metrics-bind-address=0",
             f"--health-probe-bind-address=127.0.0.1:{self._operator_port}",
-            f"--webhook-server-port={self._webhook_port}", "--enable-scheme=pytorchjob",
+            f"--webhook-server-port={self._webhook_port}",
+            *(f"--enable-scheme={name.removesuffix('s')}" for name in JOBS),
             "--kube-api-qps=500", "--kube-api-burst=1000", "--controller-threads=4",
         ], {"TMPDIR": str(self._folder)})  # fmt: skip
 
+    def _serves_jobs(self) -> bool:
+        answer = self._client.get("/apis/kubeflow.org/v1")
+        served = {entry["name"] for entry in answer.json()["resources"]} if answer.status_code == 200 else set()
+        return served.issuperset(JOBS)
+
     def add_nodes(self, count: int, *, gpus: int, prefix: str = "node", cpu: str = "64", memory: str = "256Gi") -> None:
         room = {"cpu": cpu, "memory": memory, "pods": "110", "nvidia.com/gpu": str(gpus)}
+        room["ephemeral-storage"] = "200Gi"  # which the MPI operator's launchers ask for
         for number in range(count):
             name = f"{prefix}-{number}"
             labels = {"kubernetes.io/hostname": name, "kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
