@@ -8,7 +8,8 @@ short. Nodes that take no new pods at all (cordoned, not ready) stand in no pool
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from fleet.model.matching import domain_of, pool_takes, repelled_by
@@ -20,10 +21,27 @@ _ALIKE = 0.75  # how near a name must come to be meant, as difflib measures
 _MOST_CAUSES = 6  # that are told
 
 
-def no_node(shape: Shape, members: Sequence[Member], space: Space) -> Reason | None:
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """The nodes of one member, empty, of which many questions are asked: for each pool how many nodes, and what one has
+    at most; and the resources that some node has."""
+
+    unschedulable: int
+    pools: tuple[tuple[Pool, int, dict[str, int]], ...]
+    resources: frozenset[str]
+
+    @staticmethod
+    def of(member: Member) -> Stock:
+        counted = ((pool, sum(max(0, n) for _, n in pool.free)) for pool in (*member.pools, *member.potential))
+        pools = tuple((pool, nodes, pool.most) for pool, nodes in counted if nodes)
+        known = frozenset(name for _, _, has in pools for name, amount in has.items() if amount > 0)
+        return Stock(member.unschedulable, pools, known)
+
+
+def no_node(shape: Shape, stocks: Sequence[Stock], space: Space) -> Reason | None:
     """Why no node of these members, empty, takes one kind of the gang's pods; None where each kind finds a node."""
     for part in shape:
-        reason = _Counted(part, members, space).reason()
+        reason = _Counted(part, stocks, space).reason()
         if reason is not None:
             of = sum(other.replicas for other in shape)
             return Reason(reason.code, {"pods": part.replicas, "of": of, **reason.numbers})
@@ -43,19 +61,19 @@ _UNSCHEDULABLE = "node(s) were unschedulable or not ready"
 class _Counted:
     """The nodes of some members, by why they do not take one pod of `part`."""
 
-    def __init__(self, part: Part, members: Sequence[Member], space: Space) -> None:
+    def __init__(self, part: Part, stocks: Sequence[Stock], space: Space) -> None:
         self._claim = space.claims[part.claim]
         self._topology = space.topologies[part.topology - 1] if part.topology else ""
         self._asks = {space.resources[index]: amount for index, amount in part.need}
-        self._causes: Counter[str] = Counter({_UNSCHEDULABLE: sum(member.unschedulable for member in members)})
+        self._causes: Counter[str] = Counter({_UNSCHEDULABLE: sum(stock.unschedulable for stock in stocks)})
         self._nodes = self._causes[_UNSCHEDULABLE]
         self._fits = False
         self._largest: dict[str, int] = {}  # of each resource, among nodes that only lack resources
-        self._known: set[str] = set()  # resources that some node has
+        self._known = frozenset[str]().union(*(stock.resources for stock in stocks))
         self._lack: set[tuple[str, ...]] = set()
-        for member in members:
-            for pool in (*member.pools, *member.potential):
-                self._count(pool)
+        for stock in stocks:
+            for pool, nodes, has in stock.pools:
+                self._count(pool, nodes, has)
 
     def reason(self) -> Reason | None:
         if self._fits:
@@ -74,13 +92,8 @@ class _Counted:
             numbers |= {"resource": name, "request": self._asks[name], "largest": self._largest.get(name, 0)}
         return Reason(Code.LARGER_THAN_ANY_NODE, numbers)
 
-    def _count(self, pool: Pool) -> None:
-        nodes = sum(max(0, count) for _, count in pool.free)
-        if not nodes:
-            return
+    def _count(self, pool: Pool, nodes: int, has: Mapping[str, int]) -> None:
         self._nodes += nodes
-        has = pool.most
-        self._known.update(name for name, amount in has.items() if amount > 0)
         barred = self._bars(pool)
         if barred:
             self._causes[barred] += nodes

@@ -19,7 +19,7 @@ from fleet.placement.eligibility import Eligibility
 from fleet.placement.greedy import Pass
 from fleet.placement.ground import Ground
 from fleet.placement.hold import Hold
-from fleet.placement.nodefit import no_node, no_nodes
+from fleet.placement.nodefit import Stock, no_node, no_nodes
 from fleet.placement.room import MemberRoom, Space
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, QuotaTree
@@ -76,6 +76,7 @@ class Nevers:
         self._space = space
         self._never: dict[tuple[int, int], bool] = {}
         self._empty: dict[str, MemberRoom | None] = {}
+        self._stocks: dict[str, Stock] = {}
 
     def of(self, shape: int, eligibility: Eligibility) -> bool:
         key = (shape, eligibility.number)
@@ -101,7 +102,10 @@ class Nevers:
         if not self.of(shape, eligibility):
             return None
         parts = self._space.shapes[shape]
-        found = no_node(parts, [self._members[name] for name in eligibility.allowed], self._space)
+        for name in eligibility.allowed:
+            if name not in self._stocks:
+                self._stocks[name] = Stock.of(self._members[name])
+        found = no_node(parts, [self._stocks[name] for name in eligibility.allowed], self._space)
         if found is not None:
             return found
         return Reason(Code.TOO_LARGE, closest(parts, self.rooms(shape, eligibility), self._space, empty=True))

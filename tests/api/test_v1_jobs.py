@@ -135,7 +135,7 @@ async def test_a_job_outside_quota_waits_without_a_queue_for_a_reason() -> None:
         await eventually(lambda: hub.world.condition(hub.world.binding("big"), "Scheduled"))
         job = await hub.job("big")
         assert (job["state"], job["queue"], job["position"]) == ("Waiting", None, None)
-        assert job["reason"]["code"] == "NoClusterFit" and "cfa" in job["reason"]["text"]
+        assert job["reason"]["code"] == "NoClusterFit" and "Insufficient nvidia.com/gpu" in job["reason"]["text"]
 
 
 async def test_what_is_wrong_where_a_job_is_shows_as_its_reason() -> None:
