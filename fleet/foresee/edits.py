@@ -179,7 +179,7 @@ def _changes(snapshot: Snapshot, edit: Edit) -> Changes:
                 raise BadEdit("only what waits can be submitted", "unit.phase")
             return Changes(put_units=(edit.unit,))
         case Remove():
-            return Changes(removed_units=(_unit(snapshot, edit.unit).id,))
+            return _removed(snapshot, _unit(snapshot, edit.unit))
         case Hold():
             return Changes(put_units=(replace(_waiting(snapshot, edit.unit), held=edit.held, suspended=False),))
         case Prioritize():
@@ -213,6 +213,18 @@ def _waiting(snapshot: Snapshot, key: str) -> Unit:
 
 def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
     return [unit for unit in snapshot.units.values() if unit.member == member and unit.phase is Phase.PLACED]
+
+
+def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
+    """The unit is gone, and what its pods hold on nodes that are known is free. Who sits beside them sees it."""
+    member = snapshot.members.get(unit.member or "")
+    if member is None:
+        return Changes(removed_units=(unit.id,))
+    nodes = Nodes(member, [other for other in snapshot.units.values() if other.member == member.name])
+    nodes.release(unit)
+    beside = [snapshot.units[key] for key in sorted(nodes.changed - {unit.id}) if key in snapshot.units]
+    moved = tuple(replace(other, seats=nodes.seats(other.id)) for other in beside)
+    return Changes(removed_units=(unit.id,), put_units=moved, put_members=(nodes.member,))
 
 
 def _waiting_again(unit: Unit) -> Unit:

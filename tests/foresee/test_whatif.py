@@ -224,6 +224,20 @@ def test_seats_of_a_drained_member_are_left() -> None:
     assert (left.phase, left.seats, left.visible, left.attempts) == (Phase.WAITING, (), (), 1)
 
 
+def test_a_job_that_is_removed_leaves_its_seats_to_who_waits() -> None:
+    """The inventory shows what its pods leave free, its seats what they hold; another sits beside it."""
+    shared = member("x").nodes(1, free_gpu=0)
+    free = shared.value.pools[0].free[0][0]
+
+    def sits(name: str) -> UnitBuilder:
+        made = unit(name).gpus(4).runs_in("x")
+        return made.having(seats=(Seat("n1", 0, free, made.value.components[0].requests),))
+
+    world = snapshot(sits("a"), sits("b"), unit("big").gpus(8), unit("small").gpus(4), shared)
+    assert said(world, Remove("a")) == {"a": Verdict.REMOVED, "small": Verdict.STARTS}
+    assert said(world, Remove("a"), Remove("b"), Remove("small"))["big"] is Verdict.STARTS
+
+
 @settings(max_examples=40, deadline=None)
 @given(worlds())
 def test_an_edit_that_changes_nothing_makes_no_difference(world: Snapshot) -> None:
