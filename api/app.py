@@ -19,7 +19,7 @@ from api import bypass, queueuse, untaken
 from api.auth import Authenticator, ServiceAccountTokens, bearer
 from api.discovery import Discovery
 from api.escalation import install
-from api.health import OPEN_PATHS, Metrics, answer_open, version_document
+from api.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.http import (
     Answer,
     ASGIApp,
@@ -88,6 +88,7 @@ class Api:
         extra_routes: Mapping[tuple[str, str, str], SubresourceHandler],
         bookmark_every_s: float,
         recheck_every_s: float,
+        checks: Mapping[str, Check],
     ) -> None:
         self.metrics = Metrics()
         self.authorizer = authorizer
@@ -96,7 +97,7 @@ class Api:
         self._clock = clock
         self._authenticator = authenticator
         self._openapi = openapi
-        self._version = version_document(version)
+        self._health = Health(store, version_document(version), checks)
         self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
         self._extra = dict(extra_routes)
         self._proxy = ClusterProxy(store)
@@ -182,7 +183,7 @@ class Api:
         """The answer, or None when a mounted application has given it."""
         path = request.path
         if path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/", "/healthz/")):
-            return await answer_open(path, self._store, self._version)
+            return await self._health.answer(request)
         mounted = next((app for prefix, app in self._mounts if path == prefix or path.startswith(prefix + "/")), None)
         if mounted is not None and request.method in ("GET", "HEAD") and path in getattr(mounted, "open_paths", ()):
             await mounted(scope, receive, send)  # says nothing of this hub
@@ -365,6 +366,7 @@ def build_app(
     extra_routes: Mapping[tuple[str, str, str], SubresourceHandler] | None = None,
     bookmark_every_s: float = 55.0,
     recheck_every_s: float = EVERY_S,
+    checks: Mapping[str, Check] | None = None,
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
@@ -372,7 +374,7 @@ def build_app(
     prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
     scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
     built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is
-    looked at.
+    looked at. `checks`: of /readyz, by name, beside that of the store.
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
@@ -383,4 +385,5 @@ def build_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},
         extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
+        checks=checks or {},
     )  # fmt: skip

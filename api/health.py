@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from api.edge import EdgeMetrics
-from api.http import Response, json_response, text_response
+from api.http import Request, Response, json_response, text_response
 from fleet.ports import Store, StoreUnavailable
 
 OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version", "/healthz/", "/livez/", "/readyz/", "/version/"})
@@ -65,14 +67,57 @@ def version_document(version: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-async def answer_open(path: str, store: Store, version: dict[str, str]) -> Response:
-    """The paths that need no credentials. /readyz fails while the store cannot be read."""
-    path = path.rstrip("/")
-    if path == "/version":
-        return json_response(version)
-    if path == "/readyz":
+# A check of /readyz: "" when all is well, else what is wrong.
+Check = Callable[[], str]
+
+
+class Health:
+    """The paths that need no credentials, as a kube-apiserver answers them: `?verbose` lists checks, `?exclude=NAME`
+    leaves one out, /readyz/NAME asks one alone. /livez and /healthz say that the process lives, and no more."""
+
+    def __init__(self, store: Store, version: dict[str, str], checks: Mapping[str, Check]) -> None:
+        self._store, self._version, self._checks = store, version, checks
+
+    async def answer(self, request: Request) -> Response:
+        path, _, one = request.path.strip("/").partition("/")
+        if path == "version":
+            return json_response(self._version)
+        results: dict[str, str] = {"ping": ""}
+        if path == "readyz":
+            results |= {"store": await self._of_store(), **{name: check() for name, check in self._checks.items()}}
+        if one:
+            return _single(results, one)
+        asked = parse_qs(request.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        return _all(path, results, frozenset(asked.get("exclude", ())), "verbose" in asked)
+
+    async def _of_store(self) -> str:
         try:
-            await store.revision()
+            await self._store.revision()
         except StoreUnavailable:
-            return text_response("store unavailable", 503)
-    return text_response("ok")
+            return "store unavailable"
+        return ""
+
+
+def _single(results: Mapping[str, str], name: str) -> Response:
+    if name not in results:
+        return text_response(f"there is no check {name}; there are {', '.join(results)}", 404)
+    return text_response(results[name] or "ok", 503 if results[name] else 200)
+
+
+def _all(path: str, results: Mapping[str, str], excluded: frozenset[str], verbose: bool) -> Response:
+    lines, failed = [], False
+    for name, wrong in results.items():
+        if name in excluded:
+            lines.append(f"[+]{name} excluded: ok")
+        elif wrong:
+            failed = True
+            lines.append(f"[-]{name} failed: {wrong}")
+        else:
+            lines.append(f"[+]{name} ok")
+    unknown = sorted(excluded - set(results))
+    if unknown:
+        named = ",".join(f'"{name}"' for name in unknown)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")
+    if failed:
+        return text_response("\n".join([*lines, f"{path} check failed", ""]), 503)
+    return text_response("\n".join([*lines, f"{path} check passed", ""]) if verbose else "ok")

@@ -92,6 +92,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_PRIORITY_CLASS, Writer.HUB, "annotation", _UNIT, "the priority class that its job gives"),
     (w.ANNOTATION_QUOTA_FULLNAME, Writer.HUB, "annotation", "queues", "path of the quota node"),
     (w.ANNOTATION_QUOTA_PARENT, Writer.HUB, "annotation", "queues", "path of its parent"),
+    (w.ANNOTATION_HEARTBEAT, Writer.HUB, "annotation", "the controllers' Lease", "what the leader tells of itself"),
     (w.ANNOTATION_SEEDED, Writer.HUB, "annotation", "customresourcedefinitions", "digest of the spec that Fleet wrote"),
 )  # fmt: skip
 TABLE: dict[str, Mark] = {entry[0]: Mark(*entry) for entry in _ENTRIES}

@@ -29,6 +29,7 @@ ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
 LABEL_PRICE = "fleet.io/price"  # on a Cluster: what a GPU hour costs there, a whole number in any unit
 ANNOTATION_POTENTIAL = "fleet.io/potential-nodes"  # on a Cluster: JSON list of node groups that an autoscaler fills
+ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: JSON, what the leader tells of itself
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
 

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request
 from starlette.responses import HTMLResponse, Response
 
 from api.http import ASGIApp
-from api.v1 import clusters, decisions, docs, faults, jobs, queues, whatif
+from api.v1 import clusters, decisions, docs, faults, hubstatus, jobs, queues, whatif
 from api.v1.context import Hub, answer
 from api.v1.errors import install
 from api.v1.explanations import Explanations
@@ -45,7 +45,7 @@ def build(objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -
     snapshots = LatestSnapshots(store)
     for routes in (
         jobs.router(hub, lines, Explanations(store, snapshots)), queues.router(hub, lines), clusters.router(hub),
-        decisions.router(hub), faults.router(hub), whatif.router(hub, snapshots, unit_of),
+        decisions.router(hub), faults.router(hub), hubstatus.router(hub), whatif.router(hub, snapshots, unit_of),
     ):  # fmt: skip
         app.include_router(routes, prefix=PREFIX)
 

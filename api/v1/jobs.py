@@ -30,6 +30,7 @@ from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable
 from api.v1.targets import job_kind, job_kinds
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
+from fleet.heartbeat import silence_of
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key, Stored
 from fleet.store.writing import Options
@@ -180,8 +181,13 @@ class Jobs:
                 "continue": encode_continue(last) if remaining and last is not None else None,
                 "remaining": None if filtered else remaining,
                 "partial": any(there != [query.namespace] for _, there in places.values()),
+                "notice": self._notice(),
             }
         )
+
+    def _notice(self) -> str | None:
+        """What stands above whatever is said of jobs: that nobody decides on them."""
+        return silence_of(self._hub.store, self._hub.objects.clock.now()) or None
 
     def _row(
         self, kind: Kind, stored: Stored, paths: dict[str, str], line: Line, query: JobFilter
@@ -203,7 +209,7 @@ class Jobs:
         namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
         binding = peek(Key(WORK, "resourcebindings", namespace, name))
         if binding is None or mapping(binding.body["metadata"].get("labels")).get(LABEL_JOB_UID, uid) != uid:
-            return Stands(kind, body)
+            return Stands(kind, body, silence=self._notice() or "")
         unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
         if unit is None:
             return Stands(kind, body, binding.body)
@@ -234,9 +240,10 @@ class Jobs:
         await self._hub.store.revision()
         job = self._stands(kind, stored.body, stored.uid, {})
         if job.binding is None:
-            raise StatusError(404, "NotFound", f"no policy has taken {kind.kind} {namespace}/{name}")
+            raise StatusError(404, "NotFound", job.silence or f"no policy has taken {kind.kind} {namespace}/{name}")
         now = self._hub.objects.clock.now()
-        return answer(await self._explanations.of(str(job.binding["metadata"]["uid"]), now))
+        found = await self._explanations.of(str(job.binding["metadata"]["uid"]), now)
+        return answer({**found, "notice": self._notice()})
 
     async def submit(self, request: Request, query: Submitting) -> Response:
         inner = hub_request(request)

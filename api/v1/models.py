@@ -163,6 +163,7 @@ class Explanation(Model):
     estimate: StartEstimate
     changes: list[SmallestChange] = Field(description="The smallest of each kind that has one, cheapest first.")
     without: list[NoChange] = Field(description="The kinds that were tried and have none.")
+    notice: str | None = Field(description="Since when nobody decides on jobs, and why; null while somebody does.")
 
 
 PARTIAL = Field(description="Whether more may be there, which the user may not see.")
@@ -177,6 +178,7 @@ class JobList(Model):
     )
     remaining: int | None = Field(description="Jobs after this page, when no filter makes that costly to count.")
     partial: bool = PARTIAL
+    notice: str | None = Field(description="Since when nobody decides on jobs, and why; null while somebody does.")
 
 
 class SubmittedJob(Model):
@@ -260,6 +262,51 @@ class Cluster(Model):
 
 class ClusterList(Model):
     items: list[Cluster]
+
+
+class Leader(Model):
+    """The controllers process that leads."""
+
+    name: str
+    since: str | None
+    renewed: str = Field(description="Its last sign of life.")
+
+
+class FailingLoop(Model):
+    """A loop of the controllers that failed or was started again within the last minute."""
+
+    loop: str
+    failures: int = Field(description="Of keys, since its process began.")
+    restarts: int
+    last: str
+
+
+class Aside(Model):
+    """Objects that a loop cannot handle and has set aside."""
+
+    count: int
+    first: list[str] = Field(description="A few of them: LOOP: KEY.")
+
+
+class MemberStatus(Model):
+    name: str
+    ready: bool
+    message: str = Field(description="Why it is not ready, or empty.")
+    silent_s: int | None = Field(description="Seconds since it last showed life to the leader; null when it never has.")
+
+
+class HubStatus(Model):
+    """Whether the hub works, as far as this API process sees it."""
+
+    healthy: bool
+    problems: list[str] = Field(description="What is wrong, each in a sentence.")
+    leader: Leader | None = Field(description="Null when none has ever led.")
+    looked: str | None = Field(description="The decider's last look at the fleet.")
+    decided: str | None = Field(description="The last look that made a decision, since the leader's process began.")
+    failing: list[FailingLoop]
+    aside: Aside
+    members: list[MemberStatus]
+    database: str = Field(description='"ok", or why it does not answer.')
 
 
 class Decision(Model):

@@ -37,6 +37,7 @@ from fleet.wellknown import (
 
 REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
 EVICTED = "Evicted"  # of a unit, likewise
+NOBODY_DECIDES = "NobodyDecides"
 BACKS_OFF = "TimeoutBackoff"
 WAITING_PHASES = ("", "Enqueued", BACKS_OFF)
 _OF_MEMBER = {
@@ -65,6 +66,7 @@ class Stands:
     binding: Body | None = None
     unit: Body | None = None
     queue: str | None = None
+    silence: str = ""  # since when nobody decides, and why; "" while somebody does
 
 
 def spec_of(binding: Body | None) -> Body:
@@ -163,6 +165,8 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     first: whatever else is stored may be old."""
     if failed := _unhandled(job):
         return _reason(HANDLING_FAILED, text(failed.get("message")))
+    if state is State.UNCLAIMED and job.silence:
+        return _reason(NOBODY_DECIDES, f"whether a policy takes it is not known: {job.silence}")
     if state is State.UNCLAIMED:
         why = f"no policy has taken it: {UNTAKEN}, or none has yet"
         return _reason(NO_POLICY, why)

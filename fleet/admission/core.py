@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from fleet.admission.rule import Checks, dig, duplicate, forbidden, immutable, invalid, of_new
 from fleet.engine.status import Cause, StatusError
+from fleet.engine.status import forbidden as may_not
+from fleet.heartbeat import LEASE as HEARTBEAT
 from fleet.ports import Body
 from fleet.store.objects import Objects
 from fleet.store.writing import Review
@@ -111,4 +113,15 @@ PRIORITY_CLASS = Checks(
     immutable("preemptionPolicy"),
     ask=_one_default,
 )
-LEASE = Checks(of_new(_lease))
+
+
+def _hubs_heartbeat(review: Review) -> Sequence[Cause]:
+    """Who could write it could tell everybody that jobs are decided on, or that they are not."""
+    of_hub = (review.namespace, review.name) == (HEARTBEAT.namespace, HEARTBEAT.name)
+    if of_hub and not review.user.hub:
+        why = "the hub's controllers alone write their heartbeat"
+        raise may_not(review.kind.group, review.kind.resource, review.name, why)
+    return ()
+
+
+LEASE = Checks(_hubs_heartbeat, of_new(_lease))

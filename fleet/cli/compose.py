@@ -184,6 +184,7 @@ async def serve_api(
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.seed import seed
     from fleet.controllers.submitted import unit_in
+    from fleet.heartbeat import silence_of
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
@@ -194,6 +195,7 @@ async def serve_api(
             authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
             openapi=OpenApi(hub.registry), tokens=tokens,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
+            checks={"controllers": lambda: silence_of(hub.store, hub.clock.now())},
         )  # fmt: skip
         await app.start()
         host, port = listener.getsockname()[:2]
@@ -285,6 +287,8 @@ async def _lead_once(
     import os
     import socket as sockets
 
+    from fleet.controllers.decide import DecideLoop
+    from fleet.controllers.heartbeat import Heartbeat
     from fleet.controllers.hub import Hub
     from fleet.controllers.manager import build_loops
     from fleet.controllers.runtime import cancelled, run_all
@@ -293,8 +297,8 @@ async def _lead_once(
     from fleet.ports import Fenced
     from fleet.store.leadership import PostgresLeadership
 
-    leadership = PostgresLeadership(dsn)
-    leading = asyncio.create_task(leadership.acquire("controllers", f"{sockets.gethostname()}-{os.getpid()}"))
+    leadership, holder = PostgresLeadership(dsn), f"{sockets.gethostname()}-{os.getpid()}"
+    leading = asyncio.create_task(leadership.acquire("controllers", holder))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -314,7 +318,9 @@ async def _lead_once(
         try:
             metrics.leader.set(1)
             on_ready()
-            await run_all(build_loops(parts, solver), over, metrics.ended)
+            loops = build_loops(parts, solver)
+            decide = next(loop for loop in loops if isinstance(loop, DecideLoop))
+            await run_all([*loops, Heartbeat(parts, holder, decide.look_again)], over, metrics.ended)
         except Fenced:  # another process leads; this one was the last to know
             pass
         finally:

@@ -7,6 +7,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("fleet demo",),
     "join": ("fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",),
     "unjoin": ("fleet unjoin east",),
+    "status": ("fleet status", "fleet status -o json"),
     "clusters": ("fleet clusters", "fleet clusters -o json"),
     "queues": ("fleet queues",),
     "submit": ("fleet submit job.yaml", "kubectl get pytorchjob train -o yaml | sed s/train/again/ | fleet submit -"),

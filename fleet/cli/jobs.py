@@ -58,6 +58,8 @@ def listed(hub: Hub, namespace: str | None, **which: str) -> tuple[list[dict[str
     query = {"limit": str(PAGE), **({"namespace": namespace} if namespace else {}), **which}
     for _ in range(PAGES_MAX):
         page = hub.request("GET", f"{JOBS}?{urlencode(query)}").body
+        if page.get("notice") and "continue" not in query:
+            print(f"fleet: {page['notice']}", file=sys.stderr)
         found += page["items"]
         if page["continue"] is None:
             return found, bool(page["partial"])

@@ -27,6 +27,7 @@ from fleet.cli import (
     queues,
     replay,
     sim,
+    status,
     submit,
     token,
     unjoin,
@@ -51,6 +52,7 @@ app.command("up", epilog=of("up"))(up.up)
 app.command("demo", epilog=of("demo"))(demo.demo)
 app.command("join", epilog=of("join"))(join.join)
 app.command("unjoin", epilog=of("unjoin"))(unjoin.unjoin)
+app.command("status", epilog=of("status"))(status.status)
 app.command("clusters", epilog=of("clusters"))(clusters.clusters)
 app.command("queues", epilog=of("queues"))(queues.queues)
 app.command("submit", epilog=of("submit"))(submit.submit)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 DEFAULT_LISTEN = "127.0.0.1:6440"
 READY_LIMIT_S = 90.0  # crash recovery of the database included
 MEMBERS_LIMIT_S = 30.0
+READY_POLL_S = 0.1
 REJOIN_S = 2.0  # after an attempt that failed
 MEMBERS_MAX = 676
 BACKLOG = 1024
@@ -252,9 +253,18 @@ def progress(text: str) -> None:
 
 
 def _check_ready(data: DataDir) -> None:
+    """Wait until the API says so: it has to see the first sign of life of the controllers."""
     from fleet.cli.hub import connect
 
-    connect(data.kubeconfig).request("GET", "/readyz")
+    deadline = time.monotonic() + MEMBERS_LIMIT_S
+    while True:
+        try:
+            connect(data.kubeconfig).request("GET", "/readyz")
+            return
+        except Failure:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(READY_POLL_S)
 
 
 async def _rejoin(data: DataDir, simulated: Child) -> None:

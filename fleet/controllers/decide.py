@@ -98,6 +98,10 @@ class DecideLoop:
             for part in (self._items, self._latest, self._recorder):
                 await part.close()
 
+    def look_again(self) -> None:
+        """Have it look although nothing changed: that it lives is seen from its looks."""
+        self.controller.queue.add(_CYCLE)
+
     def _wake(self, event: Event) -> Iterable[Key]:
         return (_CYCLE,)
 
@@ -120,7 +124,7 @@ class DecideLoop:
             metrics.cycles.labels("failed").inc()
             await self._faults.tell(error, Resort.UNDECIDED, self._seen, now)
             raise
-        metrics.looked(outcome, now)
+        metrics.looked(outcome, self._hub.clock.now())
         return again
 
     async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:

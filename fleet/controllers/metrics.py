@@ -114,6 +114,8 @@ class Metrics:
         ):  # there from the beginning: what first appears as 1 has not increased, as Prometheus sees it
             for value in values:
                 counter.labels(value)
+        self.looked_at = self.decided_at = 0.0  # epoch seconds: the last look without failing, the last decision
+        self.ends: Tally[str] = Tally()  # by loop
         self._snapshot = Snapshot()
         self._reasons: Mapping[str, Reason] = {}
         self.loops: list[Loop] = []  # that are told of; tests read it
@@ -126,6 +128,7 @@ class Metrics:
     def ended(self, loop: str) -> None:
         """A loop ended by itself, and is started again."""
         self._ends.labels(loop).inc()
+        self.ends[loop] += 1
 
     def see(self, snapshot: Snapshot, reasons: Mapping[str, Reason] | None = None) -> None:
         """What the decider sees now; `reasons` None: those of the plan before stand."""
@@ -137,6 +140,9 @@ class Metrics:
         """The decider looked, and did not fail. `now`: epoch seconds."""
         self.cycles.labels(outcome).inc()
         self._decided_at.set(now)
+        self.looked_at = now
+        if outcome == "decided":
+            self.decided_at = now
 
     def decided(self, plan: Plan, phases: Mapping[str, float]) -> None:
         """One decision that is carried out; `phases`: seconds by name."""

@@ -98,6 +98,10 @@ class ClusterMembers:
         member = self._members.get(name)
         return member is not None and member.ready()
 
+    def silent_s(self, name: str) -> float | None:
+        member = self._members.get(name)
+        return member.silent_s() if member else None
+
     def model(self, name: str) -> Member | None:
         member = self._members.get(name)
         return member.model() if member else None

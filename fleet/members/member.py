@@ -189,6 +189,9 @@ class OneMember:
             return True
         return asyncio.get_running_loop().time() - self._last_contact > self._limits.lost_after_s
 
+    def silent_s(self) -> float | None:
+        return None if self._last_contact is None else asyncio.get_running_loop().time() - self._last_contact
+
     def _complete(self) -> bool:
         return self._catalogue is not None and all(f.synced for f in (*self._inventory, *self._needed))
 

@@ -80,6 +80,10 @@ class Members(Protocol):
         """Whether the member answers and its inventory is complete."""
         ...
 
+    def silent_s(self, name: str) -> float | None:
+        """Seconds since the member last showed life; None when it never has."""
+        ...
+
     def model(self, name: str) -> Member | None:
         """For the snapshot: room by pool as its inventory shows it now. None until the first full list."""
         ...

@@ -123,6 +123,15 @@ async def test_nodes_that_could_be_added_are_listed_in_full(hub: Hub) -> None:
     await hub.create(body)
 
 
+async def test_the_controllers_heartbeat_is_written_by_the_hub_alone(hub: Hub) -> None:
+    body = thing("Lease", "coordination.k8s.io/v1", name="fleet-controllers", spec={"holderIdentity": "me"})
+    body["metadata"]["namespace"] = "fleet-system"
+    refusal = await hub.refused(body)
+    assert refusal.code == 403 and "heartbeat" in refusal.message
+    body["metadata"]["name"] = "another"
+    assert (await hub.create(body))["spec"]["holderIdentity"] == "me"
+
+
 async def test_one_cluster_has_one_name(hub: Hub) -> None:
     of = "cluster.karmada.io/v1alpha1"
     await hub.create(thing("Cluster", of, spec={"id": "1"}))

@@ -123,7 +123,7 @@ async def test_a_held_job_has_no_place_and_takes_none() -> None:
 
 
 async def test_a_job_that_no_policy_takes_says_so() -> None:
-    async with rest(member("cfa"), objects=[pytorchjob("alone")]) as hub:
+    async with rest(member("cfa"), objects=[pytorchjob("alone")]) as hub, hub.world.beating():
         job = await hub.job("alone")
         JobDetail.model_validate(job)
         assert (job["state"], job["reason"]["code"], job["policy"]) == ("Unclaimed", "NoPolicy", None)

@@ -91,6 +91,9 @@ class FakeMembers:
     def names(self) -> Sequence[str]:
         return list(self.by_name)
 
+    def silent_s(self, name: str) -> float | None:
+        return 0.0 if self.ready(name) else None
+
     def ready(self, name: str) -> bool:
         return name in self.by_name and not self.by_name[name].down
 

@@ -11,9 +11,11 @@ from typing import Any
 import orjson
 
 from api.kindfiles import load_kinds
+from fleet.controllers.decide import DecideLoop
+from fleet.controllers.heartbeat import Heartbeat
 from fleet.controllers.hub import ControllerConfig, Hub
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime import run_all
+from fleet.controllers.runtime import Loop, run_all
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.model.amounts import Amounts
@@ -130,14 +132,28 @@ class World:
         )  # fmt: skip
         self._stop = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
+        self._beside: list[asyncio.Task[None]] = []
+        self.loops: list[Loop] = []
 
     # -- the controllers
 
     def start(self) -> None:
         self._stop = asyncio.Event()
-        self._running = asyncio.get_running_loop().create_task(
-            run_all(build_loops(self.hub, None), self._stop, self.hub.metrics.ended)
-        )
+        self.loops = build_loops(self.hub, None)
+        self._running = asyncio.get_running_loop().create_task(run_all(self.loops, self._stop, self.hub.metrics.ended))
+
+    @contextlib.asynccontextmanager
+    async def beating(self) -> AsyncIterator[None]:
+        """Their heartbeat, which ends with them; it has beaten once."""
+        decide = next(loop for loop in self.loops if isinstance(loop, DecideLoop))
+        heartbeat = Heartbeat(self.hub, "host-1", decide.look_again)
+        await heartbeat.beat()
+        running = asyncio.get_running_loop().create_task(heartbeat.run())
+        self._beside.append(running)
+        try:
+            yield
+        finally:
+            running.cancel()
 
     async def stop(self) -> None:
         self._stop.set()
@@ -146,6 +162,8 @@ class World:
 
     async def kill(self) -> None:
         """End the controllers wherever they are."""
+        for task in self._beside:
+            task.cancel()
         if self._running is not None:
             self._running.cancel()
             with contextlib.suppress(asyncio.CancelledError):

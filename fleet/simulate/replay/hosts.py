@@ -76,6 +76,9 @@ class Hosts:
     def names(self) -> Sequence[str]:
         return list(self._hosts)
 
+    def silent_s(self, name: str) -> float | None:
+        return 0.0 if self.ready(name) else None
+
     def ready(self, name: str) -> bool:
         return name in self._hosts
 

@@ -1,0 +1,95 @@
+"""The hub's own state under /fleet/v1/status: who leads, whether it decides, what fails, which members are silent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from api.rbac import Attributes
+from api.v1.clusters import cluster
+from api.v1.context import Hub, answer, need, spared
+from api.v1.models import HubStatus
+from fleet.heartbeat import LEASE, report_of, silence
+from fleet.model.untyped import mapping, rows, text, texts, whole
+from fleet.ports import Body, StoreUnavailable
+from fleet.wellknown import CLUSTER
+
+
+def router(hub: Hub) -> APIRouter:
+    routes = APIRouter(tags=["status"])
+
+    @routes.get("/status", response_model=HubStatus, summary="Whether the hub works")
+    async def status(request: Request) -> Response:
+        """From the controllers' sign of life, which is at most five seconds old. Needs `list` on
+        clusters.cluster.karmada.io."""
+        need(request, Attributes("list", CLUSTER, "clusters"))
+        try:
+            await hub.store.revision()
+        except StoreUnavailable as error:
+            return answer(found(hub, str(error)))
+        return answer(found(hub, ""))
+
+    return routes
+
+
+def found(hub: Hub, trouble: str) -> dict[str, Any]:
+    """`trouble`: why the database does not answer, "" when it does."""
+    stored, now = hub.store.peek(LEASE), hub.objects.clock.now()
+    lease = stored.body if stored is not None else None
+    report, silent = report_of(lease), silence(lease, now)
+    members = _members(hub, mapping(report.get("members")) if silent is None else {})
+    failing = [entry for entry in rows(report.get("failing")) if text(entry.get("loop"))]
+    aside = mapping(report.get("aside"))
+    problems = [f"the database does not answer: {trouble}"] if trouble else []
+    problems += [silent.told(now)] if silent is not None else []
+    problems += [
+        f"the loop {entry['loop']} fails: {whole(entry.get('failures'))} failures, {whole(entry.get('restarts'))}"
+        f" restarts, last at {entry.get('last')}"
+        for entry in failing
+    ]
+    if whole(aside.get("count")):
+        problems.append(f"set aside: {whole(aside.get('count'))} objects, {', '.join(texts(aside.get('first')))}")
+    problems += [
+        f"member {member['name']} is not ready: {member['message']}" for member in members if not member["ready"]
+    ]
+    return {
+        "healthy": not problems, "problems": problems, "leader": _leader(lease),
+        "looked": report.get("looked"), "decided": report.get("decided"),
+        "failing": [
+            {
+                "loop": entry["loop"], "failures": whole(entry.get("failures")),
+                "restarts": whole(entry.get("restarts")), "last": text(entry.get("last")),
+            }
+            for entry in failing
+        ],
+        "aside": {"count": whole(aside.get("count")), "first": list(texts(aside.get("first")))},
+        "members": members, "database": trouble or "ok",
+    }  # fmt: skip
+
+
+def _leader(lease: Body | None) -> dict[str, Any] | None:
+    spec = mapping((lease or {}).get("spec"))
+    if not text(spec.get("renewTime")):
+        return None
+    return {
+        "name": text(spec.get("holderIdentity")), "since": spec.get("acquireTime"), "renewed": text(spec["renewTime"]),
+    }  # fmt: skip
+
+
+def _members(hub: Hub, told: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What their Cluster objects say, and since when the leader has not heard of them."""
+    members = []
+    for stored in hub.store.scan(CLUSTER, "clusters"):
+        shown: dict[str, Any] = spared(cluster, stored.body, {}, otherwise={})
+        silent = mapping(told.get(stored.key.name)).get("silent_s")
+        members.append(
+            {
+                "name": stored.key.name, "ready": bool(shown.get("ready")),
+                "message": str(shown.get("message", "its Cluster cannot be read")),
+                "silent_s": silent if isinstance(silent, int) else None,
+            }
+        )  # fmt: skip
+    return members

@@ -1,0 +1,62 @@
+"""/readyz, /livez and /healthz, as a kube-apiserver answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from api.app import build_app
+from api.auth import StaticTokens
+from api.kindfiles import load_kinds
+from api.rbac import AllowAll
+from fleet.engine.registry import Registry
+from fleet.simulate.wall import RandomIds, WallClock
+from fleet.store.memory import MemoryStore
+from fleet.store.objects import Objects
+
+SILENT = "nobody decides since 12:00 (2 min): no controllers process leads"
+
+
+async def ask(path: str, check: Callable[[], str] = lambda: SILENT) -> tuple[int, str]:
+    clock = WallClock()
+    store, registry = MemoryStore(clock), Registry(load_kinds())
+    app = build_app(
+        Objects(store, registry, clock, RandomIds()), store, registry, clock=clock, authorizer=AllowAll(),
+        authenticator=StaticTokens({}), checks={"controllers": check},
+    )  # fmt: skip
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://hub") as client:  # type: ignore[arg-type,unused-ignore]
+        answer = await client.get(path)
+    return answer.status_code, answer.text
+
+
+@pytest.mark.parametrize("path", ["/readyz", "/livez", "/healthz", "/readyz/", "/readyz/controllers", "/readyz/store"])
+async def test_when_all_is_well_it_is_ok(path: str) -> None:
+    assert await ask(path, lambda: "") == (200, "ok")
+
+
+async def test_nobody_decides_and_readyz_says_since_when() -> None:
+    status, text = await ask("/readyz")
+    assert (status, text) == (
+        503, f"[+]ping ok\n[+]store ok\n[-]controllers failed: {SILENT}\nreadyz check failed\n",
+    )  # fmt: skip
+    assert await ask("/readyz/controllers") == (503, SILENT)
+
+
+async def test_the_process_lives_all_the_same() -> None:
+    assert await ask("/livez") == (200, "ok")
+    assert await ask("/livez?verbose") == (200, "[+]ping ok\nlivez check passed\n")
+
+
+async def test_a_check_can_be_left_out() -> None:
+    assert await ask("/readyz?exclude=controllers") == (200, "ok")
+    status, text = await ask("/readyz?verbose&exclude=controllers&exclude=nothing")
+    assert status == 200 and text == (
+        "[+]ping ok\n[+]store ok\n[+]controllers excluded: ok\n"
+        'warn: some health checks cannot be excluded: no matches for "nothing"\nreadyz check passed\n'
+    )
+
+
+async def test_a_check_that_there_is_none_is_not_found() -> None:
+    assert (await ask("/readyz/etcd"))[0] == 404

@@ -1,0 +1,53 @@
+"""Whether the hub works, for people: /fleet/v1/status, the notice above jobs, and what is said of a job meanwhile."""
+
+from __future__ import annotations
+
+from api.v1.models import HubStatus, JobList
+from tests.api.rest import rest
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import cluster, member, policy, pytorchjob, tree
+
+
+async def test_a_hub_whose_controllers_run_is_well_but_for_members_that_are_not_ready() -> None:
+    async with rest(member("cfa"), objects=[tree(), policy(queue=True)]) as hub, hub.world.beating():
+        await settle(10)
+        found = await hub.get("/status")
+        HubStatus.model_validate(found)
+        assert (found["leader"]["name"], found["database"], found["failing"]) == ("host-1", "ok", [])
+        assert found["looked"] and found["aside"] == {"count": 0, "first": []}
+        assert found["problems"] == ["member cfa is not ready: it has not been looked at yet"]
+        assert found["members"][0]["silent_s"] == 0
+        jobs = await hub.get("/jobs")
+        JobList.model_validate(jobs)
+        assert jobs["notice"] is None
+
+
+async def test_a_hub_whose_controllers_are_gone_says_since_when_and_blames_no_policy() -> None:
+    async with rest(member("cfa"), objects=[tree(), policy(queue=True)]) as hub:
+        async with hub.world.beating():
+            await settle(10)
+        await hub.world.kill()
+        await settle(60)
+        await hub.world.apply(pytorchjob("one"))
+        found = await hub.get("/status")
+        assert not found["healthy"] and found["problems"][0].startswith("nobody decides since ")
+        assert found["members"][0]["silent_s"] is None
+        jobs = await hub.get("/jobs")
+        assert jobs["notice"] == found["problems"][0]
+        assert jobs["items"][0]["reason"]["code"] == "NobodyDecides"
+        assert "nobody decides since" in (await hub.job("one"))["reason"]["text"]
+        refusal = await hub.refused("GET", "/jobs/default/PyTorchJob/one/explanation")
+        assert "nobody decides since" in refusal["message"]
+
+
+async def test_a_waiting_job_is_explained_with_the_notice() -> None:
+    async with rest(member("cfa"), objects=[tree(max_jobs=0), policy(queue=True), pytorchjob("one")]) as hub:
+        await eventually(lambda: hub.world.message("one"))
+        await settle(5)
+        found = await hub.get("/jobs/default/PyTorchJob/one/explanation")
+        assert found["notice"].startswith("nobody decides: no controllers have led this hub yet")
+
+
+async def test_who_may_not_list_clusters_may_not_see_it() -> None:
+    async with rest(member("cfa"), objects=[cluster("cfa")]) as hub:
+        assert (await hub.refused("GET", "/status", "bob-token"))["code"] == 403
