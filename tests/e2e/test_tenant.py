@@ -114,3 +114,18 @@ def test_what_an_honest_override_says_arrives(world: World, tenant: tuple[str, K
     (copy,) = world.kubectl.in_member(member, f"/apis/kubeflow.org/v1/namespaces/{namespace}/pytorchjobs")
     container = copy["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]
     assert container["env"] == [{"name": "ZONE", "value": "a"}]
+
+
+def test_she_takes_no_job_past_the_queue_and_an_administrator_does(world: World, tenant: tuple[str, Kubectl]) -> None:
+    namespace, eve = tenant
+    apply_refused(eve, namespace, gang_policy("fast"), 'needs the verb "bypass" on queues.scheduling.x-k8s.io')
+    for group in ("policy.one.alibabacloud.com", "policy.karmada.io"):
+        where = ("-n", namespace, f"propagationpolicy.{group}", "gang")
+        patch = ("--type", "merge", "-p", '{"spec": {"suspension": null}}')
+        refused(eve, 'needs the verb "bypass"', "patch", *where, *patch)
+    eve.apply(pytorchjob("large"), namespace=namespace)
+    world.until("it waits", lambda: "nvidia.com/gpu" in world.message("large", namespace))
+    world.kubectl.apply(gang_policy("fast"), namespace=namespace)
+    eve.apply(pytorchjob("past"), namespace=namespace)
+    world.until("it runs past the queue", lambda: bool(world.placed("past", namespace)))
+    assert not world.placed("large", namespace)
