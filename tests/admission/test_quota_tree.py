@@ -53,6 +53,8 @@ FLAWS = [
                  id="a namespace on an inner node"),
     pytest.param(tree(leaf("a", max={"nvidia.com/gpu": "many"})), "spec.root.children[0].max[nvidia.com/gpu]",
                  '"many"', id="no quantity"),
+    pytest.param(tree(leaf("a", requireQueue="yes")), "spec.root.children[0].requireQueue", "true or false",
+                 id="a choice that is none"),
     pytest.param(tree(leaf("a", max={"cpu": -1})), "spec.root.children[0].max[cpu]", "negative", id="negative"),
     pytest.param(tree(leaf("a", max={"cpu": "1e99"})), "spec.root.children[0].max[cpu]", "larger", id="too large"),
     pytest.param(tree(leaf("a", attributes={"fleet.io/user-max": "8"})),

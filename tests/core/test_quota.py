@@ -22,6 +22,11 @@ def test_ancestors_go_from_the_node_to_the_root() -> None:
     assert DEEP.ancestors("root/nowhere") == ()
 
 
+def test_a_node_requires_the_queue_for_all_leaves_below_it() -> None:
+    below_org = tree(org={"require_queue": True}, org__a={}, b={})
+    assert [below_org.queue_required_by(leaf) for leaf in ("root/org/a", "root/b")] == ["root/org", ""]
+
+
 def test_a_gang_is_charged_at_every_node_of_its_line_and_as_one_job() -> None:
     usage = Usage.of(DEEP, [unit("r").gpus(2, pods=2).queue("root/org/a").runs_in("x").value])
     assert [usage.used(node, GPU) for node in ("root", "root/org", "root/org/a", "root/org/b")] == [4, 4, 4, 0]
