@@ -20,6 +20,7 @@ from fleet.store.writing import Review
 PRIORITY = "scheduling.k8s.io"
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")  # every cluster has them
 NAMED_MAX = 5  # warnings of one write
+NAME_MAX = 253  # characters of any object's name
 RESOURCES = {
     "ConfigMap": "configmaps",
     "PersistentVolumeClaim": "persistentvolumeclaims",
@@ -34,8 +35,8 @@ def unknown_class(review: Review, name: str) -> str:
         return ""
     if review.store.peek(Key(PRIORITY, "priorityclasses", "", name)) is not None:
         return ""
-    # A large object is looked at in a thread, where a list may change under the reader.
-    stored = () if review.large else review.store.scan(PRIORITY, "priorityclasses")
+    # A large object is looked at in a thread, where a list may change under the reader; a long name is like none.
+    stored = () if review.large or len(name) > NAME_MAX else review.store.scan(PRIORITY, "priorityclasses")
     near = difflib.get_close_matches(name, [one.key.name for one in stored], n=1)
     return "the hub has no PriorityClass of this name" + (f"; did you mean {near[0]}?" if near else "")
 

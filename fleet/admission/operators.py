@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.admission.rule import forbidden, required, unsupported
-from fleet.engine.status import Cause
+from fleet.engine.status import Cause, cut
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 from fleet.store.writing import Review
@@ -82,5 +82,5 @@ def _container(operator: Operator, where: str, spec: Mapping[str, Any]) -> Itera
     containers = rows(mapping(mapping(spec.get("template")).get("spec")).get("containers"))
     names = [text(container.get("name")) for container in containers]
     if operator.container and names and operator.container not in names:
-        why = f'the operator needs a container named "{operator.container}", and finds {", ".join(names[:_SHOWN_MAX])}'
-        yield required(where, why)
+        found = ", ".join(map(cut, names[:_SHOWN_MAX]))
+        yield required(where, f'the operator needs a container named "{operator.container}", and finds {found}')

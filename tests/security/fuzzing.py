@@ -22,19 +22,26 @@ MANY = 300
 
 Path = tuple[str | int, ...]
 
-_POD = {"spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}
-_REPLICA = {"replicas": 1, "template": _POD}
+
+def _pod(container: str) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": container, "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}
+
+
+_POD = _pod("a")
 _JOBS = {
-    "pytorchjobs": ("pytorchReplicaSpecs", "Master"),
-    "tfjobs": ("tfReplicaSpecs", "Worker"),
-    "mpijobs": ("mpiReplicaSpecs", "Launcher"),
-    "jaxjobs": ("jaxReplicaSpecs", "Worker"),
-    "paddlejobs": ("paddleReplicaSpecs", "Worker"),
-    "xgboostjobs": ("xgbReplicaSpecs", "Master"),
+    "pytorchjobs": ("pytorchReplicaSpecs", "Master", "pytorch"),
+    "tfjobs": ("tfReplicaSpecs", "Worker", "tensorflow"),
+    "mpijobs": ("mpiReplicaSpecs", "Launcher", "mpi"),
+    "jaxjobs": ("jaxReplicaSpecs", "Worker", "jax"),
+    "paddlejobs": ("paddleReplicaSpecs", "Worker", "paddle"),
+    "xgboostjobs": ("xgbReplicaSpecs", "Master", "xgboost"),
 }
 _SELECTORS = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}]
 _BASES: dict[str, dict[str, Any]] = {
-    **{name: {"spec": {field: {replica: _REPLICA}}} for name, (field, replica) in _JOBS.items()},
+    **{
+        name: {"spec": {field: {replica: {"replicas": 1, "template": _pod(container)}}}}
+        for name, (field, replica, container) in _JOBS.items()
+    },
     "jobs": {"spec": {"template": {"spec": {**_POD["spec"], "restartPolicy": "Never"}}}},
     "pods": _POD,
     "elasticquotatrees": {
