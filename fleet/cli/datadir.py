@@ -222,14 +222,17 @@ def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") 
     return token
 
 
-def kubeconfig_text(server: str, ca_pem: bytes, token: str, *, user: str = "admin", name: str = "fleet") -> str:
+def kubeconfig_text(
+    server: str, ca_pem: bytes, token: str, *, user: str = "admin", name: str = "fleet", namespace: str = ""
+) -> str:
     """A whole kubeconfig with everything inline."""
+    there = f"    namespace: {namespace}\n" if namespace else ""
     ca = base64.b64encode(ca_pem).decode()
     return (
         "apiVersion: v1\nkind: Config\n"
         f"clusters:\n- name: {name}\n  cluster:\n    server: {server}\n    certificate-authority-data: {ca}\n"
         f"users:\n- name: {user}\n  user:\n    token: {token}\n"
-        f"contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n"
+        f"contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n{there}"
         f"current-context: {name}\n"
     )
 

@@ -18,7 +18,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "decide": ("fleet decide snapshot.json", "fleet decide snapshot.json --explain team-a/train"),
     "what-if": ("fleet what-if --submit job.yaml -n team-a", "fleet what-if --drain east --scale west=+4"),
     "replay": ("fleet replay jobs.csv --nodes nodes.csv --policy fleet --policy fifo",),
-    "token create": ("fleet token create alice --group team-a -o kubeconfig > alice.kubeconfig",),
+    "token create": ("fleet token create alice --group team-a -n team-a -o kubeconfig > alice.kubeconfig",),
     "api": ("fleet api --listen 0.0.0.0:6440 --database-url postgresql://fleet@db/fleet",),
     "controllers": ("fleet controllers --database-url postgresql://fleet@db/fleet",),
     "sim": ("fleet sim",),

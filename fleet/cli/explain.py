@@ -41,13 +41,18 @@ def explain(
 ) -> None:
     """Say why a job waits, when it starts, and what would help."""
     from fleet.cli import jobs
-    from fleet.cli.hub import connect
+    from fleet.cli.hub import Refused, connect
     from fleet.cli.output import show_one
 
     hub = connect(kubeconfig, data_dir, context)
     where = namespace or hub.namespace
     kind, _, name = job.rpartition("/")
-    found, _ = jobs.listed(hub, where, name=name, **({"kind": kind} if kind else {}))
+    try:
+        found, _ = jobs.listed(hub, where, name=name, **({"kind": kind} if kind else {}))
+    except Refused as refused:
+        if refused.status != 403:
+            raise
+        raise Failure(f"{refused}{_near(hub, name, where)}{jobs.ELSEWHERE}") from refused
     if not found:
         raise Failure(f'no job "{job}" in namespace {where}{_near(hub, name, where)} (fleet jobs -A lists them)')
     if len(found) > 1:

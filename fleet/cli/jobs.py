@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("name", "kind", "state", "position", "member", "age", "reason")
 JOBS = "/fleet/v1/jobs"
+ELSEWHERE = " (fleet jobs -A lists what you may list)"
 PAGE = 5_000
 PAGES_MAX = 1_000
 
@@ -37,13 +38,16 @@ def jobs(
     data_dir: DataDirOption = None,
 ) -> None:
     """List jobs: state, place in the queue, member, why one waits."""
-    from fleet.cli.hub import connect
+    from fleet.cli.hub import Refused, connect
     from fleet.cli.output import show
 
     hub = connect(kubeconfig, data_dir, context)
     now = time.time()
     where = None if all_namespaces else namespace or hub.namespace
-    found, partial = listed(hub, where)
+    try:
+        found, partial = listed(hub, where)
+    except Refused as refused:
+        raise Failure(f"{refused}{ELSEWHERE}" if where and refused.status == 403 else str(refused)) from refused
     if partial:
         print("jobs that you may not list are left out", file=sys.stderr)
     records = [record(job, now) for job in found]

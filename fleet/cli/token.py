@@ -33,6 +33,9 @@ def create(
     server: Annotated[
         str | None, typer.Option(help="https://HOST:PORT for the kubeconfig (default: as in DATA-DIR/kubeconfig).")
     ] = None,
+    namespace: Annotated[
+        str | None, typer.Option("--namespace", "-n", help="Namespace that the kubeconfig's context is in.")
+    ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
@@ -50,11 +53,14 @@ def create(
             raise Failure(f"the hub's address is not known: {error} (else give --server)") from error
     if server is not None and not re.fullmatch(r"https://[^\s/]+", server):
         raise Failure(f"--server {server}: not https://HOST:PORT")
+    if namespace and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise Failure(f"--namespace {namespace}: is no name of a namespace")
     token = add_token(data, user, tuple(group or ()))
     if output is As.token or server is None:
         print(token)
         return
-    print(kubeconfig_text(server, data.ca_certificate.read_bytes(), token, user=user), end="")
+    text = kubeconfig_text(server, data.ca_certificate.read_bytes(), token, user=user, namespace=namespace or "")
+    print(text, end="")
 
 
 def _is_name(name: str) -> bool:

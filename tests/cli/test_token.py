@@ -30,9 +30,10 @@ def test_a_token_is_printed_and_stands_in_the_file(data: DataDir) -> None:
     assert data.tokens.read_text().splitlines()[-1] == f'{done.stdout.strip()},ann,ann,"a,b"'
 
 
-def test_a_kubeconfig_holds_the_address_that_was_given(data: DataDir) -> None:
-    done = fleet(*create(data, "-o", "kubeconfig", "--server", "https://hub.example:6440"))
+def test_a_kubeconfig_holds_the_address_and_the_namespace_that_were_given(data: DataDir) -> None:
+    done = fleet(*create(data, "-o", "kubeconfig", "--server", "https://hub.example:6440", "-n", "team-a"))
     made = yaml.safe_load(done.stdout)
+    assert made["contexts"][0]["context"]["namespace"] == "team-a"
     assert made["clusters"][0]["cluster"]["server"] == "https://hub.example:6440"
     assert made["users"][0]["user"]["token"] in data.tokens.read_text()
 
