@@ -275,7 +275,7 @@ class Jobs:
                 try:
                     shown, _ = await self._submit_one(request, manifest, options)
                 except StatusError as error:
-                    refusal = refusal_of(number, error).status()
+                    refusal = refusal_of(f"items[{number}]", error).status()
             items.append({"job": None if refusal else shown, "refusal": refusal})
         status = 207 if any(item["refusal"] for item in items) else 201
         return answer({"items": items}, status, warnings=tuple(dict.fromkeys(warnings)))
@@ -284,7 +284,7 @@ class Jobs:
         self, request: Request, number: int, manifest: Manifest, options: Options
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
         copied = replace(manifest, body=deepcopy(manifest.body))
-        with inside(number):
+        with inside(f"items[{number}]"):
             return await self._submit_one(request, copied, replace(options, dry_run=True))
 
     async def delete(self, request: Request, namespace: str, kind_name: str, name: str, query: Deleting) -> Response:

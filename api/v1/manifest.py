@@ -49,7 +49,7 @@ async def read_manifests(
         raise wrong("items", f"must be a list of 1 to {DOCUMENTS_MAX} objects")
     found: list[Manifest] = []
     for number, item in enumerate(items):
-        with inside(number):
+        with inside(f"items[{number}]"):
             if not isinstance(item, dict):
                 raise wrong("kind", "must be an object with apiVersion, kind, metadata and spec")
             found.append(manifest_of(item, registry, namespace, () if number else warnings))
@@ -57,16 +57,15 @@ async def read_manifests(
 
 
 @contextmanager
-def inside(number: int) -> Iterator[None]:
-    """Refusals of one item of several name it, in their text and in each field."""
+def inside(where: str) -> Iterator[None]:
+    """Refusals of one manifest of several name it, in their text and in each field."""
     try:
         yield
     except StatusError as error:
-        raise refusal_of(number, error) from error
+        raise refusal_of(where, error) from error
 
 
-def refusal_of(number: int, error: StatusError) -> StatusError:
-    where = f"items[{number}]"
+def refusal_of(where: str, error: StatusError) -> StatusError:
     causes = [Cause(f"{where}.{cause.field}", cause.message, cause.reason) for cause in error.causes]
     return StatusError(
         error.code, error.reason, f"{where}: {error.message}", group=error.group, kind=error.kind, name=error.name,

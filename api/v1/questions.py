@@ -17,7 +17,7 @@ from api.rbac import Attributes
 from api.v1.context import Hub, allowed, hub_request, need, user_of, wrong
 from api.v1.latest import Latest
 from api.v1.line import queue_paths
-from api.v1.manifest import manifest_of
+from api.v1.manifest import inside, manifest_of
 from api.v1.sight import jobs_seen, nodes_seen
 from fleet.foresee.binding import Bound
 from fleet.foresee.edits import Edit, Submit
@@ -103,10 +103,11 @@ class Question:
         """All checks of the hub, as the asker; nothing is stored."""
         if not isinstance(manifest, dict):
             raise wrong(f"{where}.manifest", "must be an object")
-        read = manifest_of(manifest, self.hub.registry, None)
-        need(self.request, Attributes("create", read.kind.group, read.kind.resource, namespace=read.namespace))
-        options = Options(user_of(self.request), hub_request(self.request).agent, True, "Strict")
-        written = await self.hub.objects.create(read.kind, read.namespace, read.body, options)
+        with inside(f"{where}.manifest"):
+            read = manifest_of(manifest, self.hub.registry, None)
+            need(self.request, Attributes("create", read.kind.group, read.kind.resource, namespace=read.namespace))
+            options = Options(user_of(self.request), hub_request(self.request).agent, True, "Strict")
+            written = await self.hub.objects.create(read.kind, read.namespace, read.body, options)
         try:
             unit = self.unit_of(written.body, read.namespace, self.latest.now, self.latest.snapshot)
         except ValueError as error:

@@ -112,6 +112,9 @@ def test_what_if_counts_the_jobs_of_others(up: Up, tmp_path: Path) -> None:
     table = as_alice(up, "what-if", "--remove", "one", "--remove", "two").stdout
     assert "not yours: 1 job of root/speech (8 GPUs): starts" in table
     file = written(tmp_path / "job.yaml", job("three"))
+    there = written(tmp_path / "there.yaml", job("one"))
+    said = f'fleet: --submit {there}: pytorchjobs.kubeflow.org "one" already exists'
+    assert refusal(as_alice(up, "what-if", "--hold", "two", "--submit", there)) == said
     asked = as_alice(up, "what-if", "--submit", file, "--hold", "two", "-o", "json")
     assert "team-a/three" in {row["job"] for row in json.loads(asked.stdout)["rows"]}, asked.stderr
 
