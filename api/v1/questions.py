@@ -84,7 +84,8 @@ class Question:
         tree = self.latest.snapshot.tree
         if isinstance(path, str) and tree is not None:
             names = {path: queue for queue, path in queue_paths(self.hub.store).items()}
-            if path not in (nodes_seen(self.hub, self.request, tree, names) or ()):
+            seen = nodes_seen(self.hub, self.request, tree, names)
+            if seen is not None and path not in seen:
                 raise wrong(f"{where}.{OF_QUEUES[name]}", f"there is no queue {path[:100]} that you may see")
 
     def _named(self, text: str, where: str) -> str:

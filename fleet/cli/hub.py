@@ -69,10 +69,11 @@ class Hub:
         """Raises Failure where the server is of another make."""
         version = self._asked("GET", "/version").body
         if OWN_VERSION not in str(version.get("gitVersion") if isinstance(version, dict) else ""):
-            context = self.client.access.context
+            context, own = self.client.access.context, locate(None).kubeconfig
+            there = f" ({own} names one)" if own.exists() else ""
             raise Failure(
                 f'{self.client.access.server} is no Fleet hub (context "{context}" of {self.source}): name the hub with'
-                f" --kubeconfig, --context or --data-dir, or set {ENV_KUBECONFIG}"
+                f" --kubeconfig, --context or --data-dir, or set {ENV_KUBECONFIG}{there}"
             )
 
     def find(self, path: str) -> dict[str, Any] | None:

@@ -168,6 +168,17 @@ async def test_what_a_tenant_may_not_see_is_as_if_it_were_not_there(edit: dict[s
         assert (refused["code"], named) == (422, field) and why.endswith("that you may see"), refused
 
 
+async def test_a_viewer_of_all_queues_asks_about_each_of_them() -> None:
+    edit = {"SetLimit": {"node": "root/speech", "limit": "max", "resource": "kube-queue/max-jobs", "amount": 9}}
+    async with shared() as hub:
+        for group, resource in (("scheduling.x-k8s.io", "queues"), ("scheduling.sigs.k8s.io", "elasticquotatrees")):
+            await hub.grant("alice", {"apiGroups": [group], "resources": [resource], "verbs": ["list"]})
+        found = await asked(hub, "alice-token", edit)
+        assert found["rows"] == []
+        assert found["others"] == [{"leaf": "root/speech", "change": "starts", "jobs": 1, "gpus": 3}]
+        assert len((await hub.get("/queues", "alice-token"))["items"]) == 4
+
+
 async def test_a_manifest_becomes_the_unit_that_the_hub_would_make_of_it_with_the_rights_of_the_asker() -> None:
     async with shared() as hub:
         revision = await hub.world.store.revision()
