@@ -23,7 +23,7 @@ def api(
     import asyncio
     import socket
 
-    from fleet.cli import compose, intact
+    from fleet.cli import compose, intact, logs
     from fleet.cli.datadir import create_root, locate, prepare
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
@@ -44,5 +44,5 @@ def api(
     async def main(stop: asyncio.Event) -> None:
         await compose.serve_api(data, database_url or None, listener, stop, say_ready)
 
-    compose.configure_logging()
+    logs.configure()
     compose.run(main)

@@ -55,7 +55,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run `main(stop)` on uvloop until it returns; SIGTERM and SIGINT set `stop`."""
     import uvloop
 
-    from fleet.cli.parent import follow_parent
+    from fleet.cli.parent import follow_parent, show_life
 
     follow_parent()
     gc.set_threshold(*COLLECT_AFTER)
@@ -65,29 +65,13 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stop.set)
-        await main(stop)
+        showing = asyncio.create_task(show_life(), name="life")
+        try:
+            await main(stop)
+        finally:
+            showing.cancel()
 
     uvloop.run(supervised())
-
-
-def configure_logging() -> None:
-    """One JSON line an event on stderr; libraries' warnings too."""
-    import logging
-
-    import structlog
-
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s")
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        cache_logger_on_first_use=True,
-    )
 
 
 @contextlib.asynccontextmanager

@@ -31,7 +31,7 @@ def controllers(
     import asyncio
     import socket
 
-    from fleet.cli import compose, intact
+    from fleet.cli import compose, intact, logs
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
@@ -53,5 +53,5 @@ def controllers(
     async def main(stop: asyncio.Event) -> None:
         await compose.run_controllers(data, database_url or None, stop, say_ready, config, metrics)
 
-    compose.configure_logging()
+    logs.configure()
     compose.run(main)

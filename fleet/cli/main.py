@@ -24,6 +24,7 @@ from fleet.cli import (
     explain,
     jobs,
     join,
+    logs,
     queues,
     replay,
     sim,
@@ -81,7 +82,7 @@ def main() -> None:
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:
-        print(f"fleet: {failure}", file=sys.stderr)
+        logs.say(f"fleet: {failure}")
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -92,7 +93,7 @@ def main() -> None:
         if error.errno not in _FULL:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write is not tried again
-        print(f"fleet: cannot write: {error.strerror}", file=sys.stderr)
+        logs.say(f"fleet: cannot write: {error.strerror}")
         sys.exit(1)
 
 

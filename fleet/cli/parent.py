@@ -1,4 +1,4 @@
-"""How a child process of `fleet up` lives with it: it says when it is ready, and does not outlive it.
+"""How a child process of `fleet up` lives with it: it says when it is ready, shows life, and does not outlive it.
 
 A supervisor that is killed with SIGKILL can stop nobody, so every child looks after itself: on Linux the kernel sends
 it SIGTERM when its parent ends; elsewhere a thread looks once a second.
@@ -13,7 +13,11 @@ import sys
 ENV_PARENT = "FLEET_SUPERVISOR_PID"
 ENV_READY_FD = "FLEET_READY_FD"
 
+LIFE_EVERY_S = 1.0
+LIFE = "alive"
+
 _PR_SET_PDEATHSIG = 1
+_descriptor: int | None = None  # of the pipe to the supervisor
 
 
 def follow_parent() -> None:
@@ -43,8 +47,30 @@ def _watch(parent: int) -> None:
 
 def say_ready(detail: str = "") -> None:
     """Tell the supervisor that this process serves now. `detail` is one line of text for it."""
-    descriptor = os.environ.pop(ENV_READY_FD, None)
-    if descriptor is None:
-        return
-    with os.fdopen(int(descriptor), "w") as pipe:
-        pipe.write(f"ready {detail}\n")
+    _tell(f"ready {detail}".rstrip())
+
+
+async def show_life() -> None:
+    """Tell the supervisor, for as long as the event loop turns, that it does: a loop that is stuck, or a process that
+    is stopped, tells nothing. Returns at once without a supervisor."""
+    import asyncio
+
+    while _tell(LIFE):  # noqa: ASYNC110  # that the loop turns is what is told
+        await asyncio.sleep(LIFE_EVERY_S)
+
+
+def _tell(line: str) -> bool:
+    """False where nobody listens (any longer)."""
+    global _descriptor
+    given = os.environ.pop(ENV_READY_FD, None)  # what this process starts is not heard
+    if given is not None:
+        _descriptor = int(given)
+    if _descriptor is None:
+        return False
+    try:
+        os.write(_descriptor, f"{line}\n".encode())
+    except BlockingIOError:  # the supervisor is stopped itself; it has enough to read when it wakes
+        return True
+    except OSError:
+        return False
+    return True

@@ -21,7 +21,7 @@ def sim(
     """
     import asyncio
 
-    from fleet.cli import compose
+    from fleet.cli import compose, logs
     from fleet.cli.datadir import create_root, locate
     from fleet.cli.parent import say_ready
 
@@ -31,5 +31,5 @@ def sim(
     async def main(stop: asyncio.Event) -> None:
         await compose.simulate(data, members, nodes, gpus, stop, say_ready)
 
-    compose.configure_logging()
+    logs.configure()
     compose.run(main)

@@ -3,6 +3,7 @@
 A child that dies is started again after a growing pause, for ever: the others serve meanwhile, and what it died of
 (memory, a full disk, its database) may pass. Only one that has never been ready is given up, after DEATHS_MAX deaths
 within DEATHS_WINDOW_S: there the configuration is wrong, and whoever starts the hub is told what it said last.
+A child that hangs is killed and started again like one that dies: each shows life on a pipe while its event loop turns.
 Children run in sessions of their own: Ctrl-C reaches only the supervisor, which then stops them one after the other.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -18,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from fleet.cli import logs
 from fleet.cli.failure import Failure
 from fleet.cli.parent import ENV_PARENT, ENV_READY_FD
 from fleet.store.files import append_private
@@ -28,6 +31,8 @@ PAUSE_FIRST_S = 0.2
 PAUSE_MAX_S = 30.0
 RAN_WELL_S = 60.0  # a child that ran for so long is started again after the first pause
 STOP_LIMIT_S = 10.0
+HANGS_S = 30.0  # without a sign of life; then a child is killed
+BEGINS_S = 90.0  # until its first sign: it loads, on a machine that may be busy
 LOG_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -44,13 +49,17 @@ class Child:
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # once and for all
     news: asyncio.Event = field(default_factory=asyncio.Event)  # set each time it says so; whoever reads it clears it
     detail: str = ""  # what it said beside "ready"
+    heard_at: float = 0.0  # on the loop's clock: its last sign of life, or its start
+    lives: bool = False  # whether this run of it has shown life
 
 
 class Supervisor:
     """Runs children until `stop()`; `failed` is set to the reason when one of them never becomes ready."""
 
-    def __init__(self, children: Sequence[Child]) -> None:
+    def __init__(self, children: Sequence[Child], hangs_s: float = HANGS_S) -> None:
+        """`hangs_s`: a child that shows no life for so long is killed; 0: never."""
         self._children = list(children)
+        self._hangs_s = hangs_s
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.failed: asyncio.Future[object] = asyncio.get_running_loop().create_future()
@@ -59,6 +68,8 @@ class Supervisor:
         for child in self._children:
             _rotate(child.log)
             self._tasks.append(asyncio.create_task(self._keep(child), name=f"keep:{child.name}"))
+        if self._hangs_s > 0:
+            self._tasks.append(asyncio.create_task(self._watch(), name="watch"))
 
     async def wait_ready(self, limit_s: float) -> None:
         """Return when every child has said that it is ready. Raises Failure at the limit, or when one keeps dying."""
@@ -87,8 +98,7 @@ class Supervisor:
             try:
                 await asyncio.wait_for(process.wait(), STOP_LIMIT_S)
             except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(child)
                 await process.wait()
         for task in self._tasks:
             task.cancel()
@@ -119,10 +129,31 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(PAUSE_MAX_S, 2 * pause)
 
+    async def _watch(self) -> None:
+        """Kill what hangs. When this process was stopped itself it begins anew: nobody can have been heard."""
+        clock = asyncio.get_running_loop().time
+        every = min(2.0, self._hangs_s / 4)
+        while not self._stopping:
+            before = clock()
+            await asyncio.sleep(every)
+            if clock() - before > 2 * every + 1.0:
+                for child in self._children:
+                    child.heard_at = clock()
+                continue
+            for child in self._children:
+                limit = self._hangs_s if child.lives else max(BEGINS_S, self._hangs_s)
+                running = child.process is not None and child.process.returncode is None
+                if running and not self._stopping and clock() - child.heard_at > limit:
+                    _say(f"{child.name} hangs: no sign of life for {limit:g} s; killing it")
+                    child.heard_at = clock()
+                    _kill(child)
+
     async def _run_once(self, child: Child) -> int:
         """Start the child, note when it says that it is ready, and return its exit status."""
         reader, writer = os.pipe()
         os.set_inheritable(writer, True)
+        os.set_blocking(writer, False)
+        child.lives, child.heard_at = False, asyncio.get_running_loop().time()
         environment = {
             **os.environ, **child.environment, ENV_PARENT: str(os.getpid()), ENV_READY_FD: str(writer),
             "PYTHONUNBUFFERED": "1",
@@ -138,7 +169,7 @@ class Supervisor:
                 )  # fmt: skip
         finally:
             os.close(writer)
-        loop.add_reader(reader, _note_ready, child, reader)
+        loop.add_reader(reader, _hear, child, reader, bytearray())
         try:
             return await child.process.wait()
         finally:
@@ -146,19 +177,32 @@ class Supervisor:
             os.close(reader)
 
 
-def _note_ready(child: Child, reader: int) -> None:
-    said = os.read(reader, 4096)
+def _hear(child: Child, reader: int, unread: bytearray) -> None:
+    said = os.read(reader, 65536)
     if not said:  # the pipe is closed: nothing more will come
         asyncio.get_running_loop().remove_reader(reader)
         return
-    child.detail = said.decode(errors="replace").removeprefix("ready").strip()
-    child.ready.set()
-    child.news.set()
+    child.lives, child.heard_at = True, asyncio.get_running_loop().time()
+    unread += said
+    *lines, rest = bytes(unread).decode(errors="replace").split("\n")
+    unread[:] = rest.encode()
+    for line in lines:
+        if line == "ready" or line.startswith("ready "):
+            child.detail = line.removeprefix("ready").strip()
+            child.ready.set()
+            child.news.set()
+
+
+def _kill(child: Child) -> None:
+    """With all that it has started."""
+    with contextlib.suppress(ProcessLookupError):
+        if child.process is not None:
+            os.killpg(child.process.pid, signal.SIGKILL)
 
 
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody reads it, or its disk is full
-        print(text, file=sys.stderr, flush=True)
+        logs.say(text)
 
 
 def _how(code: int) -> str:
@@ -185,4 +229,13 @@ def _last_line(log: Path) -> str:
             lines = file.read().decode(errors="replace").strip().splitlines()
     except OSError:
         return ""
-    return lines[-1].strip()[:300] if lines else ""
+    return _plain(lines[-1].strip())[:300] if lines else ""
+
+
+def _plain(line: str) -> str:
+    """What a line of a log says, for people."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return line
+    return ": ".join(str(said[key]) for key in ("event", "error") if said.get(key)) if isinstance(said, dict) else line

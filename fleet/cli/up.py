@@ -62,6 +62,7 @@ class Plan:
     database_url: str | None
     tuning: tuple[str, ...] = ()
     metrics: tuple[str, int] | None = None
+    hangs_s: float = 30.0
 
 
 def up(
@@ -76,6 +77,9 @@ def up(
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
     metrics_listen: MetricsOption = None,
+    hang_seconds: Annotated[
+        float, typer.Option(min=0, help="A part that shows no life for so long is killed and started again; 0: never.")
+    ] = 30.0,
 ) -> None:
     """Run a whole hub on this machine until Ctrl-C.
 
@@ -87,7 +91,7 @@ def up(
     heads = ("--head-after-seconds", str(head_after_seconds))
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
-    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics)
+    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics, hang_seconds)
     intact.check(plan.data, embedded=plan.database_url is None)
     create_root(plan.data)
     lock = Lock(plan.data)
@@ -122,11 +126,9 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 async def _run(plan: Plan) -> None:
-    import structlog
+    from fleet.cli import logs
 
     began = time.monotonic()
-    # What the parts in this process log goes where progress goes: stdout holds the `ready` line alone.
-    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -137,6 +139,8 @@ async def _run(plan: Plan) -> None:
     except Failure:
         listener.close()
         raise
+    if not sys.stderr.isatty():
+        logs.configure()
     hub = _Hub(plan, listener, metrics)
     try:
         starting = asyncio.create_task(hub.start(began))
@@ -175,7 +179,7 @@ class _Hub:
         shown = "127.0.0.1" if plan.host in ("0.0.0.0", "::") else plan.host
         self._server = f"https://[{shown}]:{port}" if ":" in shown else f"https://{shown}:{port}"
         self._children = self._plan_children()
-        self.supervisor: Supervisor = Supervisor(self._children)
+        self.supervisor: Supervisor = Supervisor(self._children, plan.hangs_s)
 
     def _plan_children(self) -> list[Child]:
         """In the order in which they stop."""
@@ -249,7 +253,9 @@ class _Hub:
 
 def progress(text: str) -> None:
     """What happens now, for a person who waits: stderr, so that stdout holds the `ready` line alone."""
-    print(text, file=sys.stderr, flush=True)
+    from fleet.cli import logs
+
+    logs.say(text)
 
 
 def _check_ready(data: DataDir) -> None:

@@ -10,6 +10,7 @@ ahead of the next.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import select
@@ -18,8 +19,10 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Sequence
 from functools import partial
+from types import TracebackType
 from typing import Any, BinaryIO
 
 from fleet.placement.problem import Answer, Problem, VictimProblem
@@ -193,8 +196,16 @@ def _exactly(pipe: BinaryIO, size: int) -> bytes:
     return data
 
 
+def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    text = "".join(traceback.format_exception(kind, error, trace))
+    said = {"event": "the solver's process failed", "level": "error", "exception": text}
+    print(json.dumps(said), file=sys.stderr, flush=True)
+
+
 def serve() -> None:
-    """The child: solve what comes in on stdin, answer on stdout, until stdin ends."""
+    """The child: solve what comes in on stdin, answer on stdout, until stdin ends. Its bugs are told as the controllers
+    tell theirs, since their log is its own."""
+    sys.excepthook = _uncaught
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever a library prints must not get between the messages
     source = os.fdopen(os.dup(0), "rb", buffering=0)

@@ -11,7 +11,7 @@ from tests.cli.hub import fleet
 
 COMMANDS = (
     "up", "demo", "join", "unjoin", "clusters", "queues", "submit", "delete", "jobs", "explain", "decide", "doctor",
-    "what-if", "replay", "api", "controllers", "sim", "version", "token",
+    "what-if", "replay", "api", "controllers", "sim", "status", "version", "token",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 

@@ -102,7 +102,7 @@ def who_may_read(up: Up, address: str) -> None:
 def test_who_leads_and_who_stands_by_says_so_and_takes_over(tmp_path: Path) -> None:
     up = Up(tmp_path / "hub", "--metrics-listen", "127.0.0.1:0")
     try:
-        (address,) = re.findall(r"^metrics of the controllers: (https://\S+)$", up.errors.read_text(), re.MULTILINE)
+        (address,) = re.findall(r'metrics of the controllers: (https://[^"\s]+)', up.errors.read_text())
         until("the first leads", lambda: leads(address, up.folder) is True, PATIENCE_S)
         with standby(up.folder) as other:
             until("the second stands by", lambda: leads(other, up.folder) is False, PATIENCE_S)
