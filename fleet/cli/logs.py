@@ -18,7 +18,6 @@ def configure() -> None:
     """From now on, in this process."""
     global _as_json
     import logging
-    import warnings
 
     import structlog
 
@@ -43,7 +42,6 @@ def configure() -> None:
     handler.setFormatter(of_libraries)
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.captureWarnings(True)
-    warnings.simplefilter("default")
     sys.excepthook = _uncaught
     threading.excepthook = _uncaught_in_thread
 
