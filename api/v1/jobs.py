@@ -28,6 +28,7 @@ from api.v1.models import Explanation, JobDetail, JobList, Model, State, Submitt
 from api.v1.sight import spaces
 from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable, waits
 from api.v1.targets import job_kind, job_kinds
+from fleet.admission.selecting import best_policy, policies_for, policy_claim
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
 from fleet.heartbeat import silence_of
@@ -209,7 +210,10 @@ class Jobs:
         namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
         binding = peek(Key(WORK, "resourcebindings", namespace, name))
         if binding is None or mapping(binding.body["metadata"].get("labels")).get(LABEL_JOB_UID, uid) != uid:
-            return Stands(kind, body, silence=self._notice() or "")
+            key = Key(kind.group, kind.resource, namespace, metadata["name"])
+            policy = best_policy(body, policies_for(self._hub.store, kind, key, body))
+            claim = policy_claim(policy) if policy is not None else ""
+            return Stands(kind, body, silence=self._notice() or "", selected_by=claim)
         unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
         if unit is None:
             return Stands(kind, body, binding.body)

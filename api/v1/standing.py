@@ -67,6 +67,7 @@ class Stands:
     unit: Body | None = None
     queue: str | None = None
     silence: str = ""  # since when nobody decides, and why; "" while somebody does
+    selected_by: str = ""  # the policy that selects a job without a binding
 
 
 def spec_of(binding: Body | None) -> Body:
@@ -168,8 +169,8 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     if state is State.UNCLAIMED and job.silence:
         return _reason(NOBODY_DECIDES, f"whether a policy takes it is not known: {job.silence}")
     if state is State.UNCLAIMED:
-        why = f"no policy has taken it: {UNTAKEN}, or none has yet"
-        return _reason(NO_POLICY, why)
+        taken = f"{job.selected_by} selects it and has not taken it yet; if that lasts, its events say why"
+        return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {UNTAKEN}")
     if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
         return None
     status = (job.unit or {}).get("status") or {}

@@ -48,8 +48,8 @@ def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterat
             yield invalid(where, kind, f"its pods would start in no queue, or in every member: {KNOWN}")
         elif gang and (group, kind) not in _WITHOUT_PODS and group not in GRANTS_RIGHTS:
             near = difflib.get_close_matches(kind, GANG_KINDS, n=1, cutoff=0.8)
-            meant = f"; did you mean {near[0]}?" if near else ""
-            why = f"{KNOWN}{meant}; objects without pods go into a policy of their own, without customSchedulingType"
+            meant = f"did you mean {near[0]}? " if near else ""
+            why = f"{meant}{KNOWN}; objects without pods go into a policy of their own, without customSchedulingType"
             yield invalid(where, kind, why)
 
 

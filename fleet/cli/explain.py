@@ -138,7 +138,8 @@ def _lines(record: dict[str, Any]) -> list[str]:
     for component in record["components"]:
         requests = ", ".join(f"{name}={amount}" for name, amount in component["requests"].items())
         lines.append(f"  {component['replicas']} × {component['name']}: {requests or 'no requests'}")
-    lines.append("Conditions:")
+    if record["conditions"]:
+        lines.append("Conditions:")
     for condition in record["conditions"]:
         text = f"  {condition.get('type')}={condition.get('status')} {condition.get('reason', '')}".rstrip()
         lines.append(f"{text}: {condition['message']}" if condition.get("message") else text)

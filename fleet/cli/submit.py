@@ -31,6 +31,7 @@ FOLD_TRIES = 3
 NOTED_MOST_BYTES = 200_000  # of a manifest that is noted in an annotation, which may have 256 KiB
 TAKEN_WITHIN_S = 3.0  # how long one command waits to say what has taken its jobs
 TAKEN_EVERY_S = 0.1
+OVER = ("Succeeded", "Failed")
 
 
 def submit(
@@ -165,6 +166,8 @@ def taken(hub: Hub, body: dict[str, Any], ends: float) -> str:
             job = hub.find(path) or {}
         except Refused:  # who may create it may not be allowed to look at it
             return ""
+        if job.get("state") in OVER:
+            return f", finished ({job['state']})"
         if job.get("queue") or job.get("member"):
             return f", in queue {job['queue']}" if job["queue"] else f", in {job['member']}"
         if time.monotonic() >= ends:

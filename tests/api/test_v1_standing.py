@@ -9,7 +9,7 @@ import pytest
 from api.kindfiles import load_kinds
 from api.v1.models import JobDetail, State
 from api.v1.quantities import amounts_of, gpus, quantities
-from api.v1.standing import Stands, detail, state_of
+from api.v1.standing import Stands, detail, reason_of, state_of
 from fleet.engine.registry import Registry
 from tests.controllers.world import pytorchjob
 
@@ -124,3 +124,18 @@ def test_amounts_are_shown_as_kubernetes_writes_them_and_nonsense_counts_as_noth
     }  # fmt: skip
     assert gpus(amounts) == 3
     assert amounts_of({"cpu": "lots"}) == {} == amounts_of(None)
+
+
+@pytest.mark.parametrize(
+    ("selected_by", "text"),
+    [
+        ("", "no policy takes it: no PropagationPolicy or ClusterPropagationPolicy selects it"),
+        (
+            "ClusterPropagationPolicy jobs",
+            "ClusterPropagationPolicy jobs selects it and has not taken it yet; if that lasts, its events say why",
+        ),
+    ],
+)
+def test_a_job_without_a_binding_says_whether_a_policy_selects_it(selected_by: str, text: str) -> None:
+    reason = reason_of(Stands(KIND, pytorchjob("p"), selected_by=selected_by), State.UNCLAIMED)
+    assert reason is not None and reason["text"] == text
