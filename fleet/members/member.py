@@ -129,11 +129,6 @@ class OneMember:
         self._began = asyncio.get_running_loop().time()
         self._spawn("probe", self._probe)
 
-    def _follow_all(self) -> None:
-        self._spawn("discover", self._discover)
-        for follower in self._inventory:
-            self._spawn(follower.path, follower.run)
-
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
@@ -172,13 +167,14 @@ class OneMember:
         refused = await self._judge(self.name, identity)
         if refused != self._refused:
             self._refused = refused
-            log.info("member refused" if refused else "member accepted", member=self.name, identity=identity.uid)
+            log.info("member refused" if refused else "member accepted", member=self.name)
             self._notify(Changed(self.name, "ready"))
         if refused is not None:
             return
         first, self._last_contact = self._last_contact is None, asyncio.get_running_loop().time()
         if first:
-            self._follow_all()
+            for what, run in (("discover", self._discover), *((f.path, f.run) for f in self._inventory)):
+                self._spawn(what, run)
         for follower in (*self._inventory, *self._kinds.values()):
             follower.kick()
         self._rediscover.set()
