@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from fleet.admission.named import unknown_class
 from fleet.engine.status import Cause
 from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.ports import Body
@@ -27,7 +28,7 @@ Names = Iterator[tuple[str, str]]  # a field, and what is said of it
 
 async def of_policy(review: Review, objects: Objects) -> Sequence[Cause]:
     """An `ask` of propagation and override policies."""
-    return _warn(review, lambda body: [*_kinds(body, objects), *_members(body, objects)])
+    return _warn(review, lambda body: [*_kinds(body, objects), *_members(body, objects), *_class(review, body)])
 
 
 async def of_tree(review: Review, objects: Objects) -> Sequence[Cause]:
@@ -62,6 +63,12 @@ def _kinds(body: Body, objects: Objects) -> Names:
         elif api_version != kind.api_version:
             why = f'{name} is stored as {kind.api_version}, so "{api_version}" selects nothing'
             yield f"{where}.apiVersion", why
+
+
+def _class(review: Review, body: Body) -> Names:
+    wrong = unknown_class(review, text(at(body, "spec", "schedulePriority", "priorityClassName")))
+    if wrong:
+        yield "spec.schedulePriority.priorityClassName", wrong
 
 
 def _members(body: Body, objects: Objects) -> Names:

@@ -31,6 +31,7 @@ CONDITION_REASONS = {
     Code.QUOTA_EXHAUSTED: "QuotaExceeded",
     Code.MAX_JOBS: "QuotaExceeded",
     Code.USER_LIMIT: "QuotaExceeded",
+    Code.MIN_EXHAUSTED: "QuotaExceeded",
     Code.NO_MEMBER_FITS: "NoClusterFit",
     Code.NO_MEMBER_ALLOWED: "NoClusterFit",
     Code.MEMBER_NOT_READY: "NoClusterFit",

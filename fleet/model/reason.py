@@ -198,7 +198,9 @@ _RESERVED_JOBS = ", and {reserved} reserved for {preemptor}; waits for them to f
 _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
-_NO_TREE = "there is no quota tree, and the job asks for queue {leaf}: apply an ElasticQuotaTree"
+NAMESPACE = "namespace "  # what a leaf is called that a namespace should have, and has not
+_NAMESPACE_WITHOUT_LEAF = "no leaf of the quota tree has {leaf}: ask an administrator to add it to one"
+_NO_TREE = "there is no quota tree: apply an ElasticQuotaTree"
 _BEHIND_ONE_DUE = "waits behind {head}, for which {what} reserved; it starts when there is enough for both"
 _STILL_LEAVING = "{leaving} should have left by now, and is not gone"
 _UNSCHEDULABLE = "; {unschedulable} node(s) there were unschedulable or not ready"
@@ -283,6 +285,8 @@ class Reason:
             return _BACK_OFF_AFTER
         if self.code is Code.NO_LEAF and self.numbers.get("tree") == "none":
             return _NO_TREE
+        if self.code is Code.NO_LEAF and str(self.numbers.get("leaf")).startswith(NAMESPACE):
+            return _NAMESPACE_WITHOUT_LEAF
         if self.code is Code.BEHIND_HEAD and "at" not in self.numbers:
             return _BEHIND_ONE_DUE
         if self.code in OF_QUOTA:

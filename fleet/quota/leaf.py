@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fleet.model.reason import NAMESPACE
 from fleet.quota.tree import QuotaTree
 from fleet.wellknown import QUOTA_NAME_LABELS
 
@@ -16,4 +17,4 @@ def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) 
         if wanted:
             nodes = tree.nodes.items() if tree is not None else ()
             return next((path for path, node in nodes if wanted in (path, node.name) and not node.children), wanted)
-    return (tree.leaf_of(namespace) if tree is not None else None) or f"namespace {namespace}"
+    return (tree.leaf_of(namespace) if tree is not None else None) or f"{NAMESPACE}{namespace}"

@@ -53,6 +53,10 @@ WARNED = [
         'spec.placement.clusterAffinities[0].exclude[0]: no member has the name "nowhere"', id="nothing is near",
     ),
     pytest.param(
+        policy(resourceSelectors=[JOBS], schedulePriority={"priorityClassName": "hihg"}, **gang()),
+        "spec.schedulePriority.priorityClassName: the hub has no PriorityClass of this name", id="a PriorityClass",
+    ),
+    pytest.param(
         override({"clusterNames": ["bejing-1"]}),
         'spec.overrideRules[0].targetCluster.clusterNames[0]: no member has the name "bejing-1"; did you mean'
         ' "beijing-1"?', id="an override's target",

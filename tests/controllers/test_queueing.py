@@ -83,7 +83,7 @@ async def test_a_unit_whose_leaf_went_as_it_was_queued_waits_like_one_that_came_
         await world.apply(tree(max_jobs=1, name="b", namespaces=("team-b",)))  # past the rule that keeps such leaves
         await world.apply(pytorchjob("later"))
         for message in (partial(world.message, "one"), partial(world.message, "later")):
-            await eventually(partial(_begins, message, "namespace default is no leaf"))
+            await eventually(partial(_begins, message, "no leaf of the quota tree has namespace default"))
         assert {(world.unit(name) or {})["spec"]["queue"] for name in ("one", "later")} == {""}
         await world.apply(tree(max_jobs=2, name="a"))
         await world.running("one")

@@ -62,7 +62,12 @@ REASONS = {
     "no tree": (
         snapshot(unit("a").queue("root/ml"), member("x").nodes(1)),
         Code.NO_LEAF,
-        "there is no quota tree, and the job asks for queue root/ml: apply an ElasticQuotaTree",
+        "there is no quota tree: apply an ElasticQuotaTree",
+    ),
+    "a namespace without a leaf": (
+        snapshot(unit("a").queue("namespace ml"), member("x").nodes(1), tree(ml={})),
+        Code.NO_LEAF,
+        "no leaf of the quota tree has namespace ml: ask an administrator to add it to one",
     ),
     "an inner node is no queue": (
         snapshot(unit("a").queue("root/org"), member("x").nodes(1), tree(org__ml={})),
