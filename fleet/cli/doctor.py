@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from fleet.cli.failure import Failure
-from fleet.cli.options import DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
     from fleet.quota.tree import QuotaTree
 
-COLUMNS = ("check", "kind", "namespace", "name", "why", "what_to_do")
 POLICIES = "/apis/policy.one.alibabacloud.com/v1alpha1"
 TREES = "/apis/scheduling.sigs.k8s.io/v1beta1/namespaces/kube-system/elasticquotatrees"
 HUB_CONFIG = "/api/v1/namespaces/fleet-system/configmaps/hub"
@@ -37,17 +36,29 @@ class Finding:
 
 
 def doctor(
-    output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """List what is wrong on the hub though nothing fails. The exit status is 1 when there is something."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
-    hub = connect(kubeconfig, data_dir)
-    found = [asdict(finding) for check in CHECKS for finding in check(hub)]
-    show(found, COLUMNS, output, nothing="Nothing is wrong")
+    hub = connect(kubeconfig, data_dir, context)
+    found = [finding for check in CHECKS for finding in check(hub)]
+    if found and output is Output.table:
+        print("\n\n".join(map(told, found)))
+    else:
+        show([asdict(finding) for finding in found], (), output, nothing="Nothing is wrong")
     if found:
         raise typer.Exit(1)
+
+
+def told(finding: Finding) -> str:
+    """One finding for people: its sentences are too long for a table."""
+    name = f"{finding.namespace}/{finding.name}" if finding.namespace else finding.name
+    return f"{finding.kind} {name}  ({finding.check})\n  Why:  {finding.why}\n  Do:   {finding.what_to_do}"
 
 
 def passing_policies(hub: Hub) -> Iterator[Finding]:

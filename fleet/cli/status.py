@@ -8,13 +8,16 @@ from typing import Any
 
 import typer
 
-from fleet.cli.options import DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
 STATUS = "/fleet/v1/status"
 
 
 def status(
-    output: OutputOption = Output.table, kubeconfig: KubeconfigOption = None, data_dir: DataDirOption = None
+    output: OutputOption = Output.table,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
 ) -> None:
     """Say whether the hub works: leader, decisions, members.
 
@@ -23,7 +26,7 @@ def status(
     from fleet.cli.hub import connect
     from fleet.cli.output import show_one
 
-    found = connect(kubeconfig, data_dir).request("GET", STATUS).body
+    found = connect(kubeconfig, data_dir, context).request("GET", STATUS).body
     if output is Output.table:
         print("\n".join(lines(found, time.time())))
     else:
@@ -36,22 +39,24 @@ def lines(found: dict[str, Any], now: float) -> list[str]:
     """What /fleet/v1/status says, for people; `now` in epoch seconds."""
     leader, members = found["leader"], found["members"]
     ready = sum(member["ready"] for member in members)
+    led = leader and f"{leader['name']} for {_ago(leader['since'], now)}, renewed {_ago(leader['renewed'], now)} ago"
+    decided = f"last {_ago(found['decided'], now)} ago" if found["decided"] else "none by this leader yet"
+    looked = f"{_ago(found['looked'], now)} ago" if found["looked"] else "not yet"
     said = [
         ("Healthy:", "yes" if found["healthy"] else "no"),
-        ("Leader:", f"{leader['name']}, for {_ago(leader['since'], now)}" if leader else "none has ever led"),
-        ("Renewed:", f"{_ago(leader['renewed'], now)} ago" if leader else "-"),
-        ("Looked:", f"{_ago(found['looked'], now)} ago" if found["looked"] else "-"),
-        ("Decided:", f"{_ago(found['decided'], now)} ago" if found["decided"] else "-"),
-        ("Failing:", ", ".join(entry["loop"] for entry in found["failing"]) or "-"),
-        ("Set aside:", str(found["aside"]["count"])),
+        ("Leader:", led or "none has ever led"),
+        ("Decisions:", f"{decided}; queues looked at {looked}"),
+        ("Loops:", f"failing: {', '.join(entry['loop'] for entry in found['failing'])}" if found["failing"] else "ok"),
+        ("Unhandled:", f"{found['aside']['count']} objects"),
         ("Database:", found["database"]),
         ("API:", "ok"),  # it has just answered
         ("Members:", f"{ready} of {len(members)} ready"),
     ]
     shown = [f"{title:<11} {text}" for title, text in said]
+    width = max((len(member["name"]) for member in members), default=0)
     for member in members:
-        silent = f"heard of {member['silent_s']} s ago" if member["silent_s"] is not None else "not heard of"
-        shown.append(f"  {member['name']:<10} {'ready' if member['ready'] else 'not ready'}, {silent}")
+        silent = f", last heard of {member['silent_s']}s ago" if member["silent_s"] is not None else ""
+        shown.append(f"  {member['name']:<{width}}  {'ready' if member['ready'] else 'not ready'}{silent}")
     return shown + ([f"Wrong:      {text}" for text in found["problems"]])
 
 

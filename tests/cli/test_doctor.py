@@ -88,3 +88,6 @@ def test_it_ends_with_1_only_when_it_found_something(up: Up) -> None:
     hub.put_object("/api/v1/namespaces/fleet-system/configmaps", required)
     done = fleet("doctor", "-o", "json", "--data-dir", str(up.folder))
     assert (done.returncode, [line["name"] for line in json.loads(done.stdout)]) == (1, ["mine"])
+    done = fleet("doctor", "--data-dir", str(up.folder))
+    assert done.stdout.splitlines()[0] == "PropagationPolicy default/mine  (passes-a-queue)"
+    assert [line.split()[0] for line in done.stdout.splitlines()[1:]] == ["Why:", "Do:"]
