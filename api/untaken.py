@@ -55,7 +55,7 @@ class Untaken:
         if policy is None:
             return untaken(kind, key) if review.operation == "CREATE" else ""
         if interpreter_for(kind) is None:
-            return f"{policy_claim(policy)} takes it to no further member, since it has pods: {KNOWN}"
+            return f"{policy_claim(policy)} does not take it to members, since it has pods: {KNOWN}"
         return ""
 
 

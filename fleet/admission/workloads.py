@@ -33,7 +33,7 @@ _WITHOUT_PODS = frozenset(
         ("scheduling.k8s.io", "PriorityClass"), ("storage.k8s.io", "StorageClass"),
     }
 )  # fmt: skip
-KNOWN = f"Fleet places the pods of {', '.join(GANG_KINDS)} alone"
+KNOWN = f"Fleet places only pods of {', '.join(GANG_KINDS)}"
 
 
 def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterator[Cause]:

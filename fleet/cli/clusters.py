@@ -27,7 +27,7 @@ def clusters(
 
 def record(cluster: dict[str, Any]) -> dict[str, Any]:
     """One member as a line."""
-    from fleet.engine.columns_others import cluster_taints
+    from fleet.model.matching import taints_text
 
     status = cluster.get("status") or {}
     ready: dict[str, Any] = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), {})
@@ -40,7 +40,7 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
         "nodes": f"{nodes.get('readyNum', 0)}/{nodes.get('totalNum', 0)}",
         "gpus": (resources.get("allocatable") or {}).get(GPU, "0"),
         "gpus_used": (resources.get("allocated") or {}).get(GPU, "0"),
-        "taints": cluster_taints(cluster),
+        "taints": taints_text((cluster.get("spec") or {}).get("taints")),
         "endpoint": (cluster.get("spec") or {}).get("apiEndpoint"),
         "message": "" if is_ready else ready.get("message") or ready.get("reason") or "not looked at yet",
     }

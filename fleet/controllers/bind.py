@@ -275,7 +275,7 @@ def _not_taken(body: Body, policy: Body, interpreter: Interpreter | None) -> str
     """Why the policy binds the object to no member, in words that follow its name; "" when it does."""
     scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
     if interpreter is None:
-        return f"takes it to no further member, since it has pods: {KNOWN}" if carries_pods(body) else ""
+        return f"does not take it to members, since it has pods: {KNOWN}" if carries_pods(body) else ""
     if scheduling.get("customSchedulingType") != "Gang":
         return "selects a job, but its placement.replicaScheduling.customSchedulingType is not Gang"
     return ""

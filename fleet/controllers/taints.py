@@ -13,8 +13,8 @@ from typing import Any
 from fleet.controllers.hub import Hub
 from fleet.controllers.matching import Candidate, tolerated, toleration
 from fleet.controllers.runtime import Controller, Source
-from fleet.engine.columns_others import cluster_taints
 from fleet.engine.times import rfc3339, seconds
+from fleet.model.matching import taints_text
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key
 from fleet.wellknown import CLUSTER
@@ -44,7 +44,7 @@ def _until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: f
 def why(cluster: Candidate) -> str:
     """Why something leaves it."""
     executing = [taint for taint in cluster.taints if taint.get("effect") == EXECUTE]
-    said = cluster_taints({"spec": {"taints": executing}})
+    said = taints_text(executing)
     return f"member {cluster.name} has a taint that the job does not tolerate, or no longer: {said}"
 
 

@@ -182,16 +182,7 @@ def _pod_field(field: str) -> Callable[[Body, float], str]:
     return values
 
 
-def cluster_taints(body: Body, now: float = 0.0) -> str:
-    """As `kubectl taint` writes them; NoSchedule is what a cordon is for a node."""
-    return ",".join(
-        f"{taint.get('key')}{'=' + str(taint['value']) if taint.get('value') else ''}:{taint.get('effect')}"
-        for taint in (body.get("spec") or {}).get("taints") or ()
-    )
-
-
 OTHERS: dict[str, Callable[[Body, float], Any]] = {
-    "clusterTaints": cluster_taints,
     "data_count": data_count,
     "created_at": created_at,
     "selector": selector,

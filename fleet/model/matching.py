@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from fleet.model.member import Member, Pool, Taint
 from fleet.model.unit import NodeClaim, Requirement, Toleration, Unit
+from fleet.model.untyped import rows, text
 
 _REPELLING = ("NoSchedule", "NoExecute")
 
@@ -93,3 +94,12 @@ def member_bars(unit: Unit, member: Member) -> str:
     if member.name in unit.excluded:
         return "saw the job fail"
     return ""
+
+
+def taints_text(taints: object) -> str:
+    """The taints of a Cluster as `kubectl taint` writes those of a node; NoSchedule is what a cordon is for a node."""
+    return ",".join(
+        f"{text(taint.get('key'))}{'=' + text(taint.get('value')) if taint.get('value') else ''}:"
+        f"{text(taint.get('effect'))}"
+        for taint in rows(taints)
+    )

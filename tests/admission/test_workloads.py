@@ -17,7 +17,7 @@ from tests.controllers.test_untaken import RAY, pod, rayjob
 from tests.controllers.world import cluster_policy, pytorchjob
 
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
-NAMED = "Fleet places the pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob alone"
+NAMED = "Fleet places only pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob"
 
 
 def of(api_version: str, kind: str) -> Body:
@@ -112,7 +112,7 @@ async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub:
     untaken.install(hub.objects)
     selectors = [{"apiVersion": "ray.io/v1", "kind": "RayJob"}]
     await hub.create(policy(resourceSelectors=selectors))
-    expected = f"PropagationPolicy default/p takes it to no further member, since it has pods: {NAMED}"
+    expected = f"PropagationPolicy default/p does not take it to members, since it has pods: {NAMED}"
     assert await warned(hub, rayjob()) == (expected,)
     entrypoint = {"spec": {"entrypoint": "train"}}
     patched = await hub.objects.patch(made, "default", "ray", entrypoint, patches.MERGE, USER)

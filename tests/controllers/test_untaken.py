@@ -91,8 +91,8 @@ async def test_an_object_of_an_unknown_kind_with_pods_goes_to_no_member() -> Non
         await world.apply(everywhere("RayJob", "ray.io/v1"), rayjob())
         (event,) = await eventually(lambda: world.events("ray", "ApplyPolicyFailed"))
         assert event["message"] == (
-            "ClusterPropagationPolicy all-rayjob takes it to no further member, since it has pods: Fleet places the"
-            " pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob alone"
+            "ClusterPropagationPolicy all-rayjob does not take it to members, since it has pods: Fleet places only"
+            " pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob"
         )
         await settle(30)
         assert (world.all("ResourceBinding"), world.events("ray", "NoPolicy")) == ([], [])
