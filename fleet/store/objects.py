@@ -16,19 +16,16 @@ import orjson
 
 from fleet.engine import patch as patches
 from fleet.engine.apply import apply_new, apply_to, check_configuration
-from fleet.engine.bounds import check_stored, encoded, private
+from fleet.engine.bounds import encoded, private
 from fleet.engine.deletion import prepare_delete
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.schema import compiled
 from fleet.engine.status import (
-    Cause,
     StatusError,
     already_exists,
     bad_request,
     conflict,
-    forbidden,
-    invalid,
     not_found,
     unsupported_media_type,
 )
@@ -49,6 +46,7 @@ from fleet.ports import (
     Store,
 )
 from fleet.store.apart import LARGE_BYTES, apart
+from fleet.store.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from fleet.store.rewrite import Rewrite, Turns
 from fleet.store.writing import Options, Review, Rule, Written
 
@@ -103,12 +101,12 @@ class Objects:
     ) -> Written:
         """StatusError 409 when it exists, 404 or 403 when its namespace is missing or going, 422 when it is invalid.
         `with_status` (for controllers): the status given is stored by the same write."""
-        await self._need_namespace(kind, namespace, body)
-        generated = not _name_in(body)
+        await need_namespace(self.store, kind, namespace, body)
+        generated = not name_in(body)
         data = encoded(body)
 
         def make() -> Prepared:
-            return _fitting(kind, self._prepare_create(kind, namespace, orjson.loads(data), options, with_status))
+            return fitting(kind, self._prepare_create(kind, namespace, orjson.loads(data), options, with_status))
 
         for attempt in range(GENERATE_ATTEMPTS_MAX):
             prepared = await apart(make) if len(data) > LARGE_BYTES else make()
@@ -139,7 +137,7 @@ class Objects:
             need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
             return self._prepare_update(kind, old, orjson.loads(data), options, subresource)
 
-        given = _name_in(body)
+        given = name_in(body)
         if given and given != name:
             raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
         return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
@@ -179,13 +177,13 @@ class Objects:
         config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()
 
         def make(old: Body) -> Prepared:
-            return _fitting(kind, apply_to(
+            return fitting(kind, apply_to(
                 kind, old, orjson.loads(data), author, now=self.clock.now(), force=options.force,
                 field_validation=options.field_validation,
             ))  # fmt: skip
 
         def make_new() -> Prepared:
-            return _fitting(kind, apply_new(
+            return fitting(kind, apply_new(
                 kind, namespace, orjson.loads(data), author, now=self.clock.now(), uid=self.ids.uid(),
                 field_validation=options.field_validation,
             ))  # fmt: skip
@@ -198,7 +196,7 @@ class Objects:
                     raise
             if options.may_create is not None:
                 options.may_create()
-            await self._need_namespace(kind, namespace, config)
+            await need_namespace(self.store, kind, namespace, config)
             prepared = await apart(make_new) if len(data) > LARGE_BYTES else make_new()
             review = await self._admit_new(kind, namespace, prepared.body, options, len(data) > LARGE_BYTES)
             warnings = (*prepared.warnings, *review.warnings)
@@ -324,7 +322,7 @@ class Objects:
     def _prepare_create(self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool) -> Prepared:
         return prepare_create(
             kind, namespace, body, Author(options.manager), now=self.clock.now(), uid=self.ids.uid(),
-            suffix="" if _name_in(body) else self.ids.suffix(), field_validation=options.field_validation,
+            suffix="" if name_in(body) else self.ids.suffix(), field_validation=options.field_validation,
             with_status=with_status,
         )  # fmt: skip
 
@@ -336,7 +334,7 @@ class Objects:
             kind, old, new, Author(options.manager, subresource), now=self.clock.now(),
             field_validation=options.field_validation, patched=patched, sent=sent,
         )  # fmt: skip
-        return prepared if prepared.body is old else _fitting(kind, prepared)
+        return prepared if prepared.body is old else fitting(kind, prepared)
 
     async def _rewrite(
         self, kind: Kind, namespace: str, name: str, make: Callable[[Body], Prepared], options: Options,
@@ -360,11 +358,11 @@ class Objects:
 
         async def admit(prepared: Prepared, old: Body, large: bool) -> None:
             if rule is not None:
-                _refuse(kind, name, await rule(review(prepared, old, large), self))
+                refuse(kind, name, await rule(review(prepared, old, large), self))
 
         def check(prepared: Prepared, old: Body) -> None:
             if pure is not None:
-                _refuse(kind, name, pure(review(prepared, old)))
+                refuse(kind, name, pure(review(prepared, old)))
 
         rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
@@ -387,62 +385,15 @@ class Objects:
             store=self.store,
         )  # fmt: skip
         if rule is not None:
-            _refuse(kind, name, await rule(review, self))
+            refuse(kind, name, await rule(review, self))
         return review
 
     def _rule(self, kind: Kind) -> Rule | None:
         return self.rules.get((kind.group, kind.resource)) or self.rules.get(EVERY_KIND)
 
-    async def _need_namespace(self, kind: Kind, namespace: str, body: Body) -> None:
-        if not kind.namespaced:
-            return
-        stored = self.store.peek(Key("", "namespaces", "", namespace))
-        if stored is None:
-            stored = await self.store.get(Key("", "namespaces", "", namespace))
-        if stored is None:
-            raise not_found("", "namespaces", namespace)
-        if stored.body["metadata"].get("deletionTimestamp"):
-            name = _name_in(body)
-            why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            error = forbidden(kind.group, kind.resource, name, why)
-            error.causes = (
-                Cause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating"),
-            )
-            raise error
-
-
-class LastFinalizer(StatusError):
-    """A change removed the last finalizer of an object that is being deleted: it is to be removed, not written."""
-
-    def __init__(self, kind: Kind, body: Body) -> None:
-        name = body["metadata"]["name"]
-        super().__init__(
-            409, "Conflict", f'{kind.group_resource} "{name}" has no finalizers left and must be removed by itself',
-            group=kind.group, kind=kind.resource, name=name,
-        )  # fmt: skip
-        self.body = body
-
 
 def _key(kind: Kind, namespace: str, name: str) -> Key:
     return Key(kind.group, kind.resource, namespace if kind.namespaced else "", name)
-
-
-def _refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
-    if causes:
-        raise invalid(kind.group, kind.kind, name, causes)
-
-
-def _name_in(body: Any) -> str:
-    """The name that a body gives, before anything is known of its shape."""
-    metadata = body.get("metadata") if isinstance(body, dict) else None
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return name if isinstance(name, str) else ""
-
-
-def _fitting(kind: Kind, prepared: Prepared) -> Prepared:
-    """What a client writes, if it is small enough to be stored. What controllers write by `change` may be larger."""
-    check_stored(kind.group, kind.kind, _name_in(prepared.body), prepared.body)
-    return prepared
 
 
 def _holds(body: Body, generation: int | None, uid: str | None) -> bool:
