@@ -54,7 +54,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         later = (job("two", namespace="team-a"), job("secret2", namespace="team-b"))
         assert fleet("submit", written(running.folder / "b.yaml", *later), *where).returncode == 0
         until("both wait", lambda: str(running.hub.find("/fleet/v1/snapshot")).count("'enqueued_at'") >= 4)
-        until("both wait for a reason", lambda: fleet("jobs", "-A", *where).stdout.count("quota root") == 2)
+        until("both wait for a reason", lambda: fleet("jobs", "-A", *where).stdout.count("unused quota") == 2)
         yield running
     finally:
         assert running.stop() == 0, running.errors.read_text()

@@ -81,7 +81,7 @@ def test_files_of_kubeconfig_merge_and_the_context_gives_the_namespace(up: Up, t
 def test_a_server_that_is_no_hub_is_named_with_the_file_and_left_alone(
     up: Up, tmp_path: Path, command: tuple[str, ...]
 ) -> None:
-    [member] = (up.folder / "members").glob("*")
+    [member] = (up.folder / "members").glob("*.kubeconfig")
     words = (*command, written(tmp_path / "job.yaml", job("one"))) if command == ("submit",) else command
     said = refusal(fleet(*words, KUBECONFIG=str(member)))
     server = yaml.safe_load(member.read_text())["clusters"][0]["cluster"]["server"]

@@ -143,7 +143,7 @@ class World:
         self._running = asyncio.get_running_loop().create_task(run_all(self.loops, self._stop, self.hub.metrics.ended))
 
     @contextlib.asynccontextmanager
-    async def beating(self) -> AsyncIterator[None]:
+    async def beating(self) -> AsyncIterator[Heartbeat]:
         """Their heartbeat, which ends with them; it has beaten once."""
         decide = next(loop for loop in self.loops if isinstance(loop, DecideLoop))
         heartbeat = Heartbeat(self.hub, "host-1", decide.look_again)
@@ -151,7 +151,7 @@ class World:
         running = asyncio.get_running_loop().create_task(heartbeat.run())
         self._beside.append(running)
         try:
-            yield
+            yield heartbeat
         finally:
             running.cancel()
 
