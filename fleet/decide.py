@@ -10,19 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from fleet.check import Violation, check
+from fleet.check.violation import Rule
+from fleet.model.plan import Certificate, Placement, Plan
 from fleet.model.reason import Code, Reason, instant
-from fleet.placement.answers import Answers, Question
-from fleet.placement.candidate import without
-from fleet.placement.decision import MOST_ROUNDS, Decision, Outcome
-from fleet.placement.greedy import Pass
-from fleet.placement.linked import MOST_VARIABLES, build
+from fleet.placement.candidates.candidate import without
+from fleet.placement.explain.why import Explainer
+from fleet.placement.greedy.decision import MOST_ROUNDS, Decision, Outcome
+from fleet.placement.greedy.greedy import Pass
+from fleet.placement.linked.answers import Answers, Question
+from fleet.placement.linked.linked import MOST_VARIABLES, build
+from fleet.placement.preemption.reclaim import NOTHING_FOUND, Found
+from fleet.placement.preemption.victims import Asking
 from fleet.placement.problem import Solver
-from fleet.placement.reclaim import NOTHING_FOUND, Found
-from fleet.placement.victims import Asking
-from fleet.placement.why import Explainer
-from fleet.plan import Certificate, Placement, Plan
 from fleet.snapshot import Snapshot
-from fleet.violation import Rule
 
 _OF_HEADS = (Rule.HEAD_UNSOUND, Rule.HEAD_UNENTITLED, Rule.HEAD_DROPPED)
 VICTIMS_PART = 0.5  # of the time of a solve, for finding victims

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from fleet.codec import decode_snapshot
 from fleet.engine.status import StatusError
+from fleet.notation.codec import decode_snapshot
 from fleet.ports import Store
 from fleet.snapshot import Snapshot
 

@@ -277,8 +277,8 @@ async def _lead_once(
     from fleet.controllers.manager import build_loops
     from fleet.controllers.runtime import cancelled, run_all
     from fleet.members.clusters import ClusterMembers
-    from fleet.placement.process import ProcessSolver
     from fleet.ports import Fenced
+    from fleet.solver.process import ProcessSolver
     from fleet.store.leadership import PostgresLeadership
 
     leadership, holder = PostgresLeadership(dsn), f"{sockets.gethostname()}-{os.getpid()}"

@@ -12,7 +12,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.options import Output, OutputOption
 
 if TYPE_CHECKING:
-    from fleet.plan import Plan
+    from fleet.model.plan import Plan
     from fleet.snapshot import Snapshot
 
 SNAPSHOT_BYTES_MAX = 1 << 30
@@ -44,8 +44,8 @@ def decide(
     A decision record is replayed with the answer that its solver gave then, and compared with its plan. With --explain,
     one job that waits is explained instead: its position, when it starts, and the smallest changes that would start it.
     """
-    from fleet import codec
     from fleet.decide import BadSnapshot
+    from fleet.notation import codec
 
     if schema:
         _show_schema("snapshot" if snapshot is None else str(snapshot))
@@ -93,17 +93,17 @@ def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:
 
     if greedy:
         return decide_snapshot(snapshot, now=now, seed=seed, solver=None)
-    from fleet.placement.cpsat import CpSat
+    from fleet.solver.cpsat import CpSat
 
     return decide_snapshot(snapshot, now=now, seed=seed, solver=CpSat())
 
 
 def _explain(document: object, job: str, now: float | None, seed: int, output: Output) -> None:
     """Of a record, as things were when it was decided."""
-    from fleet import codec
     from fleet.cli import explanation
     from fleet.cli.output import show_one
     from fleet.decide import BadSnapshot
+    from fleet.notation import codec
 
     record = document if isinstance(document, dict) and document.get("kind") == "Decision" else None
     parsed = codec.decode_snapshot(document if record is None else record.get("snapshot"))
@@ -144,7 +144,7 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     from fleet.cli.output import show_one
 
     if output is not Output.table:
-        from fleet.codec import encode_plan
+        from fleet.notation.codec import encode_plan
 
         show_one(encode_plan(plan), output)
         return

@@ -149,7 +149,7 @@ def _quiet() -> None:
 
 
 def _solver() -> Any:
-    from fleet.placement.cpsat import CpSat
+    from fleet.solver.cpsat import CpSat
 
     return CpSat()
 

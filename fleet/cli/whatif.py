@@ -164,6 +164,6 @@ def _edits(asked: Asked, source: Source) -> list[Any]:
 
 
 def _solver() -> Any:
-    from fleet.placement.cpsat import CpSat
+    from fleet.solver.cpsat import CpSat
 
     return CpSat()

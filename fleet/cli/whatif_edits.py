@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fleet import codec
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.cli.submit import dry_run
@@ -35,7 +34,7 @@ from fleet.kinds import interpreter_of
 from fleet.model.amounts import Amounts, BadQuantity
 from fleet.model.member import Member, Pool
 from fleet.model.quantity_text import quantity
-from fleet.notation import byhand
+from fleet.notation import byhand, codec
 from fleet.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.engine.times import rfc3339, seconds
+from fleet.model.plan import RoomClaim
 from fleet.model.quantity_text import texts_of
 from fleet.model.unit import Claim
 from fleet.model.untyped import mapping
-from fleet.plan import RoomClaim
 from fleet.ports import Body
 
 CLAIM = "claim"  # in status: {member, until, room}

@@ -22,10 +22,10 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.controllers.starting import dequeued, placed, result_text, waits
 from fleet.engine.status import conflict
+from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to
-from fleet.placement.domains import domains
-from fleet.placement.heads import nominated
-from fleet.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.placement.packing.domains import domains
+from fleet.placement.reservation.heads import nominated
 from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
 from fleet.wellknown import (
     ANNOTATION_POLICY,

@@ -32,12 +32,12 @@ from fleet.controllers.runtime import Controller, Source, Teller
 from fleet.controllers.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.waking import next_change
 from fleet.members.members import Changed
+from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason, instant
-from fleet.placement.intime import InTime
 from fleet.placement.problem import Solver
-from fleet.plan import Plan
 from fleet.ports import Event, Fenced, Key, StoreUnavailable
 from fleet.snapshot import Config, Snapshot
+from fleet.solver.intime import InTime
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)

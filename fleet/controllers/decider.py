@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fleet.decide import decide
+from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
-from fleet.plan import Plan
 from fleet.snapshot import Changes, Snapshot
 
 SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)

@@ -15,14 +15,14 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fleet.model.plan import Plan
 from fleet.model.reason import Reason
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
-from fleet.placement.process import FAILED, LATE, STARTING
-from fleet.plan import Plan
 from fleet.ports import Key
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
+from fleet.solver.process import FAILED, LATE, STARTING
 
 LEAVES_MOST = 200
 MEMBERS_MOST = 1_000

@@ -17,12 +17,12 @@ from typing import Any
 import orjson
 import structlog
 
-from fleet.codec import encode_one, encode_record, encode_snapshot
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import cancelled
 from fleet.model.member import Member
+from fleet.model.plan import Plan
 from fleet.model.unit import Unit
-from fleet.plan import Plan
+from fleet.notation.codec import encode_one, encode_record, encode_snapshot
 from fleet.ports import StoreUnavailable
 from fleet.snapshot import Snapshot
 
@@ -110,6 +110,6 @@ def _packed(document: bytes) -> str:
 
 
 def unpack(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The record of a row, as `fleet.codec.replay` takes it."""
+    """The record of a row, as `fleet.notation.codec.replay` takes it."""
     found: dict[str, Any] = orjson.loads(zlib.decompress(base64.b64decode(row["record"])))
     return found

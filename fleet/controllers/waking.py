@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidate import order
-from fleet.placement.rights import LOWER, policy_of
+from fleet.placement.candidates.candidate import order
+from fleet.placement.preemption.rights import LOWER, policy_of
 from fleet.snapshot import Config, Snapshot
 
 STEP_S = 1.0  # gangs whose protection ends within this are looked at together

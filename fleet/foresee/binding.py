@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from fleet.foresee.edits import Edit, Hold, MoveTo, Prioritize, Submit
 from fleet.foresee.smallest import Answer, smallest, starts
 from fleet.model.matching import member_bars
+from fleet.model.plan import Plan
 from fleet.model.reason import OF_QUOTA, Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.plan import Plan
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot

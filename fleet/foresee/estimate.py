@@ -35,9 +35,9 @@ from fleet.foresee.history import History
 from fleet.foresee.position import standing
 from fleet.foresee.quantiles import four_fifths, quantile
 from fleet.foresee.smallest import starts
+from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.plan import Plan
 from fleet.snapshot import Changes, Snapshot
 
 SAMPLES = 20

@@ -24,10 +24,10 @@ from heapq import heappop, heappush
 
 from fleet.decide import decide
 from fleet.foresee.nodes import Nodes
+from fleet.model.plan import Plan
 from fleet.model.unit import Claim, Phase, Unit
-from fleet.placement.heads import nominated
 from fleet.placement.problem import Solver
-from fleet.plan import Plan
+from fleet.placement.reservation.heads import nominated
 from fleet.snapshot import Changes, Snapshot
 
 RunsS = Callable[[Unit, float], float | None]

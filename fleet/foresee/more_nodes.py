@@ -9,7 +9,7 @@ from fleet.foresee.change import MoreNodes, empty_node, lifts_for
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Unit
-from fleet.placement.room import MemberRoom, Space
+from fleet.placement.packing.room import MemberRoom, Space
 from fleet.snapshot import Snapshot
 
 

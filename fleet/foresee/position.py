@@ -14,10 +14,10 @@ from functools import partial
 from heapq import nsmallest
 from typing import Any
 
+from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidate import order
-from fleet.plan import Plan
+from fleet.placement.candidates.candidate import order
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 

@@ -42,10 +42,10 @@ from fleet.foresee.change import (
 from fleet.foresee.more_nodes import least, pools_that_help
 from fleet.foresee.more_quota import explained, limits_passed, promised, refused, with_steps
 from fleet.model.member import Member
+from fleet.model.plan import Plan
 from fleet.model.reason import OF_QUOTA, Code, Reason
 from fleet.model.unit import MOST_PRIORITY, Component, Phase
-from fleet.placement.room import MemberRoom, Shape, Space
-from fleet.plan import Plan
+from fleet.placement.packing.room import MemberRoom, Shape, Space
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 

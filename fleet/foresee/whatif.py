@@ -20,10 +20,10 @@ from fleet.foresee.edits import Edit, edited
 from fleet.foresee.forward import Forward, RunsS, Stop, What, by_walltime, core
 from fleet.foresee.history import History
 from fleet.foresee.quantiles import quantile
+from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
-from fleet.plan import Plan
 from fleet.snapshot import Snapshot
 
 HORIZON_S = 30 * 86_400.0

@@ -16,11 +16,11 @@ from fleet.foresee.edits import AddMember, Edit, ReplaceTree, Submit
 from fleet.foresee.explanation import changes
 from fleet.foresee.whatif import Comparison, Standing, When
 from fleet.model.member import Member
+from fleet.model.plan import Plan
 from fleet.model.reason import Reason
 from fleet.model.unit import Unit
 from fleet.notation import byhand
 from fleet.notation.bytype import Json, decode, encode, listed
-from fleet.plan import Plan
 
 MOST_EDITS = 100
 _CLASSES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(Edit)}

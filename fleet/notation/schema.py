@@ -21,11 +21,11 @@ from typing import Any
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
+from fleet.model.plan import Certificate, Eviction, Head, Placement, RoomClaim
 from fleet.model.reason import Code
 from fleet.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.notation.byhand import GANG, MOST_COUNT, PODS_OF_A_NODE
 from fleet.notation.bytype import VERSION, Json, encode, fields_of
-from fleet.plan import Certificate, Eviction, Head, Placement, RoomClaim
 from fleet.quota.tree import QuotaNode
 from fleet.snapshot import Config
 

@@ -16,9 +16,9 @@ from api.auth import StaticTokens
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
-from fleet.codec import decode_snapshot
 from fleet.controllers.submitted import unit_in
 from fleet.engine.times import rfc3339
+from fleet.notation.codec import decode_snapshot
 from fleet.ports import Body, Key, Put, Write
 from fleet.store.writing import Options, User
 from fleet.wellknown import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from fleet.codec import decode_snapshot
 from fleet.controllers.decider import Resort
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.faults import KEPT, Faults
 from fleet.controllers.record import Packer
+from fleet.notation.codec import decode_snapshot
 from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, rest
 from tests.controllers.world import member

@@ -11,8 +11,8 @@ import pytest
 
 from api.v1.models import ClusterList, DecisionDetail, DecisionList, QueueList
 from api.v1.mount import PREFIX
-from fleet import codec
 from fleet.decide import decide
+from fleet.notation import codec
 from tests.api.rest import Rest, fill, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import ALICE, cluster, member, policy, pytorchjob, tree

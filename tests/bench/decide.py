@@ -27,26 +27,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from fleet.backlog import Backlog
 from fleet.cli.compose import COLLECT_AFTER
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.member import Member, Pool
+from fleet.model.plan import Plan
 from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.candidate import order
-from fleet.placement.grouping import Grouping
-from fleet.placement.intime import InTime
-from fleet.placement.layout import lay_out
-from fleet.placement.linked import age_bucket, weight
+from fleet.placement.candidates.candidate import order
+from fleet.placement.candidates.grouping import Grouping
+from fleet.placement.linked.linked import age_bucket, weight
+from fleet.placement.packing.layout import lay_out
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.room import committed as committed_shape
 from fleet.placement.problem import Problem
-from fleet.placement.process import ProcessSolver
-from fleet.placement.room import MemberRoom
-from fleet.placement.room import committed as committed_shape
-from fleet.plan import Plan
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Changes, Snapshot
+from fleet.snapshot.backlog import Backlog
+from fleet.solver.intime import InTime
+from fleet.solver.process import ProcessSolver
 
 _T = TypeVar("_T")
 GPU = "nvidia.com/gpu"

@@ -22,12 +22,12 @@ from typing import Any
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
+from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Seat, Unit
-from fleet.placement.intime import InTime
-from fleet.placement.process import ProcessSolver
-from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
+from fleet.solver.intime import InTime
+from fleet.solver.process import ProcessSolver
 from tests.bench.decide import GPU, NOW, as_the_controllers, world
 
 HUNGRY = "root/g0/leaf0"

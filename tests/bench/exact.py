@@ -29,13 +29,13 @@ from ortools.sat.python import cp_model
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
+from fleet.model.plan import Plan
 from fleet.model.unit import Component, Unit
-from fleet.placement.cpsat import CpSat
-from fleet.placement.grouping import Grouping
-from fleet.placement.linked import age_bucket, band_of, weight
-from fleet.plan import Plan
+from fleet.placement.candidates.grouping import Grouping
+from fleet.placement.linked.linked import age_bucket, band_of, weight
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.snapshot import Config, Snapshot
+from fleet.solver.cpsat import CpSat
 
 GPU = "nvidia.com/gpu"
 NOW = 1_000_000.0

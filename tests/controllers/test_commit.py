@@ -7,7 +7,7 @@ import pytest
 from fleet.controllers.commit import PlanCommitter, result_text
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.snapshot import Picture, SnapshotBuilder
-from fleet.plan import Placement
+from fleet.model.plan import Placement
 from fleet.ports import Fenced
 from fleet.store.memory import MemoryLeadership
 from tests.controllers.fastloop import eventually

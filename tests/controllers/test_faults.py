@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from fleet.codec import decode_snapshot
 from fleet.controllers import decider as subject
 from fleet.controllers import snapshot as snapshot_module
 from fleet.controllers.decide import DecideLoop
 from fleet.controllers.decider import ASIDE_S, FEW, TRIALS_MOST, Decider, Resort
 from fleet.controllers.faults import KIND
 from fleet.decide import decide
+from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Unit
+from fleet.notation.codec import decode_snapshot
 from fleet.placement.problem import Answer, Problem, VictimProblem
-from fleet.plan import Plan
 from fleet.snapshot import Config, Snapshot
 from fleet.wellknown import DECISION_FAILED
 from tests.controllers.fastloop import eventually, settle

@@ -14,9 +14,9 @@ from fleet.controllers.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Cou
 from fleet.decide import PARTS
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
-from fleet.placement.process import FAILED, LATE, STARTING
 from fleet.quota.parse import parse_tree
 from fleet.snapshot import Snapshot
+from fleet.solver.process import FAILED, LATE, STARTING
 from tests.controllers.fastloop import eventually
 from tests.controllers.test_commit import waiting
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree

@@ -7,14 +7,14 @@ import json
 import zlib
 from dataclasses import replace
 
-from fleet.codec import decode_plan, decode_snapshot, encode_record, replay
 from fleet.controllers.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
 from fleet.controllers.latest import KIND as SNAPSHOT
 from fleet.controllers.latest import PAUSE_MIN_S, LatestSnapshot
 from fleet.controllers.record import KIND, Packer, unpack
 from fleet.model.member import Member
+from fleet.model.plan import Certificate, Plan
 from fleet.model.unit import Phase, Unit
-from fleet.plan import Certificate, Plan
+from fleet.notation.codec import decode_plan, decode_snapshot, encode_record, replay
 from fleet.snapshot import Changes, Snapshot
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob

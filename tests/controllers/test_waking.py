@@ -8,7 +8,7 @@ from fleet.controllers.waking import next_change
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Claim, Nomination
 from fleet.snapshot import Config
-from tests.core.builders import NOW, UnitBuilder, snapshot, unit
+from tests.builders import NOW, UnitBuilder, snapshot, unit
 
 RECLAIM = Config(reclaim=True, protection_s=60, head_after_s=0)
 NO_HEADS = Config(head_after_s=0)

@@ -9,7 +9,7 @@ from fleet.foresee.change import KINDS, Kind
 from fleet.foresee.edits import Hold, MoveTo, Prioritize, Remove, Submit
 from fleet.model.reason import Code
 from fleet.snapshot import Snapshot
-from tests.core.builders import GIB, GPU, member, snapshot, tree, unit
+from tests.builders import GIB, GPU, member, snapshot, tree, unit
 from tests.foresee.test_whatif import asked, running
 
 QUEUES = tree(a={}, b={"max": {GPU: 8}})

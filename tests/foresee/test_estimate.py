@@ -34,7 +34,7 @@ from fleet.simulate.replay.trace import Job, gang
 from fleet.simulate.replay.world import Arrivals, units
 from fleet.snapshot import Snapshot
 from tests.bench.estimates import replay
-from tests.core.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
+from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
 HOUR = 3600.0
 NOTHING = History((), NOW)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fleet.foresee.forward import Forward, Stop, What, by_walltime, core
 from fleet.model.unit import Phase, Unit
 from fleet.snapshot import Config, Snapshot
-from tests.core.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapshot, tree, unit
+from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapshot, tree, unit
 
 FOREVER = NOW + 1e9
 

@@ -8,7 +8,7 @@ from random import Random
 
 from fleet.foresee.history import DAY_S, History, Past
 from fleet.model.unit import Unit
-from tests.core.builders import NOW, unit
+from tests.builders import NOW, unit
 
 HOUR = 3600.0
 

@@ -11,7 +11,7 @@ from fleet.foresee.nodes import Nodes
 from fleet.model.leaving import vacated
 from fleet.model.member import Pool
 from fleet.model.unit import Phase, Seat, Unit
-from tests.core.builders import GPU, amounts, member, unit
+from tests.builders import GPU, amounts, member, unit
 
 
 def free(nodes: Nodes) -> dict[int, int]:

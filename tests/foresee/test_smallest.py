@@ -27,8 +27,8 @@ from fleet.model.member import Taint
 from fleet.model.reason import Code
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
-from tests.core.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
-from tests.core.worlds import worlds
+from tests.builders import GIB, GPU, NOW, NodeClaim, member, snapshot, tree, unit
+from tests.worlds import worlds
 
 
 def started(world: Snapshot, name: str, change: Change) -> bool:

@@ -31,11 +31,11 @@ from fleet.foresee.history import History, Past
 from fleet.foresee.whatif import Comparison, State, Verdict, drawn, what_if
 from fleet.model.reason import Code
 from fleet.model.unit import Phase, Seat
-from fleet.placement.cpsat import CpSat
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
-from tests.core.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
-from tests.core.worlds import worlds
+from fleet.solver.cpsat import CpSat
+from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
+from tests.worlds import worlds
 
 
 def running(name: str, *, hours: float = 1.0, pods: int = 1) -> UnitBuilder:

@@ -8,7 +8,6 @@ from typing import Any
 import orjson
 import pytest
 
-from fleet.codec import encode_one
 from fleet.members.connection import Answer
 from fleet.members.discovery import Catalogue, Served, _aggregated
 from fleet.members.dispatched import Dispatched, KindSink
@@ -18,6 +17,7 @@ from fleet.members.inventory import NodeSink, PodSink
 from fleet.members.members import Changed, PodView
 from fleet.members.nodes import Nodes
 from fleet.model.member import Member
+from fleet.notation.codec import encode_one
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 from tests.security.loops.malformed import MISSING, WRONG, changed, paths

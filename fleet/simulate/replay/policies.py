@@ -21,9 +21,9 @@ from enum import StrEnum
 
 from fleet.foresee.forward import Decider, Forward, core
 from fleet.foresee.nodes import Nodes
+from fleet.model.plan import Certificate, Placement, Plan
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.problem import Solver
-from fleet.plan import Certificate, Placement, Plan
 
 
 class Policy(StrEnum):

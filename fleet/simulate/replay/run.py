@@ -15,9 +15,9 @@ from math import ceil
 from fleet.foresee.forward import Event, Forward, Stop, What
 from fleet.foresee.nodes import Nodes
 from fleet.model.member import Member
+from fleet.model.plan import Plan
 from fleet.model.unit import Unit
 from fleet.placement.problem import Solver
-from fleet.plan import Plan
 from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay.policies import Policy, decider
 from fleet.simulate.replay.trace import GPU, GPUS_PER_POD, Job

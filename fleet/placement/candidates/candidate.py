@@ -1,0 +1,140 @@
+"""Waiting units as the planner sees them, and the order in which they are served."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fleet.model.amounts import Amounts
+from fleet.model.unit import Unit
+from fleet.placement.candidates.eligibility import Eligibility
+from fleet.quota.entitlement import tier_at
+from fleet.quota.tiers import Rank, Tier
+from fleet.quota.users import account
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    """A waiting unit that may start now, as far as it alone can tell."""
+
+    unit: Unit
+    shape: int
+    eligibility: Eligibility
+    request: Amounts
+    block: bool  # nobody of its queue starts before it
+    tier: Tier = Tier.SHARE
+    account: str | None = None  # where it is charged; its leaf unless given
+
+    def __post_init__(self) -> None:
+        if self.account is None:
+            self.account = self.unit.leaf
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Waiting units alike, by turn: what holds for a `Candidate` of one of them holds for all, but for the tier, which
+    follows from `rank`, the account where quota counts `by_user`, and the walltime. `ids` are those of `units`. Ranges
+    of units are given as (start, end)."""
+
+    units: Sequence[Unit]
+    ids: Sequence[str]
+    shape: int
+    eligibility: Eligibility
+    request: Amounts
+    block: bool
+    leaf: str | None
+    priority: int
+    preemptible: bool
+    rank: Rank = (0, 0)
+    by_user: bool = False
+    _timed: bool | None = field(default=None, init=False)
+    _accounts: Sequence[str | None] | None = field(default=None, init=False)
+
+    @property
+    def timed(self) -> bool:
+        """Whether their walltimes differ."""
+        if self._timed is None:
+            first = self.units[0].walltime_s
+            self._timed = any(unit.walltime_s != first for unit in self.units)
+        return self._timed
+
+    def account(self, index: int) -> str | None:
+        """Where one of them is charged."""
+        if not self.by_user or self.leaf is None:
+            return self.leaf
+        if self._accounts is None:
+            names: dict[str, str] = {"": self.leaf}
+            for unit in self.units:
+                if unit.user not in names:
+                    names[unit.user] = account(self.leaf, unit.user)
+            self._accounts = [names[unit.user] for unit in self.units]
+        return self._accounts[index]
+
+    @property
+    def firsts(self) -> Iterator[Candidate]:
+        """The first of those who are charged alike, first come first."""
+        if not self.by_user:
+            yield self.candidate(0)
+            return
+        seen: set[str | None] = set()
+        for index in range(len(self.units)):
+            if self.account(index) not in seen:
+                seen.add(self.account(index))
+                yield self.candidate(index)
+
+    @property
+    def segments(self) -> list[tuple[Tier, int, int]]:
+        """The ranges of its units that are in one tier, first come first."""
+        if self.leaf is None:
+            return [(Tier.SHARE, 0, len(self.units))]
+        guaranteed, share = self.rank
+        bounds = ((Tier.GUARANTEED, 0, guaranteed), (Tier.SHARE, guaranteed, share))
+        return [bound for bound in (*bounds, (Tier.BORROWED, share, len(self.units))) if bound[1] < bound[2]]
+
+    def candidate(self, index: int) -> Candidate:
+        tier = Tier.SHARE if self.leaf is None else tier_at(index, *self.rank)
+        return Candidate(
+            self.units[index], self.shape, self.eligibility, self.request, self.block, tier, self.account(index)
+        )  # fmt: skip
+
+    def next(self, start: int, end: int, skip: Container[str]) -> int:
+        """The first index from `start` on, below `end`, whose unit is not to skip; else `end`."""
+        ids = self.ids
+        while start < end and ids[start] in skip:
+            start += 1
+        return start
+
+
+def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
+    """The groups less some of their units; the others keep their tiers."""
+    found: list[Group] = []
+    for group in groups:
+        left = [index for index, key in enumerate(group.ids) if key not in gone]
+        if len(left) == len(group.ids):
+            found.append(group)
+        elif left:
+            guaranteed, share = (bisect_left(left, bound) for bound in group.rank)
+            units, ids = [group.units[index] for index in left], [group.ids[index] for index in left]
+            found.append(replace(group, units=units, ids=ids, rank=(guaranteed, share)))
+    return found
+
+
+def order(unit: Unit) -> tuple[int, float, str, str]:
+    """The order in which units are served."""
+    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
+
+
+def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
+    """The order in which candidates are served: what they may count on first."""
+    return (candidate.tier, *order(candidate.unit))
+
+
+def claims_room(candidate: Candidate, now: float) -> bool:
+    """Whether room is claimed for it that it may still use."""
+    claim = candidate.unit.claim
+    return (
+        claim is not None
+        and claim.until > now
+        and any(choice.member == claim.member for choice in candidate.eligibility.choices)
+    )

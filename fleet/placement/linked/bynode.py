@@ -1,0 +1,133 @@
+"""Node by node: what the linked model is told about members where its answer did not pack.
+
+The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes: an answer may then promise a member
+more gangs than its nodes take. Modelling every node from the start would be exact and far too slow for a large fleet.
+So only members where something found no place are modelled node by node, the next time the same question is asked (of a
+small fleet all members at once, else what found no place in one would only move to the next): a variable for each kind
+of pod and node, and a row for each node and resource. Their number is bounded: where there are too many nodes the
+coarse rows stay the only ones, and what is lost is a small part of much. Where something finds no
+place in a member that is modelled already, no more of its kind may go there: packing is not as clever as the model.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence, Set
+from dataclasses import replace
+
+from fleet.placement.candidates.candidate import Candidate, standing
+from fleet.placement.greedy.ground import Ground
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Part, Space, slots
+from fleet.placement.problem import Lane, Problem, RoomRow, Spread
+
+MOST_NODE_VARIABLES = 6_000
+MOST_AT_ONCE = 1_000  # variables: a problem that has no more is modelled node by node everywhere as soon as anywhere
+Pairs = Sequence[tuple[Candidate, str]]
+
+
+def refined(
+    problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], ground: Ground
+) -> tuple[Problem, frozenset[str]] | None:
+    """The problem with the members where something was `dropped` beside what was `packed` modelled node by node, and
+    which are now: `precise` are already. None when there is nothing more to tell, or too much. `ground`: before
+    anything is placed."""
+    if not dropped:
+        return None
+    members = {member for _, member in dropped} - precise
+    problem = _fewer(problem, packed, [pair for pair in _firsts(dropped) if pair[1] in precise])
+    if members and not precise:
+        everyone = frozenset(lane.member for lane in problem.lanes)
+        everywhere = _modelled(problem, everyone, ground, min(MOST_AT_ONCE, MOST_NODE_VARIABLES))
+        if everywhere is not None:
+            return everywhere, everyone
+    more = _modelled(problem, members, ground, MOST_NODE_VARIABLES)
+    return None if more is None else (more, precise | members)
+
+
+def askable(problem: Problem, ground: Ground) -> bool:
+    """Whether all members of the problem together could be modelled node by node, should its answer not pack."""
+    members = {lane.member for lane in problem.lanes}
+    needs = {part.need for lane in problem.lanes for part in ground.space.shapes[lane.shape]}
+    nodes = (sum(pool.counts.values()) for member in members for pool in ground.rooms[member].pools)
+    return sum(nodes) * len(needs) <= MOST_NODE_VARIABLES
+
+
+def _modelled(problem: Problem, members: Set[str], ground: Ground, most: int) -> Problem | None:
+    """The problem with these members modelled node by node; None when it has more than `most` variables for nodes."""
+    variables = sum(len(spread.variables) for spread in problem.spreads)
+    first = 1 + max((number for spread in problem.spreads for number in spread.variables), default=-1)
+    rooms, spreads = list(problem.rooms), list(problem.spreads)
+    for member in sorted(members):
+        rows, more = _nodes(member, ground.rooms[member], problem.lanes, ground.space, first)
+        count = sum(len(spread.variables) for spread in more)
+        variables, first = variables + count, first + count
+        if variables > most:
+            return None
+        rooms += rows
+        spreads += more
+    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads), nodes=True)
+
+
+def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
+    """No more of a kind in a member than was packed there, where some were dropped although its nodes are modelled: the
+    packing is harder than packing goes."""
+    kinds = {(candidate.shape, candidate.eligibility.number, member) for candidate, member in dropped}
+    if not kinds:
+        return problem
+    have = Counter((candidate.shape, candidate.eligibility.number, member) for candidate, member in packed)
+    lanes = (
+        replace(lane, cap=min(lane.cap, have[key]))
+        if (key := (lane.shape, lane.eligibility, lane.member)) in kinds
+        else lane
+        for lane in problem.lanes
+    )
+    return replace(problem, lanes=tuple(lanes))
+
+
+def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
+    """Less those whom one ahead in their queue keeps from starting: nothing is known of their room."""
+    lines: dict[str | None, tuple[int, int, float, str, str]] = {}
+    for candidate, _ in dropped:
+        if candidate.block:
+            turn = standing(candidate)
+            lines[candidate.unit.leaf] = min(turn, lines.get(candidate.unit.leaf, turn))
+    return [pair for pair in dropped if not pair[0].block or standing(pair[0]) == lines[pair[0].unit.leaf]]
+
+
+def _nodes(
+    member: str, room: MemberRoom, lanes: Sequence[Lane], space: Space, first: int
+) -> tuple[list[RoomRow], list[Spread]]:
+    """Rows and spreads of one member. Pods alike are one kind, whichever gang they are of."""
+    kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
+    for index, lane in enumerate(lanes):
+        if lane.member == member:
+            for part in space.shapes[lane.shape]:
+                if part.need:
+                    kinds.setdefault((part.need, part.claim), []).append((index, part, lane.cap))
+    vectors = [
+        (pool.takes, vector)
+        for pool in room.pools
+        if not pool.potential
+        for vector in sorted(pool.counts)
+        for _ in range(pool.counts[vector])
+    ]
+    loads: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # node, resource -> (variable, amount, its cap)
+    spreads: list[Spread] = []
+    for (need, claim), users in sorted(kinds.items()):
+        most = sum(part.replicas * cap for _, part, cap in users)
+        numbers: list[int] = []
+        for node, (takes, vector) in enumerate(vectors):
+            fit = min(most, slots(vector, need)) if takes[claim] else 0
+            if fit > 0:
+                numbers.append(first)
+                for resource, amount in need:
+                    loads.setdefault((node, resource), []).append((first, amount, most))
+                first += 1
+        spreads.append(Spread(tuple((index, part.replicas) for index, part, _ in users), tuple(numbers), most))
+    rows = [
+        RoomRow(f"{member} node {node} {space.resources[resource]}", (), tuple((v, a) for v, a, _ in terms), free)
+        for (node, resource), terms in loads.items()
+        if sum(a * cap for _, a, cap in terms) > (free := vectors[node][1][resource])
+    ]
+    return rows, spreads

@@ -1,0 +1,58 @@
+"""What an answer promised to a member and found no place there, one after another: packed anew, all at once.
+
+Gangs are packed one after another, each onto the fullest nodes that take it, and what is placed stays where it is.
+Where that leaves some out, a bounded search looks for a packing of all that was packed in the member together with
+them, or else with as many of them as it can, those first that may count on most. Nothing is packed anew where a head
+collects room: who may go beside it is asked for each gang alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fleet.placement.candidates.candidate import Candidate, Group, standing
+from fleet.placement.greedy.ground import Ground
+from fleet.placement.linked.decode import out_of_order
+from fleet.placement.linked.linked import Pairs
+from fleet.placement.packing.layout import packed_anew
+from fleet.placement.packing.room import MemberRoom
+
+_MOST_PACKINGS = 12  # of one answer
+
+
+def repacked(
+    ground: Ground, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
+) -> tuple[Ground, Pairs, Pairs] | None:
+    """All that is packed after it, on which ground, and what still is not; None where nothing more found a place.
+    `ground`: with what is `packed`; `free` are the rooms before that."""
+    after = ground.copy()
+    tries = _MOST_PACKINGS
+    found: Pairs = []
+    for member in sorted({member for _, member in dropped} - {hold.member for hold in ground.holds}):
+        here = [candidate for candidate, where in packed if where == member]
+        out = sorted((candidate for candidate, where in dropped if where == member), key=standing)
+        for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
+            shapes = [ground.space.shapes[candidate.shape] for candidate in (*here, *some)]
+            room = packed_anew(free[member], shapes, ground.space) if tries > 0 else None
+            tries -= 1
+            if room is None:
+                continue
+            new = _admitted(after, some, member, room)
+            here += new
+            found += ((candidate, member) for candidate in new)
+            if len(new) == len(out):
+                break
+    placed = {candidate.unit.id for candidate, _ in found}
+    if not found or out_of_order(groups, [*packed, *found]):
+        return None
+    return after, [*packed, *found], [pair for pair in dropped if pair[0].unit.id not in placed]
+
+
+def _admitted(ground: Ground, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
+    """Place those of `some` that quota still has room for."""
+    new: list[Candidate] = []
+    for candidate in some:
+        if ground.admits(candidate, ground.bound(candidate)):
+            ground.take_anew(candidate, member, room)
+            new.append(candidate)
+    return new

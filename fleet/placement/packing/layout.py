@@ -1,0 +1,113 @@
+"""How gangs that are on their way lie in their members: the room that is left beside them.
+
+A decision packs gangs as it places them; the next one sees only that they come, and packs them again. Both must find
+the same, or the second one would count on room that is taken: so gangs are laid out here, in an order that depends on
+the set alone, for both. Largest first; where that leaves a gang without a place, those that had none come first, a few
+times over, since with odd sizes one order may fail where another does not. What still finds no place is named: a
+decision takes back what it placed until all of it has one, and for gangs that run there already (the inventory and the
+bindings disagree for a moment) room is taken all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
+
+from fleet.model.packing import MOST_NODES, packing
+from fleet.placement.packing.room import MemberRoom, largest_first
+from fleet.placement.packing.space import Need, Shape, Space
+
+Coming = tuple[str, str, Shape]  # unit, member, pods that are committed but not seen
+_MOST_ORDERS = 4
+
+
+@dataclass(slots=True)
+class Layout:
+    """`lost`: units that found no place, by member; `domains`: of units that must lie within one, where they do."""
+
+    rooms: dict[str, MemberRoom]
+    lost: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
+
+
+def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Space) -> Layout:
+    """`free` rooms less what comes; `free` stays as it is. The same set leaves the same room, however it came about."""
+    found = Layout({name: room.copy() for name, room in free.items()})
+    by_member: dict[str, list[Coming]] = {}
+    for item in largest_first((item for item in coming if item[1] in free and item[2]), space):
+        by_member.setdefault(item[1], []).append(item)
+    for name, items in by_member.items():
+        best, lost, domains = _packed(free[name], items, space.devices)
+        first = items
+        for _ in range(_MOST_ORDERS - 1):
+            if not lost:
+                break
+            last = set(lost)
+            first = [*(item for item in first if item[0] in last), *(item for item in first if item[0] not in last)]
+            other = _packed(free[name], first, space.devices)
+            if len(other[1]) < len(lost):
+                best, lost, domains = other
+        whole = packed_anew(free[name], [item[2] for item in items], space) if lost else None
+        if whole is not None:
+            best, lost = whole, []
+        found.rooms[name] = best
+        found.domains.update(domains)
+        if lost:
+            found.lost[name] = tuple(lost)
+    return found
+
+
+def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> MemberRoom | None:
+    """What is left of `free` beside gangs of all of these shapes, in whatever packing there is; None where none was
+    found. Gangs that must lie within a rack, and nodes that could be added, are not looked at."""
+    pods: dict[tuple[Need, int], int] = {}
+    for shape in shapes:
+        for part in shape:
+            if part.topology:
+                return None
+            pods[part.need, part.claim] = pods.get((part.need, part.claim), 0) + part.replicas
+    kinds = sorted(pods)
+    homes: list[tuple[int, tuple[int, ...]]] = []  # pool and free vector of each node
+    for index, pool in enumerate(free.pools):
+        if not pool.potential:
+            if sum(pool.counts.values()) > MOST_NODES:
+                return None
+            homes += ((index, vector) for vector in pool.keys for _ in range(pool.counts[vector]))
+    takes = [tuple(pool.takes[claim] for _, claim in kinds) for pool in free.pools]
+    sizes = [(space.size(need), pods[need, claim]) for need, claim in kinds]
+    found = packing(sizes, [(vector, takes[index]) for index, vector in homes])
+    if found is None:
+        return None
+    pools = [pool.copy() for pool in free.pools]
+    for (index, vector), counts in zip(homes, found, strict=True):
+        after = list(vector)
+        for (need, _), count in zip(kinds, counts, strict=True):
+            for resource, amount in need:
+                after[resource] -= amount * count
+        if any(counts):
+            pools[index].move(vector, tuple(after), 1)
+    return MemberRoom(free.name, tuple(pools))
+
+
+def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[MemberRoom, list[str], dict[str, str]]:
+    """The room after all of them in this order, who found no place, and the domains of those who must have one."""
+    room = free.copy()
+    lost: list[str] = []
+    domains: dict[str, str] = {}
+    for shape, alike in groupby(items, key=itemgetter(2)):
+        units = [item[0] for item in alike]
+        if len(units) > 1 and len(shape) == 1 and not shape[0].topology:
+            # equal pods, each onto the fullest node that takes it, lie the same all at once
+            fit = room.fit((replace(shape[0], replicas=shape[0].replicas * len(units)),), devices)
+            if fit is not None:
+                room.take(fit)
+                continue
+        for unit in units:
+            fit = room.hold(shape, devices)
+            if fit is None:
+                lost.append(unit)
+            elif fit.domain:
+                domains[unit] = fit.domain
+    return room, lost, domains

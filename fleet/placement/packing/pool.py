@@ -1,0 +1,62 @@
+"""Nodes of one member that a decision cannot tell apart, as how many of them have which free vector."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+
+from fleet.placement.packing.space import Vector
+
+
+class PoolRoom:
+    """Nodes alike for this decision: how many have which free vector. `takes` says which claims may use them,
+    `domains` in which domain of each topology they lie, `potential` that they are not there yet."""
+
+    __slots__ = ("_total", "counts", "domains", "keys", "potential", "takes")
+
+    def __init__(
+        self,
+        takes: tuple[bool, ...],
+        counts: dict[Vector, int],
+        keys: list[Vector] | None = None,
+        domains: tuple[str, ...] = (),
+        potential: bool = False,
+    ) -> None:
+        self.takes = takes
+        self.counts = counts
+        self.keys = sorted(counts) if keys is None else keys
+        self.domains = domains
+        self.potential = potential
+        self._total: list[int] | None = None
+
+    @property
+    def total(self) -> Sequence[int]:
+        """What is free in all, by resource; kept up to date once it was asked for."""
+        if self._total is None:
+            width = len(self.keys[0]) if self.keys else 0
+            entries = self.counts.items()
+            self._total = [sum(max(0, vector[i]) * nodes for vector, nodes in entries) for i in range(width)]
+        return self._total
+
+    def copy(self) -> PoolRoom:
+        made = PoolRoom(self.takes, dict(self.counts), list(self.keys), self.domains, self.potential)
+        made._total = None if self._total is None else list(self._total)
+        return made
+
+    def move(self, vector: Vector, to: Vector, nodes: int) -> None:
+        """`nodes` nodes that had `vector` free have `to` free now."""
+        left = self.counts[vector] - nodes
+        if left:
+            self.counts[vector] = left
+        else:
+            del self.counts[vector]
+            self.keys.pop(bisect_left(self.keys, vector))
+        if to in self.counts:
+            self.counts[to] += nodes
+        else:
+            self.counts[to] = nodes
+            insort(self.keys, to)
+        if self._total is not None:
+            for index, (had, has) in enumerate(zip(vector, to, strict=True)):
+                if had != has:
+                    self._total[index] += (max(0, has) - max(0, had)) * nodes

@@ -1,0 +1,140 @@
+"""The exact packing of one gang whose parts differ: asked for where largest-first has failed.
+
+Equal pods need no search: filling nodes one after another finds room whenever there is any. Of pods of two sizes it
+may not: with 6 and 8 free, pods of 5, 3, 3, 3 fit when the five goes to the eight, and not when it goes to the six.
+Here nodes are taken one after another, fullest first; what is kept is, for each number of pods placed of every part
+but the most numerous one, how many of that one can be placed beside them at most. That is exact: the rest of the nodes
+does not care how those before it were used. Its size is bounded, and past the bound it says that it gave up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleet.placement.packing.space import Need, Vector, slots
+
+MOST_STEPS = 20_000  # states times patterns; a few milliseconds
+_MOST_PATTERNS = 512  # ways to use one node
+
+
+class Outcome(StrEnum):
+    PACKED = "Packed"
+    IMPOSSIBLE = "Impossible"  # there is no packing
+    GAVE_UP = "GaveUp"  # the bound was reached first
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """`nodes` nodes alike. `takes`: which parts of the gang may use them."""
+
+    vector: Vector
+    nodes: int
+    takes: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """`uses`: (index of home, pods of each part) for every node that is used; empty unless packed."""
+
+    outcome: Outcome
+    uses: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+State = tuple[int, ...]  # pods placed of every part but the last
+_Step = tuple[State, State, int]  # the state before; what this node took of the parts in it, and of the last one
+
+
+def refine(parts: Sequence[tuple[Need, int]], homes: Sequence[Home], most_steps: int = MOST_STEPS) -> Refined:
+    """Whether all pods of `parts`, (need, replicas) each, fit `homes`, which are tried in their order."""
+    order = sorted(range(len(parts)), key=lambda index: (parts[index][1], index))
+    needs = [parts[index][0] for index in order]
+    wanted = [parts[index][1] for index in order]
+    room = [[slots(home.vector, need) if home.takes[index] else 0 for index, need in zip(order, needs, strict=True)]
+            for home in homes]  # fmt: skip
+    ahead = [[0] * len(parts)]  # pods of each part alone that this home and all after it take
+    for home, each in zip(reversed(homes), reversed(room), strict=True):
+        ahead.append([had + more * home.nodes for had, more in zip(ahead[-1], each, strict=True)])
+    ahead.reverse()
+    if any(have < want for have, want in zip(ahead[0], wanted, strict=True)):
+        return Refined(Outcome.IMPOSSIBLE)
+    goal, pods = tuple(wanted[:-1]), sum(wanted)
+    reached: dict[State, int] = {(0,) * len(goal): 0}
+    layers: list[tuple[int, dict[State, _Step]]] = []
+    steps = 0
+    for number, home in enumerate(homes):
+        patterns = _patterns(home.vector, needs, room[number], wanted)
+        if patterns is None:
+            return Refined(Outcome.GAVE_UP)
+        if len(patterns) == 1 and not any(patterns[0][0]) and not patterns[0][1]:
+            continue
+        for used in range(1, min(home.nodes, pods) + 1):
+            steps += len(reached) * len(patterns)
+            if steps > most_steps:
+                return Refined(Outcome.GAVE_UP)
+            rest = [
+                more + each * (home.nodes - used) for more, each in zip(ahead[number + 1], room[number], strict=True)
+            ]
+            better: dict[State, int] = {}
+            layer: dict[State, _Step] = {}
+            for state, count in reached.items():
+                for took, last in patterns:
+                    after = tuple(a + b for a, b in zip(state, took, strict=True))
+                    total = min(wanted[-1], count + last)
+                    if (
+                        total <= better.get(after, -1)
+                        or total + rest[-1] < wanted[-1]
+                        or any(
+                            not want - more <= has <= want for has, want, more in zip(after, wanted, rest, strict=False)
+                        )
+                    ):
+                        continue
+                    better[after] = total
+                    layer[after] = (state, took, total - count)
+            if better == reached:
+                break  # one more node like this changes nothing
+            reached = better
+            layers.append((number, layer))
+            if reached.get(goal) == wanted[-1]:
+                return Refined(Outcome.PACKED, _uses(layers, goal, order))
+            if not reached:
+                return Refined(Outcome.IMPOSSIBLE)
+    return Refined(Outcome.IMPOSSIBLE)
+
+
+def _patterns(
+    vector: Vector, needs: Sequence[Need], room: Sequence[int], wanted: Sequence[int]
+) -> list[tuple[State, int]] | None:
+    """The ways to use one node: pods of every part but the last, and the most of the last beside them."""
+    found: list[tuple[State, int]] = []
+    open_: list[tuple[State, Vector]] = [((), vector)]
+    while open_:
+        took, left = open_.pop()
+        part = len(took)
+        if part == len(needs) - 1:
+            found.append((took, min(wanted[part], slots(left, needs[part])) if room[part] else 0))
+            if len(found) > _MOST_PATTERNS:
+                return None
+            continue
+        for pods in range(min(room[part], wanted[part], slots(left, needs[part])) + 1):
+            rest = list(left)
+            for index, amount in needs[part]:
+                rest[index] -= amount * pods
+            open_.append(((*took, pods), tuple(rest)))
+    return found
+
+
+def _uses(
+    layers: Sequence[tuple[int, dict[State, _Step]]], goal: State, order: Sequence[int]
+) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    uses: list[tuple[int, tuple[int, ...]]] = []
+    state = goal
+    for number, layer in reversed(layers):
+        state, took, last = layer[state]
+        if any(took) or last:
+            pods = [0] * len(order)
+            for index, count in zip(order, (*took, last), strict=True):
+                pods[index] = count
+            uses.append((number, tuple(pods)))
+    return tuple(reversed(uses))

@@ -1,0 +1,246 @@
+"""Taking back: which gangs must leave so that one that has a right to room gets it, and which room is kept for it.
+
+A guaranteed gang may evict work within its share or above, one within its share only what is borrowed; never of a
+higher priority (the leaf's attribute `preempt-policy` may say otherwise), of its own leaf, outside quota, protected by
+its age, or not preemptible. Where the policy is PreemptLowerPriority, a gang may also evict work of lower priority in
+its own leaf, whatever they count on. Nothing that may evict can be evicted by what it evicts, so nobody goes round in
+circles. Gangs leave whole, as few and as cheap ones as can be (search.py). The number of tries and of questions to the
+solver in a plan is bounded, and so are the kinds of gangs that are looked at in vain; who is not reached waits for the
+next one, and the plan's certificate says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from fleet.model.amounts import Amounts
+from fleet.model.leaving import leaves
+from fleet.model.plan import Eviction, RoomClaim, VictimSearch
+from fleet.model.unit import Component, Phase, Unit
+from fleet.placement.candidates.candidate import Candidate
+from fleet.placement.packing.room import Shape, Space
+from fleet.placement.preemption.awaited import Awaited
+from fleet.placement.preemption.returning import Returning
+from fleet.placement.preemption.rights import may_evict
+from fleet.placement.preemption.runners import Able, Runners, Work
+from fleet.placement.preemption.scene import Scene
+from fleet.placement.preemption.search import Search
+from fleet.placement.preemption.together import MOST_TOGETHER, Deal, Step, Together
+from fleet.placement.preemption.trial import Tries
+from fleet.placement.preemption.victims import NOBODY, Asking
+from fleet.quota.tiers import Tier
+from fleet.quota.tree import MAX_JOBS
+from fleet.quota.usage import Usage, account_of, request_of
+from fleet.snapshot import Snapshot
+
+MOST_TRIES = 1_000
+MOST_TRIES_TOGETHER = 500
+MOST_TRIES_MOVED = 200
+MOST_MOVES = 4  # gangs for which those before them are asked to go elsewhere
+MOST_LOOKED_AT = 10_000  # gangs that might take back
+MOST_HOPELESS = 200  # kinds of them for which no room can be made
+_MOST_DEVICES = 1024
+
+
+def _stop(candidate: Candidate, stopped: set[str | None]) -> None:
+    if candidate.block:
+        stopped.add(candidate.unit.leaf)
+
+
+def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
+    """What evicting it throws away: seconds since its start or checkpoint, for each of its devices. `request`: what it
+    is charged, where that is known."""
+    since = max(unit.placed_at or now, unit.checkpoint_at or 0.0)
+    amounts = (request or request_of(unit)).items_
+    devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= _MOST_DEVICES)
+    return int(max(0.0, now - since)) * max(1, devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What to evict, which room to claim, for which candidates, and how the victims were found. `cut`: why not all who
+    might take back were looked at; "" if they were."""
+
+    evictions: tuple[Eviction, ...]
+    claims: tuple[RoomClaim, ...]
+    kept: tuple[tuple[Candidate, str], ...]
+    searches: tuple[VictimSearch, ...] = ()
+    cut: str = ""
+
+
+NOTHING_FOUND = Found((), (), ())
+
+
+class Reclaim:
+    """One plan's search. `coming`: (unit, member, shape) of pods that are committed but not seen, of placed units and
+    of what this plan places; `kept`: candidates with the member where room is kept for them; `usage`: what is used
+    once the plan is committed, what is kept included."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        space: Space,
+        coming: Iterable[tuple[str, str, Shape]],
+        kept: Iterable[tuple[Candidate, str]],
+        usage: Usage,
+        tiers: Mapping[str, Tier],
+        now: float,
+        awaited: Awaited,
+        asking: Asking | None = None,
+    ) -> None:
+        """`awaited`: the quota that heads wait for; `asking`: the solver that proves or betters what is found without
+        it."""
+        assert snapshot.tree is not None
+        self._snapshot = snapshot
+        self._tree = snapshot.tree
+        self._now = now
+        self._asking = asking or NOBODY
+        self._tries = Tries(MOST_TRIES)
+        self._tries_together = Tries(MOST_TRIES_TOGETHER)
+        self._tries_moved = Tries(MOST_TRIES_MOVED)
+        self._moves = MOST_MOVES
+        self._scene = Scene(snapshot.members, space, coming, kept, usage.copy(), awaited)
+        self._running = Runners((), space)
+        self._returning = Returning()
+        requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
+        for key, unit in sorted(snapshot.backlog.holding.items()):
+            alike = (unit.components, unit.preemptible)
+            if alike not in requests:
+                requests[alike] = request_of(unit)
+            if unit.phase is Phase.EVICTING:
+                if leaves(unit, now, snapshot.config.claim_s):
+                    account = account_of(self._tree, unit)
+                    self._scene.leaving_already(unit, account, requests[alike])
+                    self._returning.add(unit, account, requests[alike])
+            elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
+                tier = tiers.get(key, Tier.BORROWED)
+                account = account_of(self._tree, unit)
+                lost = lost_work(unit, now, requests[alike])
+                self._running.put(Work(unit, tier, lost, requests[alike], account))
+
+    def _reachable(self, unit: Unit) -> bool:
+        """Whether its member could be told: what cannot be reached leaves nothing behind."""
+        member = self._snapshot.members.get(unit.member or "")
+        return member is not None and member.ready
+
+    def _old_enough(self, unit: Unit) -> bool:
+        return unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
+
+    def _may_evict(self, candidate: Candidate, work: Work) -> bool:
+        return may_evict(self._tree, candidate.unit, candidate.tier, work.unit, work.tier)
+
+    def run(self, preemptors: Iterable[Candidate]) -> Found:
+        """`preemptors`: waiting candidates that may take back, in order."""
+        done: list[Step] = []
+        batch: list[Step] = []
+        before = self._scene
+        searches: list[VictimSearch] = []
+        hopeless: set[tuple[object, ...]] = set()
+        stopped: set[str | None] = set()  # queues in which nobody may claim room before one that found none
+        cut = ""
+        for number, candidate in enumerate(preemptors):
+            alike = (
+                candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
+                candidate.eligibility.number, candidate.unit.preemptible, self._scene.awaited.binding(candidate),
+            )  # fmt: skip
+            cut = self._spent(number)
+            if not cut and candidate.unit.leaf in stopped:
+                continue
+            if not cut and alike in hopeless:
+                _stop(candidate, stopped)
+                continue
+            if not cut and len(hopeless) >= MOST_HOPELESS:
+                cut = f"no room for {MOST_HOPELESS} kinds of gangs"
+            if cut:
+                break
+            best, how = Search(self._scene, candidate, self._able(candidate), self._tries).best(self._asking)
+            if how is not None:
+                searches.append(how)
+            if not self._returning.lets(candidate, self._scene.usage, best.victims if best is not None else ()):
+                _stop(candidate, stopped)
+                continue
+            if best is not None:
+                if not batch:
+                    before = self._scene.fork()
+                batch.append(Step(candidate, best))
+                for work in best.victims:
+                    self._scene.leave(work)
+                    self._running.remove(work)
+                self._scene.keep(candidate, best.member)
+            elif moved := self._moved(before, batch, candidate, searches):
+                batch = moved
+            else:
+                hopeless.add(alike)
+                _stop(candidate, stopped)
+                continue
+            if len(batch) == MOST_TOGETHER:
+                done += self._together(before, batch, searches)
+                batch = []
+        done += self._together(before, batch, searches)
+        return self._found(done, searches, cut)
+
+    def _able(self, candidate: Candidate) -> Able:
+        return self._running.able(partial(self._may_evict, candidate))
+
+    def _together(self, before: Scene, steps: list[Step], searches: list[VictimSearch]) -> Iterable[Step]:
+        """What those found one after another get as a whole."""
+        found = Deal(tuple(steps), self._scene)
+        if len(steps) < 2 or not found.victims:
+            return steps
+        self._put_back(found)
+        candidates = [step.candidate for step in steps]
+        together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
+        best, how = together.better(found, self._asking)
+        if how is not None:
+            searches.append(how)
+        self._commit(best)
+        return best.steps
+
+    def _moved(
+        self, before: Scene, steps: list[Step], candidate: Candidate, searches: list[VictimSearch]
+    ) -> list[Step] | None:
+        """What those found one after another, and one more that would have room but for them, get together, if all of
+        them have room somewhere."""
+        spent = self._moves <= 0 or self._tries_moved.left <= 0
+        if not steps or spent or self._asking.silent(together=True):
+            return None
+        found, deal = Deal(tuple(steps), self._scene), None
+        self._put_back(found)
+        alone, _ = Search(before, candidate, self._able(candidate), self._tries_moved).best(NOBODY)
+        if alone is not None:
+            self._moves -= 1
+            candidates = [*(step.candidate for step in steps), candidate]
+            together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
+            members = [*(step.choice.member for step in steps), alone.member]
+            deal, how = together.moved(members, self._asking)
+            searches.append(how)
+        self._commit(deal or found)
+        return list(deal.steps) if deal is not None else None
+
+    def _put_back(self, found: Deal) -> None:
+        for work in found.victims:
+            self._running.put(work)
+
+    def _commit(self, deal: Deal) -> None:
+        for work in deal.victims:
+            self._running.remove(work)
+        self._scene = deal.scene
+
+    def _found(self, steps: Iterable[Step], searches: Iterable[VictimSearch], cut: str) -> Found:
+        until = self._now + self._snapshot.config.claim_s
+        evictions: list[Eviction] = []
+        claims: list[RoomClaim] = []
+        kept: list[tuple[Candidate, str]] = []
+        for step in steps:
+            unit, member = step.candidate.unit, step.choice.member
+            evictions += [Eviction(work.unit.id, work.unit.member or "", unit.id) for work in step.choice.victims]
+            claims.append(RoomClaim(unit.id, member, unit.total, until))
+            kept.append((step.candidate, member))
+        return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(searches), cut)
+
+    def _spent(self, looked_at: int) -> str:
+        if looked_at >= MOST_LOOKED_AT:
+            return f"{MOST_LOOKED_AT} gangs were looked at"
+        return f"{MOST_TRIES} tries were made" if self._tries.left <= 0 else ""

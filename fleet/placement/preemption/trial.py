@@ -1,0 +1,139 @@
+"""Whether one gang would have quota, and room in a member, once some have left; and which of them need not leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.placement.candidates.candidate import Candidate
+from fleet.placement.preemption.runners import Work
+from fleet.placement.preemption.scene import Scene
+from fleet.quota.usage import Usage
+
+Lacking = Sequence[tuple[str, str, int]]  # node, resource, and how much of it must leave there
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Victims for one gang. `cost`: how many of them do not even borrow, how many they are, the work that is lost, the
+    number of the member by policy."""
+
+    cost: tuple[int, int, int, int]
+    member: str
+    victims: tuple[Work, ...]
+
+    @staticmethod
+    def of(number: int, member: str, victims: Sequence[Work]) -> Choice:
+        within = sum(not work.borrows for work in victims)
+        return Choice((within, len(victims), sum(work.lost for work in victims), number), member, tuple(victims))
+
+
+def cheapest(work: Work) -> tuple[object, ...]:
+    return (not work.borrows, work.unit.priority, work.lost, -(work.unit.placed_at or 0.0), work.unit.id)
+
+
+def dearest(work: Work) -> tuple[object, ...]:
+    return (work.borrows, -work.lost, work.unit.id)
+
+
+def freeing(usage: Usage, lacking: Lacking, works: Iterable[Work]) -> dict[str, tuple[int, ...]]:
+    """What each unit frees of what is lacking, by id; those that free nothing of it are left out."""
+    found: dict[str, tuple[int, ...]] = {}
+    known: dict[tuple[str | None, int], tuple[int, ...]] = {}  # requests are shared by those that ask for the same
+    for work in works if lacking else ():
+        alike = (work.account, id(work.request))
+        freed = known.get(alike)
+        if freed is None:
+            path = usage.path(work.account) if work.account is not None else ()
+            freed = known[alike] = tuple(work.request[resource] if node in path else 0 for node, resource, _ in lacking)
+        if any(freed):
+            found[work.unit.id] = freed
+    return found
+
+
+def _suffices(lacking: Lacking, freed: Mapping[str, Sequence[int]], gone: Iterable[Work]) -> bool:
+    """Whether these free what is lacking, in sum."""
+    if not lacking:
+        return True
+    rows = [freed[work.unit.id] for work in gone if work.unit.id in freed]
+    return all(sum(row[i] for row in rows) >= need for i, (_, _, need) in enumerate(lacking))
+
+
+class Tries:
+    """How many tries a plan has left."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+
+class Trial:
+    """One gang's. `works`: those that may be asked about, gone through more than once."""
+
+    def __init__(self, scene: Scene, candidate: Candidate, works: Iterable[Work], tries: Tries) -> None:
+        self._scene = scene
+        self._candidate = candidate
+        self._tries = tries
+        self._shape = scene.space.shapes[candidate.shape]
+        self._binding = scene.awaited.binding(candidate)
+        # What is not lent, and what heads wait for, makes quota more than a sum of what is freed.
+        self._exact = scene.usage.withholds or bool(self._binding)
+        self._lacking: Lacking = scene.usage.lacking(candidate.account or "", candidate.request)
+        self._freed = freeing(scene.usage, self._lacking, works)
+        awaited = () if scene.usage.withholds else scene.awaited.at(self._binding)
+        self._sums = [(self._lacking, self._freed)]  # all that counts where everything is lent
+        for hold, usage in awaited:
+            lacking = usage.lacking(candidate.account or "", candidate.request)
+            met = (work for work in works if hold.meets(work.unit, work.tier)) if lacking else ()
+            self._sums.append((lacking, freeing(usage, lacking, met)))
+
+    def room(self, member: str, gone: Sequence[Work]) -> bool:
+        """Whether quota and the member have room for the gang once these and all that leave already are gone."""
+        return self.quota(gone) and self.fits(member, gone)
+
+    def fits(self, member: str, gone: Sequence[Work], *, wherever: bool = False) -> bool:
+        """`wherever`: room that is kept counts as free."""
+        self._tries.left -= 1
+        there = [work.unit for work in gone if work.unit.member == member]
+        kept = () if wherever else self._scene.awaited.kept(self._candidate, member)
+        return self._scene.vacancy(member).fits(self._shape, there, kept)
+
+    def quota(self, gone: Sequence[Work]) -> bool:
+        usage, candidate = self._scene.usage, self._candidate
+        self._tries.left -= self._exact
+        if not usage.withholds:
+            return all(_suffices(lacking, freed, gone) for lacking, freed in self._sums)
+        for work in gone:
+            if work.account is not None:
+                usage.charge(work.account, work.request, -1)
+        refusal = usage.refusal(candidate.account or "", candidate.request)
+        for work in gone:
+            if work.account is not None:
+                usage.charge(work.account, work.request)
+        return refusal is None and self._scene.awaited.spares(candidate, self._binding, gone)
+
+    def needed(self, member: str, victims: Sequence[Work]) -> list[Work] | None:
+        """Those without any one of whom there is no room: dearest first, blocks of them and then single ones stay
+        where they are as long as there is room without them. None when the tries run out."""
+        left = sorted(victims, key=dearest)
+        size = max(1, len(left) // 2)
+        while left:
+            start, dropped = 0, False
+            while start < len(left):
+                rest = left[:start] + left[start + size :]
+                if self._tries.left <= 0:
+                    return None
+                if self.room(member, rest):
+                    left, dropped = rest, True
+                else:
+                    start += size
+            if size == 1 and not dropped:
+                break
+            size = max(1, size // 2)
+        return left if self.all_needed(member, left) else None
+
+    def all_needed(self, member: str, victims: Sequence[Work]) -> bool:
+        """Whether each of them is needed whatever is kept: nobody leaves so that kept room stays free."""
+        if not self._scene.awaited.kept(self._candidate, member):
+            return True
+        rests = ([other for other in victims if other is not work] for work in victims)
+        return not any(self.quota(rest) and self.fits(member, rest, wherever=True) for rest in rests)

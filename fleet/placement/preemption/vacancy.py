@@ -1,0 +1,194 @@
+"""What one member has free once some have left it, asked many times with other leavers.
+
+As `vacated` of fleet/model/leaving.py says it, but on the vectors of one decision and by what changes: the member is
+read once, and a try moves the nodes that are left and copies the pools in which they lie. Pods that are on their way
+find their nodes before anybody has left, so they lie on what is free now; only those that have no room now are counted
+on what becomes free.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.model.amounts import Amounts
+from fleet.model.matching import domain_of, pool_takes
+from fleet.model.member import Member, Pool
+from fleet.model.unit import Unit
+from fleet.placement.packing.room import MemberRoom, PoolRoom, largest_first
+from fleet.placement.packing.space import Shape, Space, Vector
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaves:
+    """What one unit leaves behind: on nodes (pool, node, what is free beside it, what it holds there), and as places of
+    its own where its seats are not known (pool, vector, how many)."""
+
+    nodes: tuple[tuple[int, str, Vector, Vector], ...]
+    places: tuple[tuple[int, Vector, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """A member with what is coming. `late`: what has no room there yet. `moves`: what nodes have free then, by pool and
+    by what they had."""
+
+    room: MemberRoom
+    late: tuple[Shape, ...]
+    moves: Mapping[tuple[int, Vector], Sequence[Vector]]
+
+
+class Vacancy:
+    """One member in one state of a plan: `leaving` have left it in any case; `coming` (unit, member, shape) come before
+    they do, and `kept` have room before anybody else."""
+
+    def __init__(
+        self,
+        member: Member,
+        space: Space,
+        leaving: Iterable[Unit],
+        coming: Sequence[tuple[str, str, Shape]],
+        kept: Sequence[Shape],
+        like: Vacancy | None = None,
+    ) -> None:
+        """`like`: one of the same member and space, which has read them already."""
+        self._member = member
+        self._space = space
+        self._room: MemberRoom = MemberRoom.of(member, space) if like is None else like._room
+        self._leaving = tuple(leaving)
+        gone = {unit.id for unit in self._leaving}
+        self._coming = largest_first([item for item in coming if item[0] not in gone], space)
+        self._kept = tuple(kept)
+        self._beside: dict[frozenset[str], _Landed] = {}
+        self._known: dict[str, _Leaves] = {}
+        self._kinds: list[int] = []
+        if like is not None:
+            self._kinds, self._known = like._kinds, like._known
+            return
+        kinds = {
+            (pool.takes, pool.domains): number
+            for number, pool in enumerate(self._room.pools)
+            if not pool.potential
+        }  # fmt: skip
+        self._kinds = [kinds.get(self._kind(pool), -1) for pool in member.pools]
+
+    def fits(self, shape: Shape, gone: Iterable[Unit], beside: Sequence[Shape] = ()) -> bool:
+        """Whether a gang of this shape finds room once these have left, too; `beside` room for all of these."""
+        gone = tuple(gone)
+        landed = self._landed(gone)
+        after = self._after(landed, gone)
+        for other in (*landed.late, *self._kept, *beside):
+            after.hold(other, self._space.devices)
+        return after.fit(shape, self._space.devices) is not None
+
+    def _landed(self, gone: Iterable[Unit]) -> _Landed:
+        """The member as it is now, with what is coming, but for those of `gone` that are still coming themselves."""
+        names = frozenset(unit.id for unit in gone)
+        stay_out = frozenset(unit for unit, _, _ in self._coming if unit in names)
+        found = self._beside.get(stay_out)
+        if found is None:
+            room = self._room.copy()
+            late: list[Shape] = []
+            for unit, _, shape in self._coming:
+                if unit in stay_out:
+                    continue
+                fit = room.fit(shape, self._space.devices) or room.fit(shape, self._space.devices, potential=True)
+                if fit is not None:
+                    room.take(fit)
+                else:
+                    late.append(shape)
+            found = self._beside[stay_out] = _Landed(room, tuple(late), _moves(self._room, room))
+        return found
+
+    def _after(self, landed: _Landed, gone: Iterable[Unit]) -> MemberRoom:
+        pools = list(landed.room.pools)
+        moves = {key: list(vectors) for key, vectors in landed.moves.items()}
+        own: set[int] = set()
+        at: dict[str, tuple[int, Vector]] = {}  # where a node stands now, if somebody has left it
+        named: Counter[tuple[int, Vector]] = Counter()  # how many of those nodes stand there
+
+        def changing(index: int) -> PoolRoom:
+            if index not in own:
+                pools[index] = pools[index].copy()
+                own.add(index)
+            return pools[index]
+
+        for unit in (*self._leaving, *gone):
+            leaves = self._of(unit)
+            for index, node, free, held in leaves.nodes:
+                pool = changing(index)
+                if node in at:
+                    index, before = at[node]
+                    pool = changing(index)
+                    named[index, before] -= 1
+                else:
+                    before = free
+                    if pool.counts.get(before, 0) <= named[index, before] and moves.get((index, free)):
+                        before = moves[index, free].pop()  # pods that are coming lie there
+                    if pool.counts.get(before, 0) <= named[index, before]:  # the inventory moved on meanwhile
+                        before = (0,) * len(held)
+                        _add(pool, before, 1)
+                after = tuple(have + more for have, more in zip(before, held, strict=True))
+                pool.move(before, after, 1)
+                at[node] = (index, after)
+                named[index, after] += 1
+            for index, vector, count in leaves.places:
+                _add(changing(index), vector, count)
+        return MemberRoom(self._member.name, tuple(pools))
+
+    def _of(self, unit: Unit) -> _Leaves:
+        known = self._known.get(unit.id)
+        if known is None:
+            known = self._known[unit.id] = self._read(unit)
+        return known
+
+    def _read(self, unit: Unit) -> _Leaves:
+        nodes = tuple(
+            (self._kinds[seat.pool], seat.node, self._vector(seat.free), self._vector(seat.holds))
+            for seat in unit.seats
+            if 0 <= seat.pool < len(self._kinds) and self._kinds[seat.pool] >= 0
+        )
+        places: list[tuple[int, Vector, int]] = []
+        seen = dict(unit.visible)
+        for component in unit.components if not unit.seats else ():
+            pods = min(component.replicas, max(0, seen.get(component.name, 0)))
+            pools = enumerate(self._member.pools)
+            home = next((number for number, pool in pools if pool_takes(pool, component.claim)), None)
+            if pods and home is not None and self._kinds[home] >= 0:
+                places.append((self._kinds[home], self._vector(component.requests), pods))
+        return _Leaves(nodes, tuple(places))
+
+    def _kind(self, pool: Pool) -> tuple[tuple[bool, ...], tuple[str, ...]]:
+        takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
+        return takes, tuple(domain_of(pool, topology) for topology in self._space.topologies)
+
+    def _vector(self, amounts: Amounts) -> Vector:
+        have = dict(amounts.items_)
+        return tuple(have.get(name, 0) for name in self._space.resources)
+
+
+def _moves(before: MemberRoom, after: MemberRoom) -> dict[tuple[int, Vector], list[Vector]]:
+    """What became of the nodes that have less free than before: a likely one for each, since vectors have no names."""
+    found: dict[tuple[int, Vector], list[Vector]] = {}
+    for index, (had, has) in enumerate(zip(before.pools, after.pools, strict=True)):
+        if had is has:
+            continue
+        new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
+        for vector in reversed(had.keys):
+            for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
+                low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
+                to = next(low, None)
+                if to is not None:
+                    new.remove(to)
+                    found.setdefault((index, vector), []).append(to)
+    return found
+
+
+def _add(pool: PoolRoom, vector: Vector, nodes: int) -> None:
+    if vector in pool.counts:
+        pool.counts[vector] += nodes
+    else:
+        pool.counts[vector] = nodes
+        insort(pool.keys, vector)

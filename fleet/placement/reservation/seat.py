@@ -1,0 +1,194 @@
+"""The seat that is collected for a gang: the nodes of one member, each with what is free now and what will be.
+
+Who puts pods onto nodes is the member's scheduler, not Fleet, and most of them spread: a pod of one GPU may land on
+the very node that an eight-GPU pod waits for. So what starts beside the gang and outlasts its start is counted where
+it does the most harm; while the gang still fits what is left, it fits wherever that work really lands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.matching import pool_takes
+from fleet.model.member import Member
+from fleet.model.unit import Unit
+from fleet.placement.packing.room import MemberRoom, Part, PoolRoom
+from fleet.placement.packing.space import Need, Shape, Space, Vector, slots
+
+Pair = tuple[Vector, Vector]  # of one node: free now, and free once what must end has ended
+_MOST_STEPS = 2000
+
+
+class Nodes:
+    """The nodes of a member, to make seats from."""
+
+    def __init__(self, member: Member, space: Space) -> None:
+        self._member = member
+        self._space = space
+        self._rooms: list[PoolRoom | None] = []
+        for pool in member.pools:
+            made = MemberRoom.of(replace(member, pools=(pool,), potential=()), space).pools
+            self._rooms.append(made[0] if made else None)
+        self._vectors: dict[Amounts, Vector] = {}
+
+    def _vector(self, amounts: Amounts) -> Vector:
+        found = self._vectors.get(amounts)
+        if found is None:
+            have = dict(amounts.items_)
+            found = self._vectors[amounts] = tuple(have.get(name, 0) for name in self._space.resources)
+        return found
+
+    def seat(self, ended: Iterable[Unit]) -> Seat:
+        """The room that will be there once the visible pods of `ended` are gone. Where a unit's seats are not known,
+        each of its pods leaves a place of its own size, on a node where nothing is free now."""
+        pools = [dict(pool.free) for pool in self._member.pools]
+        pairs: list[dict[Pair, int]] = [{} for _ in pools]
+        full = self._vector(NOTHING)
+        leaving: dict[str, tuple[int, Amounts, Amounts]] = {}
+        for unit in ended:
+            for seat in unit.seats:
+                known = leaving.get(seat.node)
+                held = seat.holds if known is None else known[2].plus(seat.holds)
+                leaving[seat.node] = (seat.pool, seat.free, held)
+            if not unit.seats:
+                seen = dict(unit.visible)
+                for part in unit.components:
+                    pods = min(part.replicas, max(0, seen.get(part.name, 0)))
+                    home = next((i for i, pool in enumerate(self._member.pools) if pool_takes(pool, part.claim)), None)
+                    if pods and home is not None:
+                        _add(pairs[home], (full, self._vector(part.requests)), pods)
+        for index, free, held in leaving.values():
+            if not 0 <= index < len(pools):
+                continue
+            if pools[index].get(free, 0) > 0:
+                pools[index][free] -= 1
+                _add(pairs[index], (self._vector(free), self._vector(free.plus(held))), 1)
+            else:  # the inventory moved on meanwhile
+                _add(pairs[index], (full, self._vector(held)), 1)
+        rooms: list[PoolRoom] = []
+        kept: list[dict[Pair, int]] = []
+        for made, counts, free_now in zip(self._rooms, pairs, pools, strict=True):
+            if made is None:
+                continue
+            for amounts, nodes in free_now.items():
+                if nodes > 0:
+                    vector = self._vector(amounts)
+                    _add(counts, (vector, vector), nodes)
+            later: dict[Vector, int] = {}
+            for (_, vector), nodes in counts.items():
+                later[vector] = later.get(vector, 0) + nodes
+            rooms.append(PoolRoom(made.takes, later, domains=made.domains))
+            kept.append(counts)
+        return Seat(MemberRoom(self._member.name, tuple(rooms)), kept, self._space.devices)
+
+
+class Seat:
+    """See the module. Changes with what is counted in it."""
+
+    def __init__(self, later: MemberRoom, pairs: list[dict[Pair, int]], devices: int) -> None:
+        self._later = later
+        self._pairs = pairs
+        self._devices = devices
+
+    def copy(self) -> Seat:
+        return Seat(self._later.copy(), [dict(counts) for counts in self._pairs], self._devices)
+
+    def takes(self, shape: Shape) -> bool:
+        """Whether the gang fits, once what must end has ended."""
+        return self._later.fit(shape, self._devices) is not None
+
+    def give(self, shape: Shape) -> bool:
+        """Set room for another gang apart that comes later still; False, and nothing changed, where there is none."""
+        fit = self._later.fit(shape, self._devices)
+        if fit is None:
+            return False
+        for number, (before, after) in enumerate(zip(self._later.pools, fit.pools, strict=True)):
+            if before is not after:
+                self._pairs[number] = _matched(self._pairs[number], after)
+        self._later = MemberRoom(self._later.name, fit.pools)
+        return True
+
+    def crowd(self, shape: Shape, head: Shape) -> bool:
+        """Count pods that come now where they leave the least room for `head`; False if not all have a node now."""
+        later = [pool.copy() for pool in self._later.pools]
+        whole = True
+        for part in shape:
+            whole = self._spread(part, head, later) and whole
+        self._later = MemberRoom(self._later.name, tuple(later))
+        return whole
+
+    def _spread(self, part: Part, head: Shape, later: list[PoolRoom]) -> bool:
+        left = part.replicas if part.need else 0
+        for _ in range(_MOST_STEPS):
+            if not left:
+                return True
+            worst: tuple[tuple[int, ...], int, Pair] | None = None
+            for number, counts in enumerate(self._pairs):
+                if not later[number].takes[part.claim]:
+                    continue
+                for pair in counts:
+                    if slots(pair[0], part.need):
+                        harm = (_harm(pair[1], part.need, head, later[number].takes), number, pair)
+                        if worst is None or harm > worst:
+                            worst = harm
+            if worst is None:
+                return False
+            _, number, pair = worst
+            nodes = min(left, self._pairs[number][pair])
+            after = (_less(pair[0], part.need), _less(pair[1], part.need))
+            later[number].move(pair[1], after[1], nodes)
+            _add(self._pairs[number], pair, -nodes)
+            _add(self._pairs[number], after, nodes)
+            left -= nodes
+        return False
+
+
+def _harm(later: Vector, need: Need, head: Shape, takes: Sequence[bool]) -> tuple[int, ...]:
+    """How many places of the head's pods one pod with this need costs on a node; among equals, how close it brings
+    the node to losing the next."""
+    after = _less(later, need)
+    mine = [part for part in head if takes[part.claim]]
+    lost = tuple(slots(later, part.need) - slots(after, part.need) for part in mine)
+    slack = tuple(-(after[part.need[0][0]] % part.need[0][1]) for part in mine if part.need)
+    return (*lost, 0, *slack) if mine else (-1,)
+
+
+def _less(vector: Vector, need: Need) -> Vector:
+    after = list(vector)
+    for index, amount in need:
+        after[index] -= amount
+    return tuple(after)
+
+
+def _add(counts: dict[Pair, int], pair: Pair, nodes: int) -> None:
+    left = counts.get(pair, 0) + nodes
+    if left > 0:
+        counts[pair] = left
+    else:
+        counts.pop(pair, None)
+
+
+def _matched(pairs: dict[Pair, int], after: PoolRoom) -> dict[Pair, int]:
+    """The same nodes with `after` free later: those that changed are taken from the nodes with the least free now."""
+    left = dict(after.counts)
+    found: dict[Pair, int] = {}
+    changed: list[tuple[Vector, int]] = []
+    for (now, later), nodes in sorted(pairs.items(), reverse=True):
+        same = min(nodes, left.get(later, 0))
+        if same:
+            left[later] -= same
+            _add(found, (now, later), same)
+        if nodes > same:
+            changed.append((now, nodes - same))
+    rest = sorted((later, nodes) for later, nodes in left.items() if nodes)
+    for now, nodes in changed:
+        while nodes and rest:
+            later, count = rest.pop()
+            taken = min(nodes, count)
+            _add(found, (now, later), taken)
+            nodes -= taken
+            if count > taken:
+                rest.append((later, count - taken))
+    return found

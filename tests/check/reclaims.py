@@ -1,0 +1,101 @@
+"""A world in which room is taken back, and plans for it that each break one rule."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fleet.check.violation import Rule
+from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Claim, Seat
+from fleet.snapshot import Config
+from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
+
+RECLAIM = Config(reclaim=True)
+PROMISED = tree(a={"min": {GPU: 16}}, c={}, d={})
+LONG = NOW - 10_000
+
+
+def runs(name: str, leaf: str, gpus: int = 8, *, where: str = "x", since: float = LONG) -> UnitBuilder:
+    return unit(name).gpus(gpus).queue(f"root/{leaf}").runs_in(where).having(placed_at=since)
+
+
+def waits(name: str, leaf: str, gpus: int = 8) -> UnitBuilder:
+    return unit(name).gpus(gpus).queue(f"root/{leaf}")
+
+
+OWNER = waits("owner", "a")
+WORLD = snapshot(
+    OWNER,
+    waits("own2", "a"),
+    runs("s1", "c", since=LONG + 1),
+    runs("s2", "c", since=LONG + 2),
+    runs("young", "c", since=NOW - 5),
+    runs("high", "c", since=LONG + 3).priority(9),
+    runs("s3", "c", where="y", since=LONG + 4),
+    unit("claimant").gpus(8).having(claim=Claim("z", NOW + 99)),
+    unit("small"),
+    member("x").nodes(4, free_gpu=0),
+    member("y").nodes(1, free_gpu=0).nodes(1),
+    member("z").nodes(1),
+    PROMISED,
+    RECLAIM,
+)
+CLAIM = RoomClaim("owner", "x", OWNER.value.total, NOW + 900)
+
+
+def plan(
+    *evicted: tuple[str, str], claims: tuple[RoomClaim, ...] = (CLAIM,), starts: tuple[Placement, ...] = ()
+) -> Plan:
+    placed = {placement.unit for placement in starts}
+    reasons = {name: Reason(Code.HELD) for name in {"owner", "own2", "claimant", "small"} - placed}
+    return Plan(
+        starts, reasons, evictions=tuple(Eviction(name, where, "owner") for name, where in evicted), claims=claims
+    )
+
+
+SOUND = plan(("s2", "x"))
+CORRUPTIONS = {
+    Rule.EVICTS_NOBODY: plan(("s2", "x"), ("s2", "x")),
+    Rule.EVICTS_PROTECTED: plan(("s2", "x"), ("young", "x")),
+    Rule.EVICTS_HIGHER: plan(("s2", "x"), ("high", "x")),
+    Rule.EVICTS_NEEDLESSLY: plan(("s3", "y"), claims=(replace(CLAIM, member="y"),)),
+    Rule.CLAIM_UNSOUND: plan(claims=(replace(CLAIM, until=NOW),)),
+    Rule.CLAIM_TOO_SMALL: plan(),
+    Rule.CLAIM_TAKEN: plan(claims=(), starts=(Placement("small", "z"),)),
+}
+
+
+def crowded(
+    rng: random.Random, *, leaves: str, gpus: Sequence[int], pods: int, others: Sequence[int]
+) -> tuple[list[UnitBuilder], list[MemberBuilder]]:
+    """Two members of a few nodes, on which gangs of these leaves sit, of up to `pods` pods of one of these sizes.
+    On most nodes with room left others run: they leave free one of these numbers of GPUs."""
+    free = {(name, number): 8 for name in "xy" for number in range(rng.randint(1, 3))}
+    parts: list[tuple[str, int, list[tuple[str, int]], int]] = []
+    for _ in range(rng.randint(2, 7)):
+        name, size = rng.choice("xy"), rng.choice(gpus)
+        homes = [node for node in free if node[0] == name and free[node] >= size]
+        nodes = rng.sample(homes, min(len(homes), rng.randint(1, pods)))
+        for node in nodes:
+            free[node] -= size
+        if nodes:
+            parts.append((rng.choice(leaves), size, nodes, rng.randint(1, 9)))
+    for node, left in free.items():
+        if left and rng.random() < 0.7:
+            free[node] = rng.choice([room for room in others if room <= left])
+    vectors = {node: amounts(gpu=left, cpu=96, memory=768, pods=110) for node, left in free.items()}
+    units: list[UnitBuilder] = []
+    for number, (leaf, size, nodes, age) in enumerate(parts):
+        seats = tuple(Seat(f"{node[0]}/{node[1]}", 0, vectors[node], amounts(gpu=size, pods=1)) for node in nodes)
+        running = unit(f"r{number}").gpus(size, pods=len(nodes)).queue(f"root/{leaf}").runs_in(nodes[0][0])
+        units.append(running.having(placed_at=NOW - 1000 * age, seats=seats))
+    members = []
+    for name in "xy":
+        counts = Counter(vector for node, vector in vectors.items() if node[0] == name)
+        shown = member(name).nodes(1).value.pools[0]
+        members.append(member(name).having(pools=(replace(shown, free=tuple(counts.items())),)))
+    return units, members

@@ -1,0 +1,341 @@
+"""The checker: each rule has a corruption that only that rule catches, and its packer agrees with trying everything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.check import Rule, check
+from fleet.check.packer import Gang, first_unpackable
+from fleet.decide import decide
+from fleet.model.plan import Head, Placement, Plan
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import AffinityGroup, Nomination
+from fleet.quota.guarantee import LEND_LIMIT
+from fleet.quota.tiers import Tier
+from fleet.quota.users import USER_MAX
+from fleet.snapshot import Config, Snapshot
+from tests.builders import (
+    ANYWHERE,
+    GPU,
+    NOW,
+    NodeClaim,
+    Taint,
+    amounts,
+    member,
+    snapshot,
+    tree,
+    unit,
+)
+from tests.check import headed, reclaims
+
+WORLD = snapshot(
+    unit("good").queue("root/ml"),
+    unit("running").queue("root/ml").runs_in("x"),
+    unit("held").having(held=True),
+    unit("backs-off").having(backoff_until=NOW + 9),
+    unit("lost").queue("root/gone"),
+    unit("above").having(leaf="root"),
+    unit("greedy").gpus(8, pods=1).queue("root/small"),
+    unit("jobs").queue("root/one"),
+    unit("more-jobs").queue("root/one").since(1),
+    unit("bound").only_in("y"),
+    unit("intolerant"),
+    unit("picky").gang(1, gpu=1, claim=NodeClaim(node_selector=(("model", "H800"),))),
+    unit("kind").having(needs_kind="batch/Job"),
+    unit("failed").having(excluded=frozenset({"x"})),
+    unit("wide").gpus(8, pods=3),
+    unit("first").gpus(8, pods=9).queue("root/strict").since(99),
+    unit("second").queue("root/strict"),
+    member("x").nodes(2).having(kinds=frozenset({"kubeflow.org/PyTorchJob"})),
+    member("y").nodes(2),
+    member("away").nodes(2).not_ready(),
+    member("tainted").nodes(2).having(taints=(Taint("k"),)),
+    unit("firm").queue("root/small").having(preemptible=False),
+    unit("borrower").gpus(3).queue("root/shared/borrows"),
+    unit("hog").gpus(3).queue("root/personal").having(user="ann"),
+    tree(
+        ml={},
+        personal={"attributes": {USER_MAX: '{"nvidia.com/gpu": 2}'}},
+        small={"max": {GPU: 4}},
+        one={"jobs": 1},
+        strict={"policy": "Block"},
+        promised={"min": {GPU: 2}},
+        shared={"max": {GPU: 4}},
+        shared__borrows={},
+        shared__keeps={"min": {GPU: 3}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 1}'}},
+    ),
+)
+SOUND = decide(WORLD, now=NOW, seed=1, solver=None)
+
+
+def having(*placements: tuple[str, str]) -> Plan:
+    """A plan of these placements alone, with a reason for everybody else who waits."""
+    placed = {name for name, _ in placements}
+    waiting = {p.unit for p in SOUND.placements} | set(SOUND.reasons)
+    reasons = {name: Reason(Code.HELD) for name in waiting - placed}
+    return Plan(tuple(Placement(*pair) for pair in placements), reasons)
+
+
+CORRUPTIONS = {
+    Rule.UNKNOWN_UNIT: having(("nobody", "x")),
+    Rule.UNKNOWN_MEMBER: having(("good", "nowhere")),
+    Rule.TWICE: having(("good", "x"), ("good", "y")),
+    Rule.NOT_WAITING: having(("running", "y")),
+    Rule.HELD: having(("held", "x")),
+    Rule.BACK_OFF: having(("backs-off", "x")),
+    Rule.NO_LEAF: having(("lost", "x")),
+    Rule.NOT_READY: having(("good", "away")),
+    Rule.POLICY: having(("bound", "x")),
+    Rule.MAX: having(("greedy", "x")),
+    Rule.MIN: having(("firm", "x")),
+    Rule.LENT: having(("borrower", "x")),
+    Rule.USER_MAX: having(("hog", "x")),
+    Rule.BLOCK_ORDER: having(("second", "x")),
+    Rule.ROOM: having(("wide", "x")),
+    Rule.REASON_MISSING: replace(having(("good", "x")), reasons={}),
+    Rule.REASON_EXTRA: Plan(having(("good", "x")).placements, having().reasons),
+}
+
+
+def test_every_rule_has_a_corruption() -> None:
+    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS, *headed.CORRUPTIONS} == set(Rule)
+
+
+@pytest.mark.parametrize("plan", headed.SOUND)
+def test_a_plan_that_leaves_heads_their_seats_is_sound(plan: Plan) -> None:
+    assert check(headed.WORLD, plan, now=NOW) == ()
+
+
+@pytest.mark.parametrize(("rule", "plan"), [(rule, p) for rule, plans in headed.CORRUPTIONS.items() for p in plans])
+def test_a_corruption_of_heads_is_caught_by_its_rule_alone(rule: Rule, plan: Plan) -> None:
+    assert {violation.rule for violation in check(headed.WORLD, plan, now=NOW)} == {rule}
+
+
+@pytest.mark.parametrize("name", headed.UNENTITLED)
+def test_who_has_no_right_to_become_a_head(name: str) -> None:
+    (found,) = check(headed.WORLD, headed.plan((name, headed.IN_Y)), now=NOW)
+    assert found.text == f"default/{name} becomes a head, but {headed.UNENTITLED[name]}"
+
+
+@pytest.mark.parametrize("rule", CORRUPTIONS)
+def test_a_corruption_is_caught_by_its_rule_alone(rule: Rule) -> None:
+    assert {violation.rule for violation in check(WORLD, CORRUPTIONS[rule], now=NOW)} == {rule}
+
+
+@pytest.mark.parametrize(
+    ("rule", "placements"),
+    [
+        (Rule.NO_LEAF, [("above", "x")]),
+        (Rule.MAX, [("jobs", "x"), ("more-jobs", "x")]),
+        (Rule.POLICY, [("intolerant", "tainted")]),
+        (Rule.POLICY, [("kind", "x")]),
+        (Rule.POLICY, [("failed", "x")]),
+        (Rule.ROOM, [("picky", "y")]),
+        (Rule.ROOM, [("wide", "y")]),
+    ],
+)
+def test_other_ways_to_break_a_rule(rule: Rule, placements: list[tuple[str, str]]) -> None:
+    found = check(WORLD, having(*placements), now=NOW)
+    assert [(violation.rule, violation.unit) for violation in found] == [(rule, placements[-1][0])]
+
+
+def test_a_sound_plan_has_no_violations() -> None:
+    assert check(WORLD, SOUND, now=NOW) == ()
+
+
+def test_usage_above_a_lowered_max_is_no_fault_of_a_plan_that_does_not_raise_it() -> None:
+    world = snapshot(
+        unit("r").gpus(8).queue("root/ml").runs_in("x"),
+        unit("cpu").gang(1, cpu=4).queue("root/ml"),
+        member("x").nodes(2),
+        tree(ml={"max": {GPU: 4}}),
+    )
+    assert check(world, Plan((Placement("cpu", "x"),)), now=NOW) == ()
+
+
+def test_each_of_two_gangs_that_only_together_overflow_is_fine_alone_and_the_later_is_refused() -> None:
+    world = snapshot(unit("a").gpus(6), unit("b").gpus(6), member("x").nodes(1))
+    plan = Plan((Placement("b", "x"), Placement("a", "x")))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.ROOM, "a")]
+
+
+def test_a_refused_gang_is_not_charged_to_those_after_it() -> None:
+    world = snapshot(
+        unit("a").gpus(8).queue("root/ml"), unit("b").queue("root/ml"), member("x").nodes(2), tree(ml={"max": {GPU: 4}})
+    )
+    plan = Plan((Placement("a", "x"), Placement("b", "x")))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.MAX, "a")]
+
+
+def test_coming_pods_of_placed_units_take_their_room_first() -> None:
+    world = snapshot(unit("r").gpus(8).runs_in("x", visible=0), unit("a").gpus(1), member("x").nodes(1))
+    assert [v.rule for v in check(world, Plan((Placement("a", "x"),)), now=NOW)] == [Rule.ROOM]
+
+
+def test_the_search_finds_a_packing_that_largest_first_misses() -> None:
+    """Two resources: the two big pods need the two different nodes that each alone would not choose."""
+    free = [amounts(gpu=4, cpu=10), amounts(gpu=5, cpu=6)]
+    x = member("x").nodes(0).value
+    pools = tuple(replace(x.pools[0], free=((vector, 1),), allocatable=vector) for vector in free)
+    pods = [(4, 5), (3, 6), (1, 4)]
+    gangs = [Gang(f"g{i}", ((1, amounts(gpu=gpu, cpu=cpu), ANYWHERE),)) for i, (gpu, cpu) in enumerate(pods)]
+    assert _tried([(4, 10_000), (5, 6_000)], [(gpu, cpu * 1000) for gpu, cpu in pods])
+    assert first_unpackable(replace(x, pools=pools), [], gangs) == []
+
+
+small = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+vectors = st.tuples(st.integers(0, 8), st.integers(0, 6))
+
+
+@small
+@given(st.lists(vectors, max_size=4), st.lists(st.tuples(st.integers(0, 8), st.integers(0, 4)), min_size=1, max_size=5))
+def test_the_packer_agrees_with_trying_everything(nodes: list[tuple[int, int]], pods: list[tuple[int, int]]) -> None:
+    pools = tuple(
+        replace(member("x").nodes(0).value.pools[0], free=((amounts(gpu=gpu, cpu=cpu), 1),)) for gpu, cpu in nodes
+    )
+    gangs = [Gang(f"g{i}", ((1, amounts(gpu=gpu, cpu=cpu), ANYWHERE),)) for i, (gpu, cpu) in enumerate(pods)]
+    refused = first_unpackable(replace(member("x").value, pools=pools), [], gangs)
+    assert (not refused) == _tried(nodes, pods)
+
+
+def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
+    if not pods:
+        return True
+    for index, have in enumerate(nodes):
+        if all(room >= need for room, need in zip(have, pods[0], strict=True)):
+            left = tuple(room - need for room, need in zip(have, pods[0], strict=True))
+            if _tried([*nodes[:index], left, *nodes[index + 1 :]], pods[1:]):
+                return True
+    return False
+
+
+def test_who_has_no_right_to_be_a_head_is_none_and_everything_else_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the planner believe that everybody is within the share."""
+    monkeypatch.setattr("fleet.placement.reservation.precedence.Precedence.tier", lambda *asked: Tier.SHARE)
+    world = snapshot(
+        *(unit(f"r{i}").gpus(8).queue("root/a").since(5000).runs_in("x") for i in range(2)),
+        unit("g").gpus(8).queue("root/a").since(1000),
+        unit("h").gpus(8).queue("root/b").since(1000),
+        unit("s").queue("root/b"),
+        member("x").nodes(2, free_gpu=0),
+        member("y").nodes(1, free_gpu=4),
+        tree(a={}, b={}),
+    )
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    assert [head.unit for head in plan.heads] == ["h"]
+    assert "g becomes a head" in plan.certificate.why
+
+
+def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the planner believe that quota allows everything: the checker drops what quota does not allow."""
+    monkeypatch.setattr("fleet.quota.usage.Usage.refusal", lambda self, leaf, request: None)
+    world: Snapshot = snapshot(
+        unit("a").gpus(4).queue("root/ml").since(99),
+        unit("b").gpus(4).queue("root/ml"),
+        member("x").nodes(9),
+        tree(ml={"max": {GPU: 6}}),
+    )
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert [p.unit for p in plan.placements] == ["a"]
+    assert set(plan.reasons) == {"b"}
+    assert plan.certificate.why == "the checker dropped 1: default/b raises nvidia.com/gpu of root/ml above 6"
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({}, "nobody"),
+        ({"held": True}, "u"),
+        ({"backoff_until": NOW + 9}, "u"),
+        ({"leaf": "root/gone"}, "u"),
+        ({"affinity_groups": (AffinityGroup("home", frozenset({"y"})),)}, "u"),
+    ],
+)
+def test_who_could_not_start_is_no_head(change: dict[str, Any], named: str) -> None:
+    world = snapshot(
+        unit("u").queue("root/a").since(5000).having(**change), member("x").nodes(1), member("y").nodes(0), tree(a={})
+    )
+    plan = Plan((), {"u": Reason(Code.HELD)}, heads=(Head(named, Nomination("x", NOW, NOW)),))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.HEAD_UNSOUND, named)]
+
+
+def test_nobody_is_a_head_where_heads_are_off() -> None:
+    head = Head("u", Nomination("x", NOW - 9, NOW))
+    world = snapshot(
+        Config(head_after_s=0.0),
+        unit("u").queue("root/a").having(head=head.nomination),
+        member("x").nodes(1),
+        tree(a={}),
+    )
+    plan = Plan((), {"u": Reason(Code.HELD)}, heads=(head,))
+    assert [v.rule for v in check(world, plan, now=NOW)] == [Rule.HEAD_UNSOUND]
+
+
+def test_a_reason_for_a_unit_that_is_not_there_is_one_for_nobody() -> None:
+    sound = having(("good", "x"))
+    plan = replace(sound, reasons={**sound.reasons, "gone": Reason(Code.HELD)})
+    assert [(v.rule, v.text) for v in check(WORLD, plan, now=NOW)] == [
+        (Rule.REASON_EXTRA, "a reason for gone, which is no unit")
+    ]
+
+
+def test_a_back_off_that_ends_now_is_over() -> None:
+    world = snapshot(unit("u").having(backoff_until=NOW), member("x").nodes(1))
+    assert check(world, Plan((Placement("u", "x"),)), now=NOW) == ()
+
+
+def test_work_of_a_leaf_that_is_gone_counts_at_the_nodes_above_it() -> None:
+    world = snapshot(
+        unit("r").gpus(6).queue("root/org/gone").runs_in("x"),
+        unit("u").gpus(4).queue("root/org/here"),
+        member("x").nodes(2),
+        tree(org={"max": {GPU: 8}}, org__here={}),
+    )
+    assert [v.rule for v in check(world, Plan((Placement("u", "x"),)), now=NOW)] == [Rule.MAX]
+
+
+def test_two_of_one_user_that_only_together_are_above_the_limit_are_told_apart() -> None:
+    capped = {"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}
+    world = snapshot(
+        unit("a").gpus(3).queue("root/team/x").having(user="ann"),
+        unit("b").gpus(3).queue("root/team/y").having(user="ann"),
+        unit("c").gpus(3).queue("root/team/y").having(user="bob"),
+        unit("d").gpus(9).queue("root/team/y"),
+        member("x").nodes(3, gpu=16),
+        tree(team=capped, team__x={}, team__y={}),
+    )
+    plan = Plan(tuple(Placement(name, "x") for name in "abcd"))
+    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.USER_MAX, "b")]
+
+
+@pytest.mark.parametrize(("gpus", "broken"), [(2, []), (3, [Rule.MIN])])
+def test_what_runs_and_may_not_be_preempted_counts_within_min_and_other_work_does_not(
+    gpus: int, broken: list[Rule]
+) -> None:
+    world = snapshot(
+        unit("firm").gpus(2).queue("root/a").having(preemptible=False).runs_in("x"),
+        unit("soft").gpus(4).queue("root/a").runs_in("x"),
+        unit("u").gpus(gpus).queue("root/a").having(preemptible=False),
+        member("x").nodes(2),
+        tree(a={"min": {GPU: 4}}),
+    )
+    assert [v.rule for v in check(world, Plan((Placement("u", "x"),)), now=NOW)] == broken
+
+
+@pytest.mark.parametrize(("gpus", "broken"), [(1, []), (2, [Rule.USER_MAX])])
+def test_what_a_user_runs_counts_within_the_limit_of_the_user(gpus: int, broken: list[Rule]) -> None:
+    world = snapshot(
+        unit("r").gpus(3).queue("root/a").having(user="ann").runs_in("x"),
+        unit("u").gpus(gpus).queue("root/a").having(user="ann"),
+        unit("free").gpus(8).queue("root/b").having(user="ann"),
+        member("x").nodes(3),
+        tree(a={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}, b={}),
+    )
+    plan = Plan((Placement("free", "x"), Placement("u", "x")))
+    assert [v.rule for v in check(world, plan, now=NOW)] == broken

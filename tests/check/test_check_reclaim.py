@@ -1,0 +1,127 @@
+"""The checker on evictions and claims: each way to break their rules is caught, by the rule that says so alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fleet.check import Rule, check
+from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
+from fleet.model.reason import Code, Reason
+from fleet.model.unit import Phase
+from fleet.quota.guarantee import LEND_LIMIT
+from fleet.quota.tree import QuotaTree
+from fleet.quota.users import USER_MAX
+from fleet.snapshot import Changes, Config
+from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree
+from tests.check import reclaims
+
+
+def put(changed: UnitBuilder) -> Changes:
+    return Changes(put_units=(changed.value,))
+
+
+def of(quota: QuotaTree) -> Changes:
+    return Changes(tree=quota, new_tree=True)
+
+
+def promised(policy: str) -> QuotaTree:
+    return tree(a={"min": {GPU: 16}, "attributes": {"preempt-policy": policy}}, c={}, d={})
+
+
+@pytest.mark.parametrize("rule", reclaims.CORRUPTIONS)
+def test_a_corrupted_eviction_is_caught_by_its_rule_alone(rule: Rule) -> None:
+    assert check(reclaims.WORLD, reclaims.SOUND, now=NOW) == ()
+    found = check(reclaims.WORLD, reclaims.CORRUPTIONS[rule], now=NOW)
+    assert {violation.rule for violation in found} == {rule}
+
+
+IN_Y = replace(reclaims.CLAIM, member="y")  # where there is room though nobody leaves
+RUNS = reclaims.runs("s3", "c", where="y", since=reclaims.LONG + 4)
+OTHER_EVICTIONS: dict[str, tuple[Rule, Changes]] = {
+    "of work that may not be preempted": (Rule.EVICTS_PROTECTED, put(RUNS.having(preemptible=False))),
+    "of work outside quota": (Rule.EVICTS_PROTECTED, put(RUNS.queue(None))),
+    "where nobody may evict": (Rule.EVICTS_PROTECTED, Changes(config=Config(), new_config=True)),
+    "of work of the own leaf": (Rule.EVICTS_HIGHER, put(RUNS.queue("root/a"))),
+    "of what is guaranteed": (Rule.EVICTS_HIGHER, of(tree(a={"min": {GPU: 16}}, c={"min": {GPU: 40}}, d={}))),
+    "by a leaf that evicts nobody": (Rule.EVICTS_HIGHER, of(promised("Never"))),
+    "of equal priority where only lower may leave": (Rule.EVICTS_HIGHER, of(promised("PreemptLowerPriority"))),
+    "of work that leaves already": (Rule.EVICTS_NOBODY, put(RUNS.having(phase=Phase.EVICTING))),
+    "of work that is elsewhere": (Rule.EVICTS_NOBODY, put(RUNS.having(member="x"))),
+}
+
+
+@pytest.mark.parametrize("story", OTHER_EVICTIONS)
+def test_other_evictions_that_are_refused(story: str) -> None:
+    rule, changes = OTHER_EVICTIONS[story]
+    found = check(reclaims.WORLD.apply(changes), reclaims.plan(("s3", "y"), claims=(IN_Y,)), now=NOW)
+    assert {violation.rule for violation in found} == {rule}
+
+
+OTHER_CLAIMS = {
+    "of nobody": replace(IN_Y, unit="nobody"),
+    "of one that runs": replace(IN_Y, unit="s3"),
+    "in no member": replace(IN_Y, member="nowhere"),
+    "for less than the gang": replace(IN_Y, room=amounts(gpu=4)),
+}
+
+
+@pytest.mark.parametrize("story", OTHER_CLAIMS)
+def test_other_claims_that_are_refused(story: str) -> None:
+    found = check(reclaims.WORLD, reclaims.plan(claims=(OTHER_CLAIMS[story],)), now=NOW)
+    assert {violation.rule for violation in found} == {Rule.CLAIM_UNSOUND}
+
+
+def test_a_claim_is_made_once_and_by_who_waits_on_where_it_may_go() -> None:
+    twice = reclaims.plan(claims=(IN_Y, IN_Y))
+    starts = reclaims.plan(claims=(IN_Y,), starts=(Placement("owner", "y"),))
+    bound = reclaims.WORLD.apply(put(reclaims.OWNER.only_in("x")))
+    for world, plan in ((reclaims.WORLD, twice), (reclaims.WORLD, starts), (bound, reclaims.plan(claims=(IN_Y,)))):
+        assert {violation.rule for violation in check(world, plan, now=NOW)} == {Rule.CLAIM_UNSOUND}
+
+
+def test_who_evicts_claims_the_room() -> None:
+    found = check(reclaims.WORLD, reclaims.plan(("s2", "x"), claims=()), now=NOW)
+    assert {violation.rule for violation in found} == {Rule.CLAIM_UNSOUND}
+
+
+LOWER = {"preempt-policy": "PreemptLowerPriority"}
+KEEPS = {"min": {GPU: 8}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": 0}'}}
+LIMITS = {
+    "none": tree(a={"min": {GPU: 16}, "attributes": LOWER}),
+    "max": tree(a={"max": {GPU: 8}, "attributes": LOWER}),
+    "jobs": tree(a={"jobs": 1, "attributes": LOWER}),
+    "min, since it may not be preempted": tree(a={"min": {GPU: 8}, "attributes": LOWER}),
+    "a limit of its user": tree(a={"min": {GPU: 16}, "attributes": {**LOWER, USER_MAX: '{"nvidia.com/gpu": 8}'}}),
+    "what others do not lend": tree(o={"max": {GPU: 16}}, o__a={"attributes": LOWER}, o__keeps=KEEPS),
+}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_what_is_claimed_has_quota_of_every_kind_once_all_that_leaves_is_gone(limit: str) -> None:
+    leaf = "o/a" if "root/o/a" in LIMITS[limit].nodes else "a"
+    firm = {"user": "ann", "preemptible": leaf != "a"}
+    owner = reclaims.waits("owner", leaf).priority(1).having(**firm)
+    world = snapshot(
+        owner,
+        reclaims.runs("stays", leaf, where="y").priority(1).having(**firm),
+        reclaims.runs("leaves", leaf).having(user="bob"),
+        member("x").nodes(1, free_gpu=0),
+        member("y").nodes(1, free_gpu=0),
+        LIMITS[limit],
+        reclaims.RECLAIM,
+    )
+    claim = RoomClaim("owner", "x", owner.value.total, NOW + 900)
+    evictions = (Eviction("leaves", "x", "owner"),)
+    plan = Plan((), {"owner": Reason(Code.HELD)}, evictions=evictions, claims=(claim,))
+    found = {violation.rule for violation in check(world, plan, now=NOW)}
+    assert found == (set() if limit == "none" else {Rule.CLAIM_TOO_SMALL})
+
+
+@pytest.mark.parametrize("more", [("s1", "x"), ("s3", "y")])
+def test_who_leaves_beside_those_that_suffice_is_named(more: tuple[str, str]) -> None:
+    for evicted in ((("s2", "x"), more), (more, ("s2", "x"))):
+        found = check(reclaims.WORLD, reclaims.plan(*evicted), now=NOW)
+        assert [violation.rule for violation in found] == [Rule.EVICTS_NEEDLESSLY]
+    assert found[0].unit == (more[0] if more[1] == "y" else evicted[0][0])

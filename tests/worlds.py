@@ -1,0 +1,105 @@
+"""Hypothesis strategies for small worlds: every feature of a decision joins here, so that each property meets it."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from fleet.model.unit import Claim, Nomination
+from fleet.quota.guarantee import LEND_LIMIT
+from fleet.quota.tree import QuotaTree
+from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME
+from fleet.snapshot import Config, Snapshot
+from tests.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
+
+MEMBERS = ("x", "y", "z")
+LEAVES = (None, "root/a", "root/b", "root/org/c", "root/gone")
+RACKS: tuple[dict[str, str], ...] = ({}, {"rack": "r1"}, {"rack": "r2"})
+CLAIMS = (NodeClaim(), NodeClaim(), NodeClaim(), NodeClaim(node_selector=(("model", "A"),)))
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> QuotaTree:
+    limit = st.one_of(st.just({}), st.fixed_dictionaries({GPU: st.integers(0, 24)}), st.just({"memory": 40 << 30}))
+    policy = st.sampled_from(("Priority", "Priority", "Block", "Intelligent"))
+    jobs = st.one_of(st.just({}), st.fixed_dictionaries({"jobs": st.integers(0, 4)}))
+    promise = st.sampled_from(({}, {}, {GPU: 4}, {GPU: 12, "cpu": 40_000}))
+    lending = st.sampled_from(({}, {}, {LEND_LIMIT: '{"nvidia.com/gpu": 2}'}))
+    per_user = st.sampled_from(
+        ({}, {}, {USER_MAX: '{"nvidia.com/gpu": 4}'}, {USER_MAX_BY_NAME: '{"ann": {"kube-queue/max-jobs": 1}}'})
+    )
+    leaves = {
+        name: {
+            "max": draw(limit), "policy": draw(policy), "min": draw(promise), **draw(jobs),
+            "attributes": draw(lending) | draw(per_user),
+        }
+        for name in ("a", "b", "org__c")
+    }  # fmt: skip
+    return tree(org={"max": draw(limit), "attributes": draw(per_user)}, **leaves)
+
+
+@st.composite
+def units(draw: st.DrawFn, number: int, sizes: tuple[int, ...] = (1, 2, 3, 4, 8)) -> UnitBuilder:
+    made = unit(f"u{number}").queue(draw(st.sampled_from(LEAVES)))
+    for _ in range(draw(st.sampled_from((1, 1, 1, 2)))):
+        made = made.gang(
+            draw(st.integers(1, 3)), gpu=draw(st.sampled_from((0, *sizes))), cpu=draw(st.sampled_from((0, 4, 48))),
+            memory=draw(st.sampled_from((0, 16))), claim=draw(st.sampled_from(CLAIMS)),
+        )  # fmt: skip
+    made = made.priority(draw(st.sampled_from((0, 0, 5)))).since(draw(st.sampled_from((0, 60, 900, 9000, -10))))
+    made = made.having(preemptible=draw(st.sampled_from((True, True, False))))
+    made = made.within(draw(st.sampled_from(("", "", "", "rack", "model"))))
+    made = made.having(user=draw(st.sampled_from(("", "ann", "bob"))))
+    made = made.having(walltime_s=draw(st.sampled_from((None, None, 300.0, 900.0))))
+    kind = draw(
+        st.sampled_from(
+            ("waits",) * 8 + ("runs", "comes", "leaves", "held", "backs off", "bound", "shy", "claims", "collects")
+        )
+    )
+    match kind:
+        case "runs":
+            return made.runs_in(draw(st.sampled_from(MEMBERS)))
+        case "comes":
+            return made.runs_in(draw(st.sampled_from(MEMBERS)), visible=0)
+        case "leaves":
+            return made.evicting_from(draw(st.sampled_from(MEMBERS)))
+        case "claims":
+            return made.having(claim=Claim(draw(st.sampled_from(MEMBERS)), NOW + draw(st.sampled_from((-1, 60)))))
+        case "collects":
+            said = Nomination(
+                draw(st.sampled_from(MEMBERS)),
+                NOW - 60,
+                NOW + draw(st.sampled_from((-60, 0, 600))),
+                draw(st.booleans()),
+            )
+            return made.having(head=said)
+        case "held":
+            return made.having(held=True)
+        case "backs off":
+            return made.having(backoff_until=NOW + draw(st.sampled_from((-1, 1))))
+        case "bound":
+            return made.only_in(draw(st.sampled_from(MEMBERS)), MEMBERS)
+        case "shy":
+            return made.having(excluded=frozenset({"x"}), avoid=frozenset({"y"}))
+    return made
+
+
+@st.composite
+def members(draw: st.DrawFn, name: str) -> MemberBuilder:
+    made = member(name)
+    for label in draw(st.sampled_from(((), ("A",), ("B",), ("A", "B")))):
+        made = made.nodes(
+            draw(st.integers(0, 3)), free_gpu=draw(st.sampled_from((0, 1, 3, 4, 6, 8))),
+            free_cpu=draw(st.sampled_from((-2, 4, 50, 96))), labels={"model": label, **draw(st.sampled_from(RACKS))},
+        )  # fmt: skip
+    if draw(st.sampled_from((False, False, True))):
+        made = made.could_add(draw(st.integers(1, 2)), labels={"model": "A", **draw(st.sampled_from(RACKS))})
+    return made if draw(st.sampled_from((True, True, True, False))) else made.not_ready("gone")
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Snapshot:
+    names = draw(st.sampled_from((MEMBERS, MEMBERS, ("x",), ("x", "y"), ())))
+    count = draw(st.integers(0, 9))
+    parts = [*(draw(members(name)) for name in names), *(draw(units(number)) for number in range(count))]
+    config = draw(st.sampled_from((Config(), Config(reclaim=True, protection_s=3.0), Config(reclaim=True))))
+    return snapshot(*parts, config, *((draw(trees()),) if draw(st.booleans()) else ()))
