@@ -72,24 +72,36 @@ class RoomRow:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldRow:
-    """Σ amount × variable ≤ room, over classes and over lanes by index: what a head leaves to those whom it binds. It
-    holds unless the class `head` (-1: none) is admitted, which is the head alone."""
+class SpanRow:
+    """Σ amount × variable ≤ room, over classes and over lanes by index: what a reservation leaves to the units that it
+    binds. It holds unless the class `head` (-1: none) is admitted, which is the head alone, or the reservation
+    `passed` (-1: none), a number in `Problem.passed`, is given up."""
 
     name: str
     classes: tuple[tuple[int, int], ...]
     lanes: tuple[tuple[int, int], ...]
     head: int
     room: int
+    passed: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Passing:
+    """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right; then none
+    starts in those that it binds (`bound`)."""
+
+    name: str
+    lanes: tuple[int, ...]
+    bound: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
     link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
-    known answer: from the stage of this band on they do in every answer that is as good so far. `passed`: rows that an
-    answer may exceed, by as little as can be beside the best in the first `firm` bands, the guaranteed ones. `proven`:
-    of the first bands, what no answer exceeds that reaches as much in each band before. `part`: how much of the time
+    known answer: from the stage of this band on they do in every answer that is as good so far. `passed`: reservations
+    that an answer may give up, as few as can be beside the best in the first `firm` bands, the guaranteed ones.
+    `proven`: of the first bands, what no answer exceeds that reaches as much in each band before. `part`: how much of the time
     may be used at most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many small rows,
     of which presolving makes little."""
 
@@ -100,8 +112,8 @@ class Problem:
     rooms: tuple[RoomRow, ...]
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
-    held: tuple[HeldRow, ...] = ()
-    passed: tuple[HeldRow, ...] = ()
+    spans: tuple[SpanRow, ...] = ()
+    passed: tuple[Passing, ...] = ()
     firm: int = 0
     given: tuple[tuple[int, int], ...] = ()
     hint: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # a known answer: (admitted, placed)

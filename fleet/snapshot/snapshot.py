@@ -23,11 +23,12 @@ class Config:
     reclaim: bool = False  # whether plans may evict; only for whoever carries evictions and claims out
     protection_s: float = 300.0  # for so long after its start nobody is evicted
     head_after_s: float = 600.0  # who waited so long in its leaf collects room (its leaf's head); 0: nobody does
+    guarantee_delay_s: float | None = None  # overdue heads bind guaranteed units so long; None: head_after_s
     claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
 
     def problems(self) -> list[tuple[str, str]]:
         """What cannot be meant, as (field, problem)."""
-        numbers = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "reclaim"}
+        numbers = {item.name: getattr(self, item.name) or 0 for item in fields(self) if item.name != "reclaim"}
         found = [(f"config.{name}", f"{value} is below zero") for name, value in numbers.items() if value < 0]
         if self.reclaim and self.claim_s == 0:
             found.append(("config.claim_s", "keeps nothing of what is freed: give some seconds, or no reclaim"))

@@ -83,8 +83,7 @@ class _Run:
         self._admitted = [new(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
         self._placed = [new(0, lane.cap, f"z{index}") for index, lane in enumerate(problem.lanes)]
         self._pooled: dict[int, cp_model.IntVar] = {}
-        self._excess: list[cp_model.IntVar] = []  # of the rows that may be exceeded
-        self._overs: list[int] = []  # and by how much
+        self._spared: list[cp_model.IntVar] = []  # whether a reservation that may be given up is not
         self._constrain()
 
     def _constrain(self) -> None:
@@ -114,7 +113,7 @@ class _Run:
                 sum(amount * (self._placed[i] if i < len(caps) else self._pooled[i - len(caps)]) for i, amount in terms)
                 <= room
             )
-        self._hold()
+        self._reserve()
         for chain in problem.chains:
             for before, after in pairwise(chain):
                 whole = model.new_bool_var(f"b{before}")
@@ -123,21 +122,24 @@ class _Run:
                 model.add(self._admitted[before] >= problem.classes[before].count * whole)
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
-    def _hold(self) -> None:
-        """What heads keep others from, unless they start; and by how much those exceed it who pass them."""
-        problem, lanes = self._problem, len(self._problem.lanes)
+    def _reserve(self) -> None:
+        """What reservations leave to others, unless their unit starts or they are given up."""
+        problem, model, lanes = self._problem, self._model, len(self._problem.lanes)
         caps = [*(lane.cap for lane in problem.lanes), *(cls.cap for cls in problem.classes)]
         variables = [*self._placed, *self._admitted]
-        for number, row in enumerate((*problem.held, *problem.passed)):
+        for number, passing in enumerate(problem.passed):
+            spared = model.new_bool_var(f"s{number}")
+            model.add(1 - spared <= sum(self._placed[index] for index in passing.lanes))
+            for index in passing.bound:
+                model.add(self._placed[index] <= caps[index] * spared)
+            self._spared.append(spared)
+        for row in problem.spans:
             both = [*row.lanes, *((lanes + index, amount) for index, amount in row.classes)]
             terms, room = scaled(both, row.room, caps.__getitem__)
             over = max(0, sum(amount * caps[index] for index, amount in terms) - room)
             beyond = [over * self._admitted[row.head]] if row.head >= 0 else []
-            if number >= len(problem.held):
-                self._overs.append(over)
-                self._excess.append(self._model.new_int_var(0, over, f"e{number}"))
-                beyond.append(self._excess[-1])
-            self._model.add(sum(amount * variables[index] for index, amount in terms) <= room + sum(beyond))
+            beyond += [over * (1 - self._spared[row.passed])] if row.passed >= 0 else []
+            model.add(sum(amount * variables[index] for index, amount in terms) <= room + sum(beyond))
 
     def run(self) -> Answer:
         answer = Answer()
@@ -146,8 +148,8 @@ class _Run:
         seen = False  # whether the model has seen that the answer can be had
         for band, name in enumerate(self._problem.bands):
             if band == self._problem.firm:
-                answer, hint, seen = self._give_way(answer, hint, seen)
-                known = known if self._over(known) <= self._over(hint) else ((), ())
+                answer, hint, seen = self._spare(answer, hint, seen)
+                known = known if self._given_up(known) <= self._given_up(hint) else ((), ())
             classes = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band == band]
             terms = [(self._admitted[index], cls.weight) for index, cls in classes]
             most = min([sum(cls.weight * cls.cap for _, cls in classes), *self._problem.proven[band : band + 1]])
@@ -181,31 +183,28 @@ class _Run:
         answer = Answer(*known) if answer.empty else self._fit(answer)
         return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
 
-    def _over(self, answer: Counts) -> int:
-        """By how much an answer exceeds the rows of heads that are passed."""
-        total = 0
-        for row in self._problem.passed if answer[0] else ():
-            if row.head < 0 or not answer[0][row.head]:
-                total += max(0, sum(amount * answer[1][index] for index, amount in row.lanes) - row.room)
-        return total
+    def _given_up(self, answer: Counts) -> int:
+        """How many reservations an answer gives up."""
+        given: set[int] = set()
+        for row in self._problem.spans if answer[0] else ():
+            stands = row.passed >= 0 and (row.head < 0 or not answer[0][row.head])
+            if stands and sum(amount * answer[1][index] for index, amount in row.lanes) > row.room:
+                given.add(row.passed)
+        return len(given)
 
-    def _give_way(self, answer: Answer, hint: Counts, seen: bool) -> tuple[Answer, Counts, bool]:
-        """Who is guaranteed costs heads their seats as seldom as can be from now on. Not among the stages told: those
-        are one a band."""
-        if not self._excess:
+    def _spare(self, answer: Answer, hint: Counts, seen: bool) -> tuple[Answer, Counts, bool]:
+        """From now on as few reservations are given up as can be. Not among the stages told: those are one a band."""
+        if not self._spared:
             return answer, hint, seen
-        most = self._over(hint)
-        if most or not hint[0]:
-            found = self._stage(_PASSING, [(var, 1) for var in self._excess], False, hint, 0)
+        most = self._given_up(hint) if hint[0] else len(self._spared)
+        if most:
+            found = self._stage(_PASSING, [(spared, 1) for spared in self._spared], True, hint, 0)
             self._stages.pop()
             if found is None:
                 return answer, hint, seen
             answer, hint, seen = found, (found.admitted, found.placed), True
-            most = min(self._over(hint), sum(self._overs))
-        total = sum(self._overs)
-        spared = self._model.new_int_var(0, total, "spared")
-        self._model.add(spared + sum(self._excess) == total)
-        kept = self._model.add(spared >= total - most)
+            most = self._given_up(hint)
+        kept = self._model.add(sum(self._spared) >= len(self._spared) - most)
         if not seen:
             self._firm.append(kept)
         return answer, hint, seen

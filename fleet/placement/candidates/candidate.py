@@ -51,6 +51,15 @@ class Group:
     _timed: bool | None = field(default=None, init=False)
     _accounts: Sequence[str | None] | None = field(default=None, init=False)
 
+    @staticmethod
+    def alone(candidate: Candidate) -> Group:
+        """A group of one unit, in its tier."""
+        unit, tier = candidate.unit, candidate.tier
+        return Group(
+            (unit,), (unit.id,), candidate.shape, candidate.eligibility, candidate.request, candidate.block, unit.leaf,
+            unit.priority, unit.preemptible, rank_of(tier), candidate.account != unit.leaf,
+        )  # fmt: skip
+
     @property
     def timed(self) -> bool:
         """Whether their walltimes differ."""
@@ -104,6 +113,11 @@ class Group:
         while start < end and ids[start] in skip:
             start += 1
         return start
+
+
+def rank_of(tier: Tier) -> Rank:
+    """The rank of one unit in a tier."""
+    return (int(tier <= Tier.GUARANTEED), int(tier <= Tier.SHARE))
 
 
 def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:

@@ -13,8 +13,9 @@ from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Component, Unit
 from fleet.placement.candidates.candidate import Group, order
+from fleet.placement.candidates.early import defect, early
 from fleet.placement.candidates.eligibility import Policies
-from fleet.placement.explain.why import Nevers, defect, early
+from fleet.placement.candidates.nevers import Nevers
 from fleet.placement.packing.room import Space
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.quota.tiers import Claimed, Ranked

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
 from fleet.placement.candidates.candidate import Candidate, Group
-from fleet.placement.greedy.ground import Ground
-from fleet.placement.reservation.bypass import Kept
+from fleet.placement.reservation.heads import Head
+from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Tier
 
 Segment = tuple[Group, int, int]  # units of a group, from an index to before another
@@ -30,25 +30,22 @@ class Pass:
 
 
 def place(
-    ground: Ground,
+    profile: Profile,
     groups: Iterable[Group],
+    heads: Sequence[Head] = (),
     started: Container[str] = (),
     barred: Container[str] = (),
-    last: Tier = Tier.BORROWED,
-    kept: Sequence[Kept] = (),
 ) -> Pass:
-    """Serve all of `groups`, up to the `last` tier, but those that `started` already. Changes `ground`. `barred`: units
-    that may not start in this plan; they stop their leaf as if there were no room for them. `kept`: room that only what
-    is guaranteed uses."""
+    """Serve all of `groups` but those that `started` already. Changes `profile`. `heads`: they come first in
+    their tier and priority. `barred`: units that may not start in this plan; they stop their leaf as if there were no
+    room for them."""
     bands: dict[tuple[Tier, int], list[Segment]] = {}
     for group in groups:
         for tier, start, end in group.segments:
-            if tier > last:
-                break
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
-    serving = _Serving(ground, started, barred, kept)
+    serving = _Serving(profile, started, barred)
     for band in sorted(bands):
-        serving.heads(band[0])
+        serving.heads(heads, band)
         serving.serve(bands[band], band[0])
     return serving.done
 
@@ -57,32 +54,24 @@ class _Serving:
     """One pass. What is refused stays refused: `no_room` by shape, eligibility and bound, `no_quota` by what is charged
     and the bound."""
 
-    def __init__(
-        self, ground: Ground, started: Container[str], barred: Container[str], kept: Sequence[Kept] = ()
-    ) -> None:
-        self._kept: dict[str, list[Kept]] = {}  # by the head for whose sake
-        for room in kept:
-            self._kept.setdefault(room.head.head.unit.id, []).append(room)
+    def __init__(self, profile: Profile, started: Container[str], barred: Container[str]) -> None:
         self.done = Pass()
-        self._ground = ground
+        self._profile = profile
         self._started = started
         self._barred = barred
         self._no_room: set[tuple[int, int, int]] = set()
         self._no_quota: set[tuple[str | None, int, bool, int]] = set()
         self._heads: set[str] = set()  # heads that were served already
 
-    def heads(self, tier: Tier) -> None:
-        """Heads come first in their tier, in their own order. What is kept for the sake of one is kept from all that
-        comes after it, but for what is guaranteed."""
-        for hold in self._ground.holds:
-            head = hold.head
-            key = head.unit.id
+    def heads(self, heads: Iterable[Head], band: tuple[Tier, int]) -> None:
+        """Heads come first in their tier and priority, in their own order."""
+        for head in heads:
+            candidate = head.candidate
+            key = candidate.unit.id
             out = key in self._heads or key in self._started or key in self._barred
-            out = out or head.unit.leaf in self.done.stopped
-            if hold.tier <= tier and not out and self._start(head, self._ground.bound(head)):
+            out = out or candidate.unit.leaf in self.done.stopped or (candidate.tier, -candidate.unit.priority) > band
+            if not out and self._start(candidate, self._profile.bound(candidate)):
                 self._heads.add(key)
-            if tier > Tier.GUARANTEED and key not in self._heads:
-                self._ground.keep(self._kept.pop(key, ()))
 
     def serve(self, segments: Iterable[Segment], tier: Tier) -> None:
         """Segments of one tier and priority, merged by turn."""
@@ -90,7 +79,7 @@ class _Serving:
         for group, start, end in segments:
             if not group.block and group.leaf in self.done.stopped:
                 continue
-            binding = self._ground.binding(group, tier, start)
+            binding = self._profile.binding(group.units[start], tier)
             at = self._next(group, binding, start, end)
             if at < end:
                 unit = group.units[at]
@@ -104,7 +93,7 @@ class _Serving:
             if key in self._heads:
                 pass
             elif key not in self._barred:
-                bound = self._ground.standing(binding, group.units[at])
+                bound = self._profile.standing(binding, group.units[at])
                 starts = not self._refused(group, at, bound) and self._start(group.candidate(at), bound)
                 if not starts and (group.block or not self._others(group, binding)):
                     heappop(queue)
@@ -125,7 +114,7 @@ class _Serving:
         at = group.next(at, end, self._started)
         if group.block or not _differ(group, binding):
             return at
-        while at < end and self._refused(group, at, self._ground.standing(binding, group.units[at])):
+        while at < end and self._refused(group, at, self._profile.standing(binding, group.units[at])):
             at = group.next(at + 1, end, self._started) if self._others(group, binding) else end
         return at
 
@@ -150,17 +139,19 @@ class _Serving:
         )
 
     def _start(self, candidate: Candidate, bound: int) -> bool:
-        refusal = self._ground.refusal(candidate)
-        if refusal is not None or not self._ground.spares(candidate, bound):
+        profile = self._profile
+        refusal = profile.refusal(candidate)
+        if refusal is not None or not profile.spares_quota(candidate, bound):
             of_leaf = refusal is not None and not refusal.user  # what the leaf cannot have, nobody in it can
             who = candidate.unit.leaf if of_leaf else candidate.account
             self._no_quota.add((who, candidate.shape, candidate.unit.preemptible, bound if refusal is None else 0))
             return False
-        best = self._ground.best(candidate.shape, candidate.eligibility, bound)
+        passing = profile.standing(profile.passing(candidate.unit, candidate.tier), candidate.unit)
+        best = profile.best(candidate.shape, candidate.eligibility, bound, passing)
         if best is None:
             self._no_room.add((candidate.shape, candidate.eligibility.number, bound))
             return False
-        self._ground.take(candidate, *best)
+        profile.start(candidate, *best)
         self.done.placed.append((candidate, best[0]))
         return True
 

@@ -1,31 +1,25 @@
-"""What the solver says to the linked model, made into placements; and asking it again where its answer did not pack.
+"""The solver's answers to the linked model, made into placements; and asking again where one did not pack.
 
 An answer counts gangs by member; whether a member's nodes take them shows when they are packed. Where they do not, the
 same question is put again with these members modelled node by node (bynode.py), from the best answer so far, a bounded
 number of times and within one limit of time. The time that counts is what the solver says it took, since there is no
 clock here: a solver that has none left is asked once more and has nothing to say.
-
-What the model does not know at all is the room that is kept for the sake of heads (bypass.py): which it is follows from
-what is guaranteed in the answer, and where that lies. So where an answer loses something and room is kept, a narrower
-question follows: what is guaranteed, and heads that start, stay where they are, and the rest is asked for beside them
-and what is kept. Its bounds are of that rest only, so those of the first question are the ones that are told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol, TypeVar
 
 from fleet.model.plan import Certificate, Stage
-from fleet.placement.candidates.candidate import Group
-from fleet.placement.greedy.ground import Ground
+from fleet.placement.greedy.settle import Outcome, settle
+from fleet.placement.greedy.situation import Pairs, Situation
+from fleet.placement.greedy.worth import worth
 from fleet.placement.linked.bynode import askable, refined
 from fleet.placement.linked.decode import decode, sound
-from fleet.placement.linked.linked import Linked, Pairs
+from fleet.placement.linked.linked import Linked
 from fleet.placement.linked.repack import repacked
 from fleet.placement.problem import Answer, Problem, Solved, Solver
-from fleet.quota.tiers import Tier
 
 _MOST_ANSWERS = 8
 _LEAST_LIMIT_S = 0.05
@@ -33,70 +27,40 @@ _FIRST_PART = 0.6  # of the time, for the first answer where it may have to be a
 _FIT_PART = 0.15  # of the time for an answer then, for cheap lanes
 
 
-class Placed(Protocol):
-    """What packing an answer comes to."""
-
-    @property
-    def placed(self) -> Pairs: ...
-
-
-Result = TypeVar("Result", bound=Placed)
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What may start of `groups` on a `fresh()` ground, beside what is `fixed` there already."""
+    """A linked model; `precise` members are modelled node by node."""
 
     linked: Linked
-    groups: Sequence[Group]
-    fresh: Callable[[], Ground]
-    fixed: Pairs = field(default_factory=list)
-    precise: frozenset[str] = frozenset()  # members that are modelled node by node
-    narrow: bool = False  # it is about a rest
+    precise: frozenset[str] = frozenset()
 
     def posed(self, problem: Problem) -> Question:
         return replace(self, linked=replace(self.linked, problem=problem))
 
-    @property
-    def places(self) -> frozenset[tuple[str, str]]:
-        """Of what is fixed, units and members."""
-        return frozenset((candidate.unit.id, member) for candidate, member in self.fixed)
-
-    def open(self, placed: Pairs) -> Pairs:
-        """Those of all that are placed that are asked for."""
-        fixed = {candidate.unit.id for candidate, _ in self.fixed}
-        return [pair for pair in placed if pair[0].unit.id not in fixed]
-
 
 @dataclass(slots=True)
-class Answers(Generic[Result]):
-    """All answers to one question. `settle` makes an outcome of what was packed on a ground; `worth` compares;
-    `narrower` is the question beside what is kept in an outcome, if anything is."""
+class Answers:
+    """All answers to one question about a situation."""
 
+    situation: Situation
     solver: Solver
     seed: int
-    limit_s: float
-    settle: Callable[[Ground, Pairs], Result]
-    worth: Callable[[Result], tuple[int, ...]]
-    narrower: Callable[[Result], Question | None]
     certificate: Certificate = field(default_factory=lambda: Certificate("greedy"))
 
-    def best(self, question: Question) -> Result | None:
+    def best(self, linked: Linked) -> Outcome | None:
         """The outcome that is worth most, or None when there is no answer; `certificate` tells how it came about."""
-        left_s = self.limit_s
-        best: tuple[tuple[int, ...], Result] | None = None
-        lanes = question.linked.problem.lanes
-        if askable(question.linked.problem, question.fresh()):
-            question = question.posed(replace(question.linked.problem, part=_FIRST_PART, fit_part=_FIT_PART))
-        open_: list[Question] = [question]
-        narrowed: set[frozenset[tuple[str, str]]] = set()
+        situation = self.situation
+        question: Question | None = Question(linked)
+        left_s = situation.snapshot.config.solve_limit_s
+        best: tuple[tuple[int, ...], Outcome] | None = None
+        lanes = linked.problem.lanes
+        if askable(linked.problem, situation.profile()):
+            question = Question(linked).posed(replace(linked.problem, part=_FIRST_PART, fit_part=_FIT_PART))
         for _ in range(_MOST_ANSWERS):
-            if not open_:
+            if question is None:
                 break
-            question = open_.pop()
             linked = question.linked
-            # else it was told to look elsewhere, or of a rest, and proves nothing in general
-            whole = not question.narrow and linked.problem.lanes == lanes
+            whole = linked.problem.lanes == lanes  # else it was told to look elsewhere, and proves nothing in general
             answer = self._ask(linked, max(_LEAST_LIMIT_S, left_s), whole)
             if answer is None:
                 break
@@ -106,30 +70,23 @@ class Answers(Generic[Result]):
                 if best is None and not self.certificate.why:
                     why = "greedy is better" if gains < 0 else "greedy is as good"
                     self.certificate = replace(self.certificate, why=why)
-                continue
-            ground, packed, dropped = decode(linked, answer, question.groups, question.fresh)
-            anew = repacked(ground, question.fresh().rooms, question.groups, packed, dropped) if dropped else None
-            outcome = self.settle(ground, [*question.fixed, *packed])
+                break
+            profile, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
+            anew = repacked(profile, situation.rooms, situation.groups, packed, dropped) if dropped else None
+            outcome = settle(situation, profile, packed)
             best = self._better(best, outcome)
             if anew is not None:
-                ground, packed, dropped = anew
-                outcome = self.settle(ground, [*question.fixed, *packed])
+                profile, packed, dropped = anew
+                outcome = settle(situation, profile, packed)
                 best = self._better(best, outcome)
             packed, dropped = _kept(packed, dropped, outcome.placed)
-            more = _more(question, answer, packed, dropped, best[1].placed)
-            open_ += [more] if more is not None else []
-            if not question.narrow and dropped and all(pair[0].tier > Tier.GUARANTEED for pair in dropped):
-                rest = self.narrower(outcome)
-                fixed = rest.places if rest is not None else frozenset()
-                if rest is not None and fixed not in narrowed:
-                    narrowed.add(fixed)
-                    open_.append(rest)
+            question = _more(situation, question, answer, packed, dropped, best[1].placed)
         return None if best is None else best[1]
 
-    def _better(self, best: tuple[tuple[int, ...], Result] | None, other: Result) -> tuple[tuple[int, ...], Result]:
+    def _better(self, best: tuple[tuple[int, ...], Outcome] | None, other: Outcome) -> tuple[tuple[int, ...], Outcome]:
         """The outcome that is worth more, with its worth; of two that are worth the same the one before."""
-        worth = self.worth(other)
-        return (worth, other) if best is None or worth > best[0] else best
+        found = worth(self.situation, other)
+        return (found, other) if best is None or found > best[0] else best
 
     def _ask(self, linked: Linked, limit_s: float, whole: bool) -> Answer | None:
         """One answer that belongs to the problem, or None. Bounds that hold for the `whole` question are kept."""
@@ -165,14 +122,16 @@ def _kept(packed: Pairs, dropped: Pairs, placed: Pairs) -> tuple[Pairs, Pairs]:
     return kept, [*dropped, *lost]
 
 
-def _more(question: Question, answer: Answer, packed: Pairs, dropped: Pairs, best: Pairs) -> Question | None:
+def _more(
+    situation: Situation, question: Question, answer: Answer, packed: Pairs, dropped: Pairs, best: Pairs
+) -> Question | None:
     """The question put again, node by node where something was `dropped`; None where nothing would come of it. `best`:
     all that is placed in the best outcome so far."""
-    more = refined(question.linked.problem, packed, dropped, question.precise, question.fresh())
+    more = refined(question.linked.problem, packed, dropped, question.precise, situation.profile())
     if more is None:
         return None
     problem, precise = more
-    hint = question.linked.hint(question.open(best))
+    hint = question.linked.hint(best)
     if question.linked.gains(Answer(*hint)) <= 0:
         hint = problem.hint
     problem = replace(problem, hint=hint)

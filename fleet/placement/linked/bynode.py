@@ -16,10 +16,10 @@ from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from fleet.placement.candidates.candidate import Candidate, standing
-from fleet.placement.greedy.ground import Ground
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Part, Space, slots
 from fleet.placement.problem import Lane, Problem, RoomRow, Spread
+from fleet.placement.reservation.profile import Profile
 
 MOST_NODE_VARIABLES = 6_000
 MOST_AT_ONCE = 1_000  # variables: a problem that has no more is modelled node by node everywhere as soon as anywhere
@@ -27,10 +27,10 @@ Pairs = Sequence[tuple[Candidate, str]]
 
 
 def refined(
-    problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], ground: Ground
+    problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], profile: Profile
 ) -> tuple[Problem, frozenset[str]] | None:
     """The problem with the members where something was `dropped` beside what was `packed` modelled node by node, and
-    which are now: `precise` are already. None when there is nothing more to tell, or too much. `ground`: before
+    which are now: `precise` are already. None when there is nothing more to tell, or too much. `profile`: before
     anything is placed."""
     if not dropped:
         return None
@@ -38,28 +38,28 @@ def refined(
     problem = _fewer(problem, packed, [pair for pair in _firsts(dropped) if pair[1] in precise])
     if members and not precise:
         everyone = frozenset(lane.member for lane in problem.lanes)
-        everywhere = _modelled(problem, everyone, ground, min(MOST_AT_ONCE, MOST_NODE_VARIABLES))
+        everywhere = _modelled(problem, everyone, profile, min(MOST_AT_ONCE, MOST_NODE_VARIABLES))
         if everywhere is not None:
             return everywhere, everyone
-    more = _modelled(problem, members, ground, MOST_NODE_VARIABLES)
+    more = _modelled(problem, members, profile, MOST_NODE_VARIABLES)
     return None if more is None else (more, precise | members)
 
 
-def askable(problem: Problem, ground: Ground) -> bool:
+def askable(problem: Problem, profile: Profile) -> bool:
     """Whether all members of the problem together could be modelled node by node, should its answer not pack."""
     members = {lane.member for lane in problem.lanes}
-    needs = {part.need for lane in problem.lanes for part in ground.space.shapes[lane.shape]}
-    nodes = (sum(pool.counts.values()) for member in members for pool in ground.rooms[member].pools)
+    needs = {part.need for lane in problem.lanes for part in profile.space.shapes[lane.shape]}
+    nodes = (sum(pool.counts.values()) for member in members for pool in profile.rooms[member].pools)
     return sum(nodes) * len(needs) <= MOST_NODE_VARIABLES
 
 
-def _modelled(problem: Problem, members: Set[str], ground: Ground, most: int) -> Problem | None:
+def _modelled(problem: Problem, members: Set[str], profile: Profile, most: int) -> Problem | None:
     """The problem with these members modelled node by node; None when it has more than `most` variables for nodes."""
     variables = sum(len(spread.variables) for spread in problem.spreads)
     first = 1 + max((number for spread in problem.spreads for number in spread.variables), default=-1)
     rooms, spreads = list(problem.rooms), list(problem.spreads)
     for member in sorted(members):
-        rows, more = _nodes(member, ground.rooms[member], problem.lanes, ground.space, first)
+        rows, more = _nodes(member, profile.rooms[member], problem.lanes, profile.space, first)
         count = sum(len(spread.variables) for spread in more)
         variables, first = variables + count, first + count
         if variables > most:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from fleet.placement.candidates.candidate import Candidate, Group, order, standing
-from fleet.placement.greedy.ground import Ground
-from fleet.placement.linked.linked import Band, Linked, Pairs, band_of, weight
+from fleet.placement.greedy.situation import Pairs
+from fleet.placement.greedy.worth import Band, band_of, weight
+from fleet.placement.linked.linked import Linked
 from fleet.placement.linked.rows import Kind
 from fleet.placement.problem import Answer, Problem
+from fleet.placement.reservation.profile import Profile
 
 _MOST_DECODES = 8
 _MOST_PACKINGS = 16  # of one answer, again
@@ -29,9 +31,9 @@ def sound(problem: Problem, answer: Answer) -> bool:
 
 
 def decode(
-    linked: Linked, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Ground]
-) -> tuple[Ground, Pairs, Pairs]:
-    """Units and members for the counts of an answer, packed onto a `fresh()` ground, which is returned with them; and
+    linked: Linked, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Profile]
+) -> tuple[Profile, Pairs, Pairs]:
+    """Units and members for the counts of an answer, packed onto a `fresh()` profile, which is returned with them; and
     those that find no place in the member that they were meant for.
 
     Within a class the oldest start; largest gangs are packed first, or those of the most important band, or those that
@@ -56,49 +58,49 @@ def decode(
     return best
 
 
-def _lost(found: tuple[Ground, Pairs, Pairs], bands: Iterable[Band]) -> tuple[int, ...]:
+def _lost(found: tuple[Profile, Pairs, Pairs], bands: Iterable[Band]) -> tuple[int, ...]:
     """What finds no place, by band: in pods' devices."""
-    ground, _, dropped = found
+    profile, _, dropped = found
     lost: dict[Band, int] = {}
     for candidate, _ in dropped:
         band = band_of(candidate)
-        lost[band] = lost.get(band, 0) + weight(ground.space.shapes[candidate.shape], 0, ground.space)
+        lost[band] = lost.get(band, 0) + weight(profile.space.shapes[candidate.shape], 0, profile.space)
     return tuple(lost.get(band, 0) for band in bands)
 
 
-def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Ground]) -> tuple[Ground, Pairs, Pairs]:
+def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile]) -> tuple[Profile, Pairs, Pairs]:
     """One try, in the order of `pairs`, but heads first: once they have started they keep nothing from others. Who is
     left out because one ahead in its queue had no room has none either."""
     skip: set[str] = set()
     short: set[str] = set()  # who had no room in some round, and those behind
-    heads = {hold.head.unit.id for hold in fresh().holds}
+    heads = {span.holder.unit.id for span in fresh().spans}
     pairs = sorted(pairs, key=lambda pair: pair[0].unit.id not in heads) if heads else pairs
     for _ in range(_MOST_DECODES):
-        ground = fresh()
+        profile = fresh()
         packed: Pairs = []
         dropped: Pairs = []
         for candidate, member in pairs:
-            bound = ground.bound(candidate)
-            if candidate.unit.id in skip or not ground.admits(candidate, bound):
+            bound = profile.bound(candidate)
+            if candidate.unit.id in skip or not profile.admits(candidate, bound):
                 if candidate.unit.id in short:
                     dropped.append((candidate, member))
                 continue
-            fit = ground.fit(candidate.shape, member, bound)
+            fit = profile.fit(candidate.shape, member, bound)
             if fit is None:
                 dropped.append((candidate, member))
             else:
-                ground.take(candidate, member, fit)
+                profile.start(candidate, member, fit)
                 packed.append((candidate, member))
         early = out_of_order(groups, packed)
         if not early:
-            return ground, packed, dropped
+            return profile, packed, dropped
         skip |= early
         if dropped:
             short.update(early, (candidate.unit.id for candidate, _ in dropped))
     return fresh(), [], pairs
 
 
-def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
+def _named(linked: Linked, answer: Answer, profile: Profile) -> Pairs:
     """The counts as units and members, in the order to pack them."""
     admitted: dict[Kind, list[Candidate]] = {}
     for cls, behind, count in zip(linked.problem.classes, linked.behind, answer.admitted, strict=True):
@@ -113,7 +115,7 @@ def _named(linked: Linked, answer: Answer, ground: Ground) -> Pairs:
         group.sort(key=standing)
         names = [member for _, member, count in sorted(homes.get(kind, [])) for _ in range(min(count, len(group)))]
         pairs += zip(group, names, strict=False)
-    space = ground.space
+    space = profile.space
     pairs.sort(key=lambda pair: standing(pair[0]))
     pairs.sort(key=lambda pair: tuple(space.size(part.need) for part in space.shapes[pair[0].shape]), reverse=True)
     return pairs

@@ -15,14 +15,14 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 
-from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, order, standing
 from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.greedy.ground import Ground
-from fleet.placement.linked.held import MOST_HELD_LANES, Charged, Held
+from fleet.placement.greedy.worth import AGES_S, Band, age_bucket, band_of, weight
 from fleet.placement.linked.rows import Kind, KindCaps, lanes_of, room_rows
-from fleet.placement.packing.room import Shape, Space
+from fleet.placement.linked.spanrows import MOST_BOUND_LANES, Charged, SpanRows
 from fleet.placement.problem import Answer, GangClass, Problem, QuotaRow
+from fleet.placement.reservation.heads import Head
+from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.quota.users import split
@@ -30,13 +30,9 @@ from fleet.snapshot import Config
 
 MOST_BANDS = 12
 MOST_VARIABLES = 200_000
-AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
-_MOST_DEVICES = 1024
 MOST_LINKS = 256  # of a queue that starts strictly in order
 _Key = tuple[str | None, str | None, int, int, int, int, int, bool, int]
 # of a class: leaf, account, band, age, shape, eligibility, link, preemptible, which heads bind
-Band = tuple[int, int]  # tier, minus priority: smaller is served first
-Pairs = list[tuple[Candidate, str]]  # units with their members
 Part = tuple[Group, Sequence[int]]  # some units of a group
 _MOST_USERS = 300  # whose caps are in rows
 _BAND_NAMES = ("guaranteed", "share", "borrowed")
@@ -92,42 +88,20 @@ class Linked:
         return tuple(totals)
 
 
-def band_of(candidate: Candidate) -> Band:
-    return (int(candidate.tier), -candidate.unit.priority)
-
-
-def age_bucket(unit: Unit, now: float) -> int:
-    """How many of the thresholds it has waited past; a clock that went backwards makes it young."""
-    return bisect_right(AGES_S, now - unit.enqueued_at)
-
-
-def weight(shape: Shape, age: int, space: Space) -> int:
-    """The value of starting a gang, within its band: its devices, more if it has waited long. What one pod asks
-    for by the thousand (GPU memory in bytes, shares of a core) is an amount, not devices."""
-    devices = space.devices
-    size = sum(
-        amount * part.replicas
-        for part in shape
-        for index, amount in part.need
-        if index < devices and amount <= _MOST_DEVICES
-    )
-    return max(1, size) * (4 + age)
-
-
 class _Classes:
     """Groups cut into classes: what of a group is in one tier and age bucket, together with the like of others."""
 
-    def __init__(self, groups: Iterable[Group], ground: Ground, held: Held, now: float) -> None:
+    def __init__(self, groups: Iterable[Group], profile: Profile, spans: SpanRows, now: float) -> None:
         self._now = now
-        self._ground = ground
-        self._held = held
+        self._profile = profile
+        self._spans = spans
         groups = [group for group in groups if group.eligibility.choices]
         bands = {(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments}
         self.bands = sorted(bands)[:MOST_BANDS]
         self._numbers = {band: number for number, band in enumerate(self.bands)}
-        self.caps = KindCaps(ground)
+        self.caps = KindCaps(profile)
         self.found: dict[_Key, list[Part]] = {}
-        self._capped = _capped(groups, ground.usage)
+        self._capped = _capped(groups, profile.usage)
         self._links: dict[str, int] = {}  # of units in chains, which of their leaf's links they are in
         lines: dict[str, list[Group]] = {}
         for group in groups:
@@ -146,8 +120,8 @@ class _Classes:
         unit = candidate.unit
         age, link = age_bucket(unit, self._now), self._links.get(unit.id, 0)
         kind = (candidate.shape, candidate.eligibility.number)
-        passing = self._ground.standing(self._ground.passing(unit.leaf, candidate.tier), unit)
-        bits = self._held.bits(self._ground.bound(candidate), passing, unit.id)
+        passing = self._profile.standing(self._profile.passing(unit, candidate.tier), unit)
+        bits = self._spans.bits(self._profile.bound(candidate), passing, unit.id)
         return (unit.leaf, self._account(candidate.account), band, age, *kind, link, unit.preemptible, bits)
 
     def cap(self, group: Group, account: str | None) -> int:
@@ -177,16 +151,17 @@ class _Classes:
         """The units of a range by where they are charged and which heads bind them. A head is a part of its own."""
         if start == stop:
             return ()
-        ground, heads = self._ground, self._held.heads
-        binding = ground.binding(group, tier, start) & self._held.waits
-        passing = ground.passing(group.leaf, tier) & self._held.waits
+        profile, spans = self._profile, self._spans
+        binding = profile.binding(group.units[start], tier) & spans.waits
+        passing = profile.passing(group.units[start], tier) & spans.waits
         by_user = group.by_user and bool(self._capped)
-        if not by_user and not (binding | passing and group.timed) and heads.keys().isdisjoint(group.ids[start:stop]):
+        timed = binding | passing and group.timed
+        if not by_user and not timed and spans.chosen.keys().isdisjoint(group.ids[start:stop]):
             return (range(start, stop),)
         found: dict[tuple[str | None, int], list[int]] = {}
         for index in range(start, stop):
             unit = group.units[index]
-            bits = self._held.bits(ground.standing(binding, unit), ground.standing(passing, unit), unit.id)
+            bits = spans.bits(profile.standing(binding, unit), profile.standing(passing, unit), unit.id)
             found.setdefault((self._account(group.account(index)), bits), []).append(index)
         return found.values()
 
@@ -227,18 +202,25 @@ def _run(group: Group) -> Iterable[tuple[tuple[int, float, str, str], int, Group
 
 
 def build(
-    groups: Iterable[Group], ground: Ground, greedy: Sequence[tuple[Candidate, str]], *, now: float, config: Config
+    groups: Iterable[Group],
+    profile: Profile,
+    greedy: Sequence[tuple[Candidate, str]],
+    *,
+    now: float,
+    config: Config,
+    heads: Sequence[Head] = (),
 ) -> Linked:
-    """The problem of placing the units of `groups` on `ground`. `greedy`: a known answer."""
-    held = Held(ground, frozenset(candidate.unit.id for candidate, _ in greedy))
-    cut = _Classes(groups, ground, held, now)
+    """The problem of starting the units of `groups` in `profile`. `greedy`: a known answer; `heads`: of the reservations,
+    and those that start."""
+    spans = SpanRows(profile, frozenset(candidate.unit.id for candidate, _ in greedy), heads)
+    cut = _Classes(groups, profile, spans, now)
     classes: list[GangClass] = []
     behind: list[Behind] = []
     numbers: dict[_Key, int] = {}
     chains: dict[str, list[int]] = {}
     charged: list[Charged] = []
     bound: list[int] = []
-    heads: dict[str, int] = {}
+    alone: dict[str, int] = {}
     wanted: dict[Kind, int] = {}
     eligibilities: dict[int, Eligibility] = {}
     followers: dict[str, list[int]] = {}
@@ -252,11 +234,11 @@ def build(
             continue
         if leaf is not None:
             (chains if link else followers).setdefault(leaf, []).append(len(classes))
-        worth = weight(ground.space.shapes[shape], age, ground.space)
+        worth = weight(profile.space.shapes[shape], age, profile.space)
         numbers[key] = len(classes)
-        if held.binding(bits) != bits:
-            heads[group.ids[parts[0][1][0]]] = len(classes)
-        bound.append(held.binding(bits))
+        if spans.binding(bits) != bits:
+            alone[group.ids[parts[0][1][0]]] = len(classes)
+        bound.append(spans.binding(bits))
         classes.append(GangClass(leaf, band, age, shape, eligibility, count, worth, cap, bound[-1]))
         behind.append(Behind(parts))
         charged.append((account, group.request))
@@ -264,18 +246,18 @@ def build(
         wanted[kind] = wanted.get(kind, 0) + cap
         eligibilities[eligibility] = group.eligibility
     lanes = lanes_of(wanted, eligibilities, cut.caps)
-    if len(lanes) > MOST_HELD_LANES and any(bound):
+    if len(lanes) > MOST_BOUND_LANES and any(bound):
         classes = [replace(cls, bound=0) for cls in classes]
         merged: Counter[Kind] = Counter()
         for cls in classes:
             merged[cls.shape, cls.eligibility, 0] += cls.cap
         lanes = lanes_of(merged, eligibilities, cut.caps)
-    rooms, spreads = room_rows(lanes, ground)
+    rooms, spreads = room_rows(lanes, profile)
     problem = Problem(
         bands=tuple(f"{_BAND_NAMES[tier]}, priority {-minus}" for tier, minus in cut.bands),
         classes=tuple(classes),
         lanes=lanes,
-        quota=_quota(classes, charged, ground),
+        quota=_quota(classes, charged, profile),
         rooms=rooms,
         spreads=spreads,
         chains=(
@@ -283,7 +265,7 @@ def build(
             *((chain[-1], index) for leaf, chain in chains.items() for index in followers.get(leaf, ())),
         ),
         relative_gap=config.relative_gap,
-        given=held.starting(cut.bands, heads),
+        given=spans.starting(cut.bands, alone),
         firm=sum(tier == Tier.GUARANTEED for tier, _ in cut.bands),
         deterministic_limit=config.deterministic_limit,
     )
@@ -294,9 +276,8 @@ def build(
 
     linked = Linked(problem, tuple(behind), tuple(cut.bands), number)
     hint = linked.hint(greedy)
-    rows = held.rows(problem, charged, bound, hint, heads)
-    passed = held.passed(lanes, heads)
-    return replace(linked, problem=replace(problem, hint=hint, held=rows, passed=passed))
+    rows, passed = spans.rows(problem, charged, bound, hint, alone)
+    return replace(linked, problem=replace(problem, hint=hint, spans=rows, passed=passed))
 
 
 def _capped(groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:
@@ -323,8 +304,8 @@ def _capped(groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:
     return found if len(found) <= _MOST_USERS else frozenset()
 
 
-def _quota(classes: Sequence[GangClass], charged: Sequence[Charged], ground: Ground) -> tuple[QuotaRow, ...]:
-    usage = ground.usage
+def _quota(classes: Sequence[GangClass], charged: Sequence[Charged], profile: Profile) -> tuple[QuotaRow, ...]:
+    usage = profile.usage
     if usage is None:
         return ()
     terms: dict[tuple[str, str], list[tuple[int, int]]] = {}

@@ -11,29 +11,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from fleet.placement.candidates.candidate import Candidate, Group, standing
-from fleet.placement.greedy.ground import Ground
+from fleet.placement.greedy.situation import Pairs
 from fleet.placement.linked.decode import out_of_order
-from fleet.placement.linked.linked import Pairs
 from fleet.placement.packing.layout import packed_anew
 from fleet.placement.packing.room import MemberRoom
+from fleet.placement.reservation.profile import Profile
 
 _MOST_PACKINGS = 12  # of one answer
 
 
 def repacked(
-    ground: Ground, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
-) -> tuple[Ground, Pairs, Pairs] | None:
-    """All that is packed after it, on which ground, and what still is not; None where nothing more found a place.
-    `ground`: with what is `packed`; `free` are the rooms before that."""
-    after = ground.copy()
+    profile: Profile, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
+) -> tuple[Profile, Pairs, Pairs] | None:
+    """All that is packed after it, in which profile, and what still is not; None where nothing more found a place.
+    `profile`: with what is `packed`; `free` are the rooms before that."""
+    after = profile.copy()
     tries = _MOST_PACKINGS
     found: Pairs = []
-    for member in sorted({member for _, member in dropped} - {hold.member for hold in ground.holds}):
+    for member in sorted({member for _, member in dropped} - {span.member for span in profile.spans}):
         here = [candidate for candidate, where in packed if where == member]
         out = sorted((candidate for candidate, where in dropped if where == member), key=standing)
         for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
-            shapes = [ground.space.shapes[candidate.shape] for candidate in (*here, *some)]
-            room = packed_anew(free[member], shapes, ground.space) if tries > 0 else None
+            shapes = [profile.space.shapes[candidate.shape] for candidate in (*here, *some)]
+            room = packed_anew(free[member], shapes, profile.space) if tries > 0 else None
             tries -= 1
             if room is None:
                 continue
@@ -48,11 +48,11 @@ def repacked(
     return after, [*packed, *found], [pair for pair in dropped if pair[0].unit.id not in placed]
 
 
-def _admitted(ground: Ground, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
+def _admitted(profile: Profile, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
     """Place those of `some` that quota still has room for."""
     new: list[Candidate] = []
     for candidate in some:
-        if ground.admits(candidate, ground.bound(candidate)):
-            ground.take_anew(candidate, member, room)
+        if profile.admits(candidate, profile.bound(candidate)):
+            profile.start_anew(candidate, member, room)
             new.append(candidate)
     return new

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fleet.model.amounts import Amounts
 from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.greedy.ground import Ground
 from fleet.placement.packing.room import MemberRoom, room_for
 from fleet.placement.packing.space import Part, Shape, Vector, slots
 from fleet.placement.problem import Lane, RoomRow, Spread
+from fleet.placement.reservation.profile import Profile
 
 _SLOT_SIZES = (1, 2, 4, 8)
 _MOST_SIZES = 12
@@ -31,15 +31,15 @@ Kind = tuple[int, int, int]  # shape, eligibility, which heads bind
 class KindCaps:
     """How many gangs of a kind could start at most if all else were away."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
         self._lane: dict[tuple[int, str], int] = {}
         self._room: dict[tuple[int, int], int] = {}
 
     def lane(self, shape: int, member: str) -> int:
         key = (shape, member)
         if key not in self._lane:
-            self._lane[key] = self._ground.rooms[member].most(self._ground.space.shapes[shape])
+            self._lane[key] = self._profile.rooms[member].most(self._profile.space.shapes[shape])
         return self._lane[key]
 
     def room(self, shape: int, eligibility: Eligibility) -> int:
@@ -49,7 +49,7 @@ class KindCaps:
         return self._room[key]
 
     def quota(self, account: str | None, request: Amounts) -> int:
-        usage = self._ground.usage
+        usage = self._profile.usage
         if usage is None or account is None:
             return 1 << 40
         most = 1 << 40
@@ -75,7 +75,7 @@ def lanes_of(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility
     return tuple(lanes)
 
 
-def room_rows(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...], tuple[Spread, ...]]:
+def room_rows(lanes: Sequence[Lane], profile: Profile) -> tuple[tuple[RoomRow, ...], tuple[Spread, ...]]:
     """Rows for every pool of every member and for its racks, pool variables for parts that may use several pools, and
     for gangs that may use several racks."""
     spreads: list[Spread] = []
@@ -84,11 +84,11 @@ def room_rows(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...
     by_member: dict[str, list[int]] = {}
     for index, lane in enumerate(lanes):
         by_member.setdefault(lane.member, []).append(index)
-    shapes = ground.space.shapes
-    domains = {index: _domains(ground.rooms[lane.member], shapes[lane.shape]) for index, lane in enumerate(lanes)}
+    shapes = profile.space.shapes
+    domains = {index: _domains(profile.rooms[lane.member], shapes[lane.shape]) for index, lane in enumerate(lanes)}
     modelled = sum(len(found) for found in domains.values()) <= MOST_DOMAIN_VARIABLES
     for member in sorted(by_member):
-        pools = _alike(ground.rooms[member])
+        pools = _alike(profile.rooms[member])
         using = [_Use(counts) for _, counts in pools]
         racks: dict[tuple[int, str], _Use] = {}
         for index in by_member[member]:
@@ -113,9 +113,9 @@ def room_rows(lanes: Sequence[Lane], ground: Ground) -> tuple[tuple[RoomRow, ...
                     use = racks.setdefault((part.topology, name), _Use(counts))
                     use.spreads.append((variable, part, part.replicas, lane.cap))
         for number, use in enumerate(using):
-            rows += _pool_rows(f"{member}/{number}", use, ground)
+            rows += _pool_rows(f"{member}/{number}", use, profile)
         for (_, name), use in sorted(racks.items()):
-            rows += _pool_rows(f"{member}/{name}", use, ground)
+            rows += _pool_rows(f"{member}/{name}", use, profile)
     return tuple(rows), tuple(spreads)
 
 
@@ -152,7 +152,7 @@ def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, 
     return found
 
 
-def _pool_rows(name: str, use: _Use, ground: Ground) -> list[RoomRow]:
+def _pool_rows(name: str, use: _Use, profile: Profile) -> list[RoomRow]:
     counts = use.counts
     rows: list[RoomRow] = []
 
@@ -166,12 +166,12 @@ def _pool_rows(name: str, use: _Use, ground: Ground) -> list[RoomRow]:
             rows.append(RoomRow(f"{name} {what}", lanes, spreads, limit))
 
     parts = {part for _, part, _, _ in (*use.lanes, *use.spreads)}
-    for index, resource in enumerate(ground.space.resources):
+    for index, resource in enumerate(profile.space.resources):
         sizes = {part: dict(part.need).get(index, 0) for part in sorted(parts, key=lambda part: part.need)}
         free = {vector[index]: 0 for vector in counts}
         for vector, nodes in counts.items():
             free[vector[index]] += nodes
-        if index < ground.space.devices:
+        if index < profile.space.devices:
             odd = sorted({size for size in sizes.values() if size > 0} - set(_SLOT_SIZES))
             for unit in (*_SLOT_SIZES, *odd[: _MOST_SIZES - len(_SLOT_SIZES)]):
                 limit = sum(max(0, have) // unit * nodes for have, nodes in free.items())

@@ -19,10 +19,8 @@ from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves
 from fleet.model.plan import Eviction, RoomClaim, VictimSearch
 from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.candidates.candidate import Candidate
+from fleet.placement.candidates.candidate import Candidate, order
 from fleet.placement.packing.room import Shape, Space
-from fleet.placement.preemption.awaited import Awaited
-from fleet.placement.preemption.returning import Returning
 from fleet.placement.preemption.rights import may_evict
 from fleet.placement.preemption.runners import Able, Runners, Work
 from fleet.placement.preemption.scene import Scene
@@ -37,8 +35,6 @@ from fleet.snapshot import Snapshot
 
 MOST_TRIES = 1_000
 MOST_TRIES_TOGETHER = 500
-MOST_TRIES_MOVED = 200
-MOST_MOVES = 4  # gangs for which those before them are asked to go elsewhere
 MOST_LOOKED_AT = 10_000  # gangs that might take back
 MOST_HOPELESS = 200  # kinds of them for which no room can be made
 _MOST_DEVICES = 1024
@@ -87,11 +83,9 @@ class Reclaim:
         usage: Usage,
         tiers: Mapping[str, Tier],
         now: float,
-        awaited: Awaited,
         asking: Asking | None = None,
     ) -> None:
-        """`awaited`: the quota that heads wait for; `asking`: the solver that proves or betters what is found without
-        it."""
+        """`asking`: the solver that proves or betters what is found without it."""
         assert snapshot.tree is not None
         self._snapshot = snapshot
         self._tree = snapshot.tree
@@ -99,11 +93,9 @@ class Reclaim:
         self._asking = asking or NOBODY
         self._tries = Tries(MOST_TRIES)
         self._tries_together = Tries(MOST_TRIES_TOGETHER)
-        self._tries_moved = Tries(MOST_TRIES_MOVED)
-        self._moves = MOST_MOVES
-        self._scene = Scene(snapshot.members, space, coming, kept, usage.copy(), awaited)
+        self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
         self._running = Runners((), space)
-        self._returning = Returning()
+        self._returning: dict[str, list[tuple[Unit, str, Amounts]]] = {}  # by leaf: the units that leave already
         requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
         for key, unit in sorted(snapshot.backlog.holding.items()):
             alike = (unit.components, unit.preemptible)
@@ -113,7 +105,8 @@ class Reclaim:
                 if leaves(unit, now, snapshot.config.claim_s):
                     account = account_of(self._tree, unit)
                     self._scene.leaving_already(unit, account, requests[alike])
-                    self._returning.add(unit, account, requests[alike])
+                    if account is not None:
+                        self._returning.setdefault(unit.leaf or "", []).append((unit, account, requests[alike]))
             elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
                 tier = tiers.get(key, Tier.BORROWED)
                 account = account_of(self._tree, unit)
@@ -143,7 +136,7 @@ class Reclaim:
         for number, candidate in enumerate(preemptors):
             alike = (
                 candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
-                candidate.eligibility.number, candidate.unit.preemptible, self._scene.awaited.binding(candidate),
+                candidate.eligibility.number, candidate.unit.preemptible,
             )  # fmt: skip
             cut = self._spent(number)
             if not cut and candidate.unit.leaf in stopped:
@@ -158,23 +151,18 @@ class Reclaim:
             best, how = Search(self._scene, candidate, self._able(candidate), self._tries).best(self._asking)
             if how is not None:
                 searches.append(how)
-            if not self._returning.lets(candidate, self._scene.usage, best.victims if best is not None else ()):
+            if best is None or not self._has_turn(candidate, best.victims):
+                if best is None:
+                    hopeless.add(alike)
                 _stop(candidate, stopped)
                 continue
-            if best is not None:
-                if not batch:
-                    before = self._scene.fork()
-                batch.append(Step(candidate, best))
-                for work in best.victims:
-                    self._scene.leave(work)
-                    self._running.remove(work)
-                self._scene.keep(candidate, best.member)
-            elif moved := self._moved(before, batch, candidate, searches):
-                batch = moved
-            else:
-                hopeless.add(alike)
-                _stop(candidate, stopped)
-                continue
+            if not batch:
+                before = self._scene.fork()
+            batch.append(Step(candidate, best))
+            for work in best.victims:
+                self._scene.leave(work)
+                self._running.remove(work)
+            self._scene.keep(candidate, best.member)
             if len(batch) == MOST_TOGETHER:
                 done += self._together(before, batch, searches)
                 batch = []
@@ -198,26 +186,20 @@ class Reclaim:
         self._commit(best)
         return best.steps
 
-    def _moved(
-        self, before: Scene, steps: list[Step], candidate: Candidate, searches: list[VictimSearch]
-    ) -> list[Step] | None:
-        """What those found one after another, and one more that would have room but for them, get together, if all of
-        them have room somewhere."""
-        spent = self._moves <= 0 or self._tries_moved.left <= 0
-        if not steps or spent or self._asking.silent(together=True):
-            return None
-        found, deal = Deal(tuple(steps), self._scene), None
-        self._put_back(found)
-        alone, _ = Search(before, candidate, self._able(candidate), self._tries_moved).best(NOBODY)
-        if alone is not None:
-            self._moves -= 1
-            candidates = [*(step.candidate for step in steps), candidate]
-            together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
-            members = [*(step.choice.member for step in steps), alone.member]
-            deal, how = together.moved(members, self._asking)
-            searches.append(how)
-        self._commit(deal or found)
-        return list(deal.steps) if deal is not None else None
+    def _has_turn(self, candidate: Candidate, victims: Iterable[Work]) -> bool:
+        """Whether a candidate has quota beside the units that leave already and return to its queue before it, once
+        the `victims` are gone as well."""
+        usage, turn = self._scene.usage, order(candidate.unit)
+        back = [one for one in self._returning.get(candidate.unit.leaf or "", ()) if order(one[0]) < turn]
+        if not back:
+            return True
+        usage = usage.copy()
+        for _, account, request in back:
+            usage.charge(account, request)
+        for work in victims:
+            if work.account is not None:
+                usage.charge(work.account, work.request, -1)
+        return usage.refusal(candidate.account or "", candidate.request) is None
 
     def _put_back(self, found: Deal) -> None:
         for work in found.victims:

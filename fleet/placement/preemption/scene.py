@@ -14,7 +14,6 @@ from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.packing.space import Shape, Space, Vector
-from fleet.placement.preemption.awaited import Awaited
 from fleet.placement.preemption.runners import Able, Work
 from fleet.placement.preemption.vacancy import Vacancy
 from fleet.quota.usage import Usage
@@ -22,8 +21,7 @@ from fleet.quota.usage import Usage
 
 class Scene:
     """See the module. `coming`: (unit, member, shape) of pods that are committed but not seen; `usage`: what is used
-    once the plan so far is committed, what is kept included; `awaited`: the quota that heads wait for. Both become the
-    scene's own."""
+    once the plan so far is committed, what is kept included; it becomes the scene's own."""
 
     def __init__(
         self,
@@ -32,12 +30,10 @@ class Scene:
         coming: Iterable[tuple[str, str, Shape]],
         kept: Iterable[tuple[Candidate, str]],
         usage: Usage,
-        awaited: Awaited,
     ) -> None:
         self.members = members
         self.space = space
         self.usage = usage
-        self.awaited = awaited
         self.coming: dict[str, list[tuple[str, str, Shape]]] = {}
         self.kept: dict[str, list[Shape]] = {}
         self.leaving: dict[str, list[Unit]] = {}
@@ -53,7 +49,6 @@ class Scene:
         """Another one that changes by itself from now on."""
         other = copy(self)
         other.usage = self.usage.copy()
-        other.awaited = self.awaited.fork()
         other.kept = {member: list(shapes) for member, shapes in self.kept.items()}
         other.leaving = {member: list(units) for member, units in self.leaving.items()}
         other._vacancies = dict(self._vacancies)
@@ -61,7 +56,6 @@ class Scene:
 
     def leave(self, work: Work) -> None:
         """One of those that this plan evicts."""
-        self.awaited.leave(work)
         self.leaving_already(work.unit, work.account, work.request)
 
     def leaving_already(self, unit: Unit, account: str | None, request: Amounts) -> None:
@@ -76,7 +70,6 @@ class Scene:
         self._vacancies.pop(member, None)
         if candidate.account is not None:
             self.usage.charge(candidate.account, candidate.request)
-            self.awaited.keep(candidate)
 
     def vacancy(self, member: str) -> Vacancy:
         found = self._vacancies.get(member)

@@ -43,8 +43,9 @@ class Search(Trial):
     @cached_property
     def _elsewhere(self) -> list[Work]:
         """Those whose leaving helps quota, whatever member they are in."""
-        found = (work for work in self._able if self._exact or work.unit.id in self._freed)
-        return sorted(found if self._exact or self._freed else (), key=cheapest)
+        exact = self._scene.usage.withholds
+        found = (work for work in self._able if exact or work.unit.id in self._freed)
+        return sorted(found if exact or self._freed else (), key=cheapest)
 
     def _at(self, member: str) -> list[Work]:
         if member not in self._by_member:
@@ -54,7 +55,7 @@ class Search(Trial):
     def best(self, asking: Asking) -> tuple[Choice | None, VictimSearch | None]:
         """As few victims that do not even borrow as can be, then few, then cheap ones; and how the solver was asked."""
         best: Choice | None = None
-        if self.sites and (self._exact or self.quota(self._elsewhere)):
+        if self.sites and (self._scene.usage.withholds or self.quota(self._elsewhere)):
             for number, member in self.sites:
                 for found in self._choices(number, member, best):
                     if best is None or found.cost < best.cost:
@@ -68,7 +69,7 @@ class Search(Trial):
         if best is not None and best.cost[:2] == (0, 1):
             cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=cheapest)
             for work in islice(filter(self._makes_a_slot, cheaper), MOST_SINGLE):
-                if self._tries.left > 0 and self.room(member, [work]) and self.all_needed(member, [work]):
+                if self._tries.left > 0 and self.room(member, [work]):
                     yield Choice.of(number, member, [work])
                     return
             return

@@ -80,11 +80,6 @@ class Together:
         why = "one by one is as good" if deal.cost == simple.cost else "one by one is better"
         return simple, replace(how, shipped="greedy", why=why)
 
-    def moved(self, members: Sequence[str], asking: Asking) -> tuple[Deal | None, VictimSearch]:
-        """What gives all of them room, though they had not one after another; `members`: where they would go then."""
-        deal, how = self._asked(members, (), asking)
-        return deal, how if deal is not None or how.why else replace(how, why="there is no room for all of them")
-
     def _asked(
         self, members: Sequence[str], victims: Sequence[Work], asking: Asking
     ) -> tuple[Deal | None, VictimSearch]:

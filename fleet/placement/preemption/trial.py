@@ -74,34 +74,25 @@ class Trial:
         self._candidate = candidate
         self._tries = tries
         self._shape = scene.space.shapes[candidate.shape]
-        self._binding = scene.awaited.binding(candidate)
-        # What is not lent, and what heads wait for, makes quota more than a sum of what is freed.
-        self._exact = scene.usage.withholds or bool(self._binding)
         self._lacking: Lacking = scene.usage.lacking(candidate.account or "", candidate.request)
         self._freed = freeing(scene.usage, self._lacking, works)
-        awaited = () if scene.usage.withholds else scene.awaited.at(self._binding)
-        self._sums = [(self._lacking, self._freed)]  # all that counts where everything is lent
-        for hold, usage in awaited:
-            lacking = usage.lacking(candidate.account or "", candidate.request)
-            met = (work for work in works if hold.meets(work.unit, work.tier)) if lacking else ()
-            self._sums.append((lacking, freeing(usage, lacking, met)))
 
     def room(self, member: str, gone: Sequence[Work]) -> bool:
         """Whether quota and the member have room for the gang once these and all that leave already are gone."""
         return self.quota(gone) and self.fits(member, gone)
 
-    def fits(self, member: str, gone: Sequence[Work], *, wherever: bool = False) -> bool:
-        """`wherever`: room that is kept counts as free."""
+    def fits(self, member: str, gone: Sequence[Work]) -> bool:
+        """Whether the member has room once these and all that leave already are gone."""
         self._tries.left -= 1
         there = [work.unit for work in gone if work.unit.member == member]
-        kept = () if wherever else self._scene.awaited.kept(self._candidate, member)
-        return self._scene.vacancy(member).fits(self._shape, there, kept)
+        return self._scene.vacancy(member).fits(self._shape, there)
 
     def quota(self, gone: Sequence[Work]) -> bool:
+        """Whether quota has room once these are gone. What nodes do not lend makes quota more than a sum."""
         usage, candidate = self._scene.usage, self._candidate
-        self._tries.left -= self._exact
         if not usage.withholds:
-            return all(_suffices(lacking, freed, gone) for lacking, freed in self._sums)
+            return _suffices(self._lacking, self._freed, gone)
+        self._tries.left -= 1
         for work in gone:
             if work.account is not None:
                 usage.charge(work.account, work.request, -1)
@@ -109,7 +100,7 @@ class Trial:
         for work in gone:
             if work.account is not None:
                 usage.charge(work.account, work.request)
-        return refusal is None and self._scene.awaited.spares(candidate, self._binding, gone)
+        return refusal is None
 
     def needed(self, member: str, victims: Sequence[Work]) -> list[Work] | None:
         """Those without any one of whom there is no room: dearest first, blocks of them and then single ones stay
@@ -129,11 +120,4 @@ class Trial:
             if size == 1 and not dropped:
                 break
             size = max(1, size // 2)
-        return left if self.all_needed(member, left) else None
-
-    def all_needed(self, member: str, victims: Sequence[Work]) -> bool:
-        """Whether each of them is needed whatever is kept: nobody leaves so that kept room stays free."""
-        if not self._scene.awaited.kept(self._candidate, member):
-            return True
-        rests = ([other for other in victims if other is not work] for work in victims)
-        return not any(self.quota(rest) and self.fits(member, rest, wherever=True) for rest in rests)
+        return left

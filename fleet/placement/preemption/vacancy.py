@@ -74,12 +74,12 @@ class Vacancy:
         }  # fmt: skip
         self._kinds = [kinds.get(self._kind(pool), -1) for pool in member.pools]
 
-    def fits(self, shape: Shape, gone: Iterable[Unit], beside: Sequence[Shape] = ()) -> bool:
-        """Whether a gang of this shape finds room once these have left, too; `beside` room for all of these."""
+    def fits(self, shape: Shape, gone: Iterable[Unit]) -> bool:
+        """Whether a gang of this shape finds room once these have left, too."""
         gone = tuple(gone)
         landed = self._landed(gone)
         after = self._after(landed, gone)
-        for other in (*landed.late, *self._kept, *beside):
+        for other in (*landed.late, *self._kept):
             after.hold(other, self._space.devices)
         return after.fit(shape, self._space.devices) is not None
 

@@ -1,8 +1,8 @@
-"""The seat that is collected for a gang: the nodes of one member, each with what is free now and what will be.
+"""The nodes of one member at the start of a reservation: each with what is free now and what will be free then.
 
-Who puts pods onto nodes is the member's scheduler, not Fleet, and most of them spread: a pod of one GPU may land on
-the very node that an eight-GPU pod waits for. So what starts beside the gang and outlasts its start is counted where
-it does the most harm; while the gang still fits what is left, it fits wherever that work really lands.
+A member's scheduler puts pods onto nodes, not Fleet, and most schedulers spread: a pod of one GPU may land on the very
+node that a pod of eight waits for. So a unit that starts beside a reservation and outlasts its start is counted where
+it does the most harm. While the reserved gang still fits what is left, it fits wherever those pods really land.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Pair = tuple[Vector, Vector]  # of one node: free now, and free once what must e
 _MOST_STEPS = 2000
 
 
-class Nodes:
-    """The nodes of a member, to make seats from."""
+class NodeTable:
+    """The nodes of a member, read once."""
 
     def __init__(self, member: Member, space: Space) -> None:
         self._member = member
@@ -40,9 +40,9 @@ class Nodes:
             found = self._vectors[amounts] = tuple(have.get(name, 0) for name in self._space.resources)
         return found
 
-    def seat(self, ended: Iterable[Unit]) -> Seat:
-        """The room that will be there once the visible pods of `ended` are gone. Where a unit's seats are not known,
-        each of its pods leaves a place of its own size, on a node where nothing is free now."""
+    def once_gone(self, ended: Iterable[Unit]) -> SpanNodes:
+        """The nodes once the visible pods of `ended` are gone. Where a unit's seats are not known, each of its pods
+        leaves a place of its own size, on a node where nothing is free now."""
         pools = [dict(pool.free) for pool in self._member.pools]
         pairs: list[dict[Pair, int]] = [{} for _ in pools]
         full = self._vector(NOTHING)
@@ -81,10 +81,10 @@ class Nodes:
                 later[vector] = later.get(vector, 0) + nodes
             rooms.append(PoolRoom(made.takes, later, domains=made.domains))
             kept.append(counts)
-        return Seat(MemberRoom(self._member.name, tuple(rooms)), kept, self._space.devices)
+        return SpanNodes(MemberRoom(self._member.name, tuple(rooms)), kept, self._space.devices)
 
 
-class Seat:
+class SpanNodes:
     """See the module. Changes with what is counted in it."""
 
     def __init__(self, later: MemberRoom, pairs: list[dict[Pair, int]], devices: int) -> None:
@@ -92,8 +92,8 @@ class Seat:
         self._pairs = pairs
         self._devices = devices
 
-    def copy(self) -> Seat:
-        return Seat(self._later.copy(), [dict(counts) for counts in self._pairs], self._devices)
+    def copy(self) -> SpanNodes:
+        return SpanNodes(self._later.copy(), [dict(counts) for counts in self._pairs], self._devices)
 
     def takes(self, shape: Shape) -> bool:
         """Whether the gang fits, once what must end has ended."""
