@@ -15,10 +15,11 @@ from fleet.check.heads import heads
 from fleet.check.packer import Gang, first_unpackable
 from fleet.check.quota import Sums
 from fleet.check.reclaim import reclaims
-from fleet.check.units import in_the_way, turn
+from fleet.check.units import in_the_way
 from fleet.check.users import users
 from fleet.check.violation import Rule, Violation
 from fleet.model.matching import member_bars
+from fleet.model.order import queue_order
 from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Unit
 from fleet.snapshot import Snapshot
@@ -93,8 +94,8 @@ def _block_order(snapshot: Snapshot, placed: Mapping[str, str], now: float) -> I
     """Nobody starts before one ahead in its queue that stops it and could be asked (not held, not backing off)."""
     started = [unit for unit in map(snapshot.units.__getitem__, placed) if unit.leaf is not None]
     ahead = in_the_way(snapshot, {unit.leaf for unit in started}, placed, now)
-    for unit in sorted(started, key=lambda unit: (unit.leaf or "", turn(unit))) if ahead else ():
-        if unit.leaf in ahead and unit.phase is Phase.WAITING and turn(unit) > turn(ahead[unit.leaf]):
+    for unit in sorted(started, key=lambda unit: (unit.leaf or "", queue_order(unit))) if ahead else ():
+        if unit.leaf in ahead and unit.phase is Phase.WAITING and queue_order(unit) > queue_order(ahead[unit.leaf]):
             text = f"{unit.name} starts before {ahead[unit.leaf].name} in {unit.leaf}"
             yield Violation(Rule.BLOCK_ORDER, unit.id, text)
 

@@ -14,13 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from fleet.check.packer import first_unpackable
-from fleet.check.ranks import Ranks, above_max, never, too_large, turn_of
+from fleet.check.ranks import Ranks, above_max, never, too_large
 from fleet.check.units import coming_to, emptied, gang_of, may_start
 from fleet.check.violation import Rule, Violation
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
 from fleet.model.member import Member
+from fleet.model.order import queue_order
 from fleet.model.plan import Head, Plan
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tiers import Tier
@@ -130,7 +131,7 @@ def _unentitled(snapshot: Snapshot, unit: Unit, ranks: Ranks, now: float) -> str
     if strict is not None and strict.policy in ("Block", "Intelligent"):
         backlog = snapshot.backlog
         for other in (*(lot.units[0] for lot in backlog.lots.values()), *backlog.odd.values()):
-            before = other.leaf == unit.leaf and other.claim is None and turn_of(other) < turn_of(unit)
+            before = other.leaf == unit.leaf and other.claim is None and queue_order(other) < queue_order(unit)
             if before and stops(strict, other) and may_start(snapshot, other, now):
                 return f"{other.name} is before it and stops {unit.leaf}"
     return ""

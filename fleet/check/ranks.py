@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from fleet.check.units import Alike, counted, entitled_in, gang_of, stops_leaf, tiers_among
 from fleet.model.matching import pool_takes
 from fleet.model.member import Member
+from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.quota.entitlement import Entitlement
 from fleet.quota.guarantee import LEND_LIMIT, capacity, guarantees, with_potential
@@ -45,16 +46,16 @@ class Ranks:
         if mine <= Tier.SHARE or found is None or unit.leaf is None:
             return mine
         entitled, waiting = found
-        its_turn = turn_of(unit)
+        its_turn = queue_order(unit)
         line = [
             (other, 1)
             for other in self._snapshot.backlog.holding.values()
-            if other.leaf == unit.leaf and turn_of(other) < its_turn
+            if other.leaf == unit.leaf and queue_order(other) < its_turn
         ]
         for alike in waiting:
             first = alike.units[0]
             if alike.leaf == unit.leaf and first.claim is None and not never(self._snapshot.tree, first):
-                line.append((first, bisect_left(alike.units, its_turn, key=turn_of)))
+                line.append((first, bisect_left(alike.units, its_turn, key=queue_order)))
         used: dict[str, int] = {}
         for other, times in line:
             for name, amount in counted(other).items():
@@ -83,7 +84,7 @@ class Ranks:
         before = [
             counted(other)
             for other in self._snapshot.backlog.holding.values()
-            if other.leaf == unit.leaf and turn_of(other) < turn_of(unit)
+            if other.leaf == unit.leaf and queue_order(other) < queue_order(unit)
         ]
         return bool(asked) and all(
             amount + sum(other.get(name, 0) for other in before) <= limits.get(name, 0)
@@ -163,8 +164,3 @@ def too_large(unit: Unit, empty: Member) -> bool:
         if asked and room < part.replicas:
             return True
     return False
-
-
-def turn_of(unit: Unit) -> tuple[int, float, str, str]:
-    """Its place in the order of its queue."""
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)

@@ -14,11 +14,12 @@ from fleet.check.awaited import Awaited
 from fleet.check.needless import Nodes, needless
 from fleet.check.packer import Gang, first_unpackable
 from fleet.check.quota import Sums
-from fleet.check.units import coming_to, gang_of, in_the_way, may_start, resources_of, tiers_of, turn
+from fleet.check.units import coming_to, gang_of, in_the_way, may_start, resources_of, tiers_of
 from fleet.check.violation import Rule, Violation
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
 from fleet.model.member import Member
+from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Plan
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tiers import Tier
@@ -80,7 +81,7 @@ def _live_claims(snapshot: Snapshot, now: float) -> dict[str, str]:
 
 
 def _waits_behind(unit: Unit, ahead: Mapping[str, Unit]) -> bool:
-    return unit.leaf is not None and unit.leaf in ahead and turn(unit) > turn(ahead[unit.leaf])
+    return unit.leaf is not None and unit.leaf in ahead and queue_order(unit) > queue_order(ahead[unit.leaf])
 
 
 def _unsound_claims(

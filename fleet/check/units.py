@@ -12,6 +12,7 @@ from fleet.check.packer import Gang, first_unpackable
 from fleet.model.amounts import Amounts
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
+from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.quota.entitlement import Entitlement, entitlement, tier_at
 from fleet.quota.tiers import Tier
@@ -40,11 +41,6 @@ def stops_leaf(snapshot: Snapshot, unit: Unit) -> bool:
     return node is not None and stops(node, unit)
 
 
-def turn(unit: Unit) -> tuple[int, float, str, str]:
-    """Its place in the order of its queue."""
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
-
-
 def in_the_way(
     snapshot: Snapshot, leaves: Container[str | None], passed: Container[str], now: float
 ) -> dict[str, Unit]:
@@ -61,8 +57,8 @@ def in_the_way(
         if leaf not in strict or leaf not in leaves or not may_start(snapshot, run[0], now):
             continue
         first = next((unit for unit in run if unit.id not in passed), None) if stops_leaf(snapshot, run[0]) else None
-        if leaf is not None and first is not None and (leaf not in found or turn(first) < turn(found[leaf])):
-            found[leaf] = first
+        if leaf is not None and first is not None:
+            found[leaf] = min(first, found.get(leaf, first), key=queue_order)
     return found
 
 

@@ -22,8 +22,10 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.controllers.starting import dequeued, placed, result_text, waits
 from fleet.engine.status import conflict
+from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to
+from fleet.model.unit import Unit
 from fleet.placement.packing.domains import domains
 from fleet.placement.reservation.heads import nominated
 from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
@@ -347,14 +349,13 @@ def _first_of(picture: Picture, placements: Sequence[Placement]) -> Sequence[Pla
     """Without those of queues that start one unit at a time, but the first of each."""
     if not picture.one_by_one:
         return placements
-    first: dict[str, tuple[tuple[int, float, str], Placement]] = {}
+    units = picture.snapshot.units
+    first: dict[str, Unit] = {}
     for placement in placements:
-        unit = picture.snapshot.units[placement.unit]
+        unit = units[placement.unit]
         if unit.leaf in picture.one_by_one:
-            turn = (-unit.priority, unit.enqueued_at, unit.id)
-            first[unit.leaf] = min((turn, placement), first.get(unit.leaf, (turn, placement)), key=lambda item: item[0])
-    leading = {placement.unit for _, placement in first.values()}
-    return [p for p in placements if p.unit in leading or picture.snapshot.units[p.unit].leaf not in picture.one_by_one]
+            first[unit.leaf] = min(unit, first.get(unit.leaf, unit), key=queue_order)
+    return [p for p in placements if first.get(units[p.unit].leaf or "", units[p.unit]).id == p.unit]
 
 
 def _untouched(body: Body) -> None:

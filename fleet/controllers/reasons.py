@@ -19,6 +19,7 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
 from fleet.engine.times import rfc3339
+from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason
 from fleet.model.untyped import mapping
 from fleet.ports import Body, Conflict, Fenced, StoreUnavailable, Write
@@ -85,8 +86,8 @@ class ReasonWriter:
         """The reasons of a plan; those of the plan before that are not written yet are forgotten."""
         units = picture.snapshot.units
         self._picture, self._offered = picture, reasons
-        order = sorted((i for i in reasons if i in units), key=lambda i: (-units[i].priority, units[i].enqueued_at, i))
-        self._reasons = {i: reasons[i] for i in order}
+        waiting = sorted((units[key] for key in reasons if key in units), key=queue_order)
+        self._reasons = {unit.id: reasons[unit.id] for unit in waiting}
         self._said = {i: said for i, said in self._said.items() if i in self._reasons}
 
     def renew(self, picture: Picture) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from fleet.controllers import bindings as b
 from fleet.members.members import PodView
+from fleet.model.order import queue_order
 from fleet.model.reason import named_to
 from fleet.model.unit import Phase, Unit
 from fleet.ports import Body, Stored
@@ -115,7 +116,7 @@ def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:
     """Those of a queue that come after the first `depth`."""
     if depth is None or depth >= len(line):
         return []
-    line.sort(key=lambda unit: (-unit.priority, unit.enqueued_at, unit.name, unit.id))
+    line.sort(key=queue_order)
     return line[depth:]
 
 

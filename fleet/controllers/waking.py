@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidates.candidate import order
 from fleet.placement.preemption.rights import LOWER, policy_of
 from fleet.snapshot import Config, Snapshot
 
@@ -37,7 +37,7 @@ def _instants(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[flo
             if config.head_after_s > 0 and unit.leaf not in headed and reason and reason.severity is Severity.INFO:
                 if reason.numbers.get("tier", "Share") != "Borrowed":
                     yield _late(unit, config)
-                elif unit.leaf not in firsts or order(unit) < order(firsts[unit.leaf]):
+                elif unit.leaf not in firsts or queue_order(unit) < queue_order(firsts[unit.leaf]):
                     firsts[unit.leaf] = unit
         elif hungry and unit.phase is Phase.PLACED and unit.placed_at is not None and unit.preemptible:
             over = unit.placed_at + config.protection_s

@@ -14,10 +14,10 @@ from functools import partial
 from heapq import nsmallest
 from typing import Any
 
+from fleet.model.order import queue_order
 from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidates.candidate import order
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
@@ -85,4 +85,4 @@ def _in_line(reasons: Mapping[str, Reason], unit: Unit) -> bool:
 
 def standing(reasons: Mapping[str, Reason], unit: Unit) -> tuple[int, int, float, str, str]:
     """By which waiting units are considered, lowest first. `reasons`: of a plan, with one for this unit."""
-    return (rank_of(tier_of(reasons[unit.id].numbers), unit.leaf is not None), *order(unit))
+    return (rank_of(tier_of(reasons[unit.id].numbers), unit.leaf is not None), *queue_order(unit))

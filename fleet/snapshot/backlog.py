@@ -13,15 +13,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Any
 
+from fleet.model.order import queue_order
 from fleet.model.unit import Component, NodeClaim, Phase, Unit
 from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import account_of
 
 Key = tuple[Any, ...]
-turn = attrgetter("enqueued_at", "name", "id")  # the order of units within a lot
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,7 +78,7 @@ class Backlog:
                     found.append(unit)
         lots: dict[Key, Lot] = {}
         for lot, alike in waiting.items():
-            alike.sort(key=turn)
+            alike.sort(key=queue_order)
             lots[lot] = Lot(lot[0], alike, [unit.id for unit in alike])
         held: dict[Key, Held] = {}
         for unit in holding.values():
@@ -176,15 +175,15 @@ def _moved(units: Sequence[Unit], gone: Sequence[Unit], come: Sequence[Unit]) ->
     """`units`, by turn, without `gone` (the very objects) and with `come`."""
     if 8 * (len(gone) + len(come)) > len(units):
         dropped = {id(unit) for unit in gone}
-        return sorted([*(unit for unit in units if id(unit) not in dropped), *come], key=turn)
+        return sorted([*(unit for unit in units if id(unit) not in dropped), *come], key=queue_order)
     left = list(units)
     for unit in gone:
-        index = bisect_left(left, turn(unit), key=turn)
+        index = bisect_left(left, queue_order(unit), key=queue_order)
         while left[index] is not unit:
             index += 1
         del left[index]
     for unit in come:
-        left.insert(bisect_left(left, turn(unit), key=turn), unit)
+        left.insert(bisect_left(left, queue_order(unit), key=queue_order), unit)
     return left
 
 
