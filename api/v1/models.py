@@ -42,7 +42,7 @@ class Reason(Model):
     numbers: dict[str, str | int] = Field(description="What the text counts; amounts are in base units.")
 
 
-Tier = Literal["Guaranteed", "Share", "Borrowed"]
+Tier = Literal["Guaranteed", "Share", "Crossing", "Borrowed"]
 
 
 class Job(Model):
@@ -59,8 +59,8 @@ class Job(Model):
         " queue and is considered now: not while it is held or backs off."
     )
     tier: Tier | None = Field(
-        description="What it may count on there: room within the guarantee of its queue, within its fair share, or"
-        " only what others leave. Null where its reason does not say."
+        description="What it may count on there: room within the guarantee of its queue, within its fair share, more"
+        " than what is left of that share (Crossing), or only what others leave. Null where its reason does not say."
     )
     priority: int | None = Field(description="Higher goes first. Null before a policy has taken the job.")
     member: str | None = Field(description="The cluster that it is in, or is leaving.")

@@ -89,7 +89,7 @@ def in_line(unit: Body) -> bool:
 
 
 def tier(unit: Body) -> str | None:
-    """What a unit may count on: Guaranteed, Share or Borrowed, where its reason says."""
+    """What a unit may count on: Guaranteed, Share, Crossing or Borrowed, where its reason says."""
     return tier_of(((unit.get("status") or {}).get("reason") or {}).get("numbers") or {})
 
 

@@ -125,7 +125,7 @@ def _unentitled(snapshot: Snapshot, unit: Unit, ranks: Ranks, now: float) -> str
     rooms = [emptied(snapshot.members[name]) for name in _open_to(snapshot, unit)]
     if all(room is not None and too_large(unit, room) for room in rooms):
         return "no member that it may go to would take it"
-    if ranks.counts_on(unit) > Tier.SHARE:
+    if ranks.counts_on(unit) > Tier.CROSSING:
         return f"what was before it uses up the guarantee and the share of {unit.leaf}"
     strict = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
     if strict is not None and strict.policy in ("Block", "Intelligent"):

@@ -43,7 +43,7 @@ class Ranks:
         """What a unit may count on beside what of its leaf is before it, by priority, then by time: of what runs or
         leaves, and of what waits and could start. Whose room is claimed already waits for nobody."""
         mine, found = self.tier(unit.id), self._entitled
-        if mine <= Tier.SHARE or found is None or unit.leaf is None:
+        if mine <= Tier.CROSSING or found is None or unit.leaf is None:
             return mine
         entitled, waiting = found
         its_turn = queue_order(unit)

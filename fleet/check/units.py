@@ -14,7 +14,7 @@ from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
 from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
-from fleet.quota.entitlement import Entitlement, entitlement, tier_at
+from fleet.quota.entitlement import Entitlement, entitlement
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, stops
 from fleet.quota.usage import request_of
@@ -89,17 +89,17 @@ def entitled_in(snapshot: Snapshot, now: float) -> tuple[Entitlement, Sequence[A
     backlog = snapshot.backlog
     charged = [(held.unit.leaf, request_of(held.unit), held.count) for held in backlog.held.values()]
     holding = list(backlog.holding.values())
-    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later, charged), waiting
+    return entitlement(snapshot.tree, snapshot.members, holding, waiting, later, charged, now=now), waiting
 
 
 def tiers_among(entitled: Entitlement, waiting: Sequence[Alike], about: Container[str] | None) -> dict[str, Tier]:
     """As `tiers_of`, of those who wait alone."""
     found: dict[str, Tier] = {}
-    for alike, (guaranteed, share) in zip(waiting, entitled.ranks, strict=True):
+    for alike, rank in zip(waiting, entitled.ranks, strict=True):
         if alike.leaf is not None:
             for index, key in enumerate(alike.ids):
                 if about is None or key in about:
-                    found[key] = tier_at(index, guaranteed, share)
+                    found[key] = rank.tier(index)
     return found
 
 

@@ -22,6 +22,7 @@ from fleet.controllers.reserving import Nomination
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.snapshot import Sources
 from fleet.engine.status import StatusError, conflict
+from fleet.model.plan import Placement
 from fleet.model.untyped import mapping
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
@@ -119,8 +120,9 @@ class AdmissionChecksLoop:
     async def _start(self, unit: Stored, binding: Stored, nomination: Nomination) -> float | None:
         if not self._hub.members.ready(nomination.member):
             return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
+        placement = Placement(binding.uid, nomination.member, nomination.share_until)
         writes = self._committer.start_writes(
-            Sources(binding, unit), nomination.member, expected=nomination, domain=nomination.domain
+            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain
         )
         try:
             done = isinstance(await self._hub.commit(writes), Committed)

@@ -279,15 +279,17 @@ class PlanCommitter:
             line, checks = reserving.asked_of(self._hub, queues, sources.unit.body, sources.binding.body)
             if checks:
                 patience = reserving.patience_s(line, self._hub.config.admission_checks_s)
-                return self._reserve_writes(sources.binding, sources.unit, placement.member, domain, checks, patience)
-        return self.start_writes(sources, placement.member, domain=domain)
+                return self._reserve_writes(sources.binding, sources.unit, placement, domain, checks, patience)
+        return self.start_writes(sources, placement, domain=domain)
 
     def _reserve_writes(
-        self, binding: Stored, unit: Stored, member: str, domain: str, checks: Sequence[str], patience_s: float
+        self, binding: Stored, unit: Stored, placement: Placement, domain: str, checks: Sequence[str], patience_s: float
     ) -> list[Write]:
-        now = self._hub.clock.now()
+        now, member = self._hub.clock.now(), placement.member
         where = str((unit.body.get("spec") or {}).get("queue") or "")
-        nomination = reserving.Nomination(member, now, now + patience_s, _generation(binding) or 0, where, domain)
+        nomination = reserving.Nomination(
+            member, now, now + patience_s, _generation(binding) or 0, where, domain, placement.share_until
+        )
 
         def tell(body: Body) -> Body:
             if not waits(body):
@@ -305,15 +307,15 @@ class PlanCommitter:
         ]
 
     def start_writes(
-        self, sources: Sources, member: str, expected: reserving.Nomination | None = None, domain: str = ""
+        self, sources: Sources, placement: Placement, expected: reserving.Nomination | None = None, domain: str = ""
     ) -> list[Write]:
         """The unit, out of its queue and into the member; they lose when it changed. `expected`: its nomination, which
         it must still have. `domain`: the value of its topology label that it should lie in, if it has one."""
-        binding, now = sources.binding, self._hub.clock.now()
+        binding, now, member = sources.binding, self._hub.clock.now(), placement.member
         meta = binding.body["metadata"]
 
         def place(body: Body) -> Body:
-            return placed(body, member, now, domain)
+            return placed(body, member, now, domain, placement.share_until)
 
         writes = [self._hub.change(binding.key, place, uid=binding.uid, generation=meta.get("generation"))]
         if sources.unit is not None:

@@ -48,6 +48,7 @@ class Nomination:
     generation: int
     queue: str
     domain: str = ""  # the value of its topology label that it should lie in, if it has one
+    share_until: float | None = None  # as of the placement that it will be
 
 
 def nomination_of(unit: Body | None) -> Nomination | None:
@@ -61,7 +62,8 @@ def nomination_of(unit: Body | None) -> Nomination | None:
     if since is None or until is None or not isinstance(generation, int):
         return None
     where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
-    return Nomination(str(said["member"]), since, until, generation, where, domain)
+    share_until = seconds(said.get("shareUntil") or "")
+    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until)
 
 
 class Queues:
@@ -140,6 +142,7 @@ def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float
             "bindingGeneration": nomination.generation,
             "queue": nomination.queue,
             **({"domain": nomination.domain} if nomination.domain else {}),
+            **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
         },
         admissionChecks=answers(unit, names, now),
     )

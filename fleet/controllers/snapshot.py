@@ -17,6 +17,7 @@ from fleet.controllers.conditions import condition, is_true
 from fleet.controllers.heads import head_of
 from fleet.controllers.matching import Candidate, affinity_groups, affinity_matches, candidate, cluster_tolerations
 from fleet.controllers.reserving import nomination_of
+from fleet.controllers.starting import SHARE_UNTIL
 from fleet.controllers.trees import read_tree, tree_object
 from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.engine.times import seconds
@@ -331,8 +332,8 @@ def now_unit(
         reserved = nomination_of(queue_unit)
         if reserved is not None and b.queued(binding):  # it has what it needs, though nothing is in the member yet
             return replace(
-                waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since, backoff_until=None,
-                generation=generation,
+                waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since,
+                share_until=reserved.share_until, backoff_until=None, generation=generation,
             )  # fmt: skip
         head = head_of(binding if queue_unit is None else queue_unit)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)
@@ -340,6 +341,7 @@ def now_unit(
         return None
     leaving = bool(tasks) or b.deleting(binding)
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
+    status = mapping(binding.get("status"))
     copy_there = any(name == member for name, _ in copies)
     there = [pod for pod in pods if pod.member == member]
     charged = b.charged_components(within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)), there)
@@ -348,7 +350,8 @@ def now_unit(
         components=charged,
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
-        placed_at=seconds((binding.get("status") or {}).get("lastScheduledTime") or ""),
+        placed_at=seconds(status.get("lastScheduledTime") or ""),
+        share_until=seconds(status.get(SHARE_UNTIL) or ""),
         visible=visible(charged, there, gone=leaving and not copy_there),
         leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
         checkpoint_at=_checkpoint(binding, there, copies),

@@ -22,7 +22,10 @@ def result_text(binding: Body, member: str) -> str:
     return f"{{{member}:0,[{components}]}}"
 
 
-def placed(binding: Body, member: str, now: float, domain: str = "") -> Body:
+SHARE_UNTIL = "shareUntil"  # in a binding's status: until then it counts as within its leaf's share
+
+
+def placed(binding: Body, member: str, now: float, domain: str = "", share_until: float | None = None) -> Body:
     """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
     if not waits(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
@@ -41,6 +44,9 @@ def placed(binding: Body, member: str, now: float, domain: str = "") -> Body:
         set_condition(binding, QUEUING, False, "Dequeued", "", now)
     binding["status"]["lastScheduledTime"] = rfc3339(now)
     binding["status"].pop(heads.HEAD, None)
+    binding["status"].pop(SHARE_UNTIL, None)
+    if share_until is not None:
+        binding["status"][SHARE_UNTIL] = rfc3339(share_until)
     return binding
 
 

@@ -42,6 +42,8 @@ def _instants(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[flo
         elif hungry and unit.phase is Phase.PLACED and unit.placed_at is not None and unit.preemptible:
             over = unit.placed_at + config.protection_s
             yield over - over % STEP_S + STEP_S
+            if unit.share_until is not None:
+                yield unit.share_until
     # What borrows beside the younger work of its leaf may become the head, if it is the first.
     yield from (_late(unit, config) for unit in firsts.values())
 

@@ -230,7 +230,7 @@ def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
 def _waiting_again(unit: Unit) -> Unit:
     """As after an eviction: it waits with its first time of enqueueing."""
     return replace(
-        unit, phase=Phase.WAITING, member=None, placed_at=None, visible=(), seats=(), claim=None,
+        unit, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=(), seats=(), claim=None,
         attempts=unit.attempts + 1,
     )  # fmt: skip
 

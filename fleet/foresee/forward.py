@@ -258,8 +258,8 @@ class Forward:
             self._gone.add(subject)
         else:
             again = replace(
-                unit, phase=Phase.WAITING, member=None, placed_at=None, visible=(), seats=(), claim=None, head=None,
-                attempts=unit.attempts + 1,
+                unit, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=(), seats=(),
+                claim=None, head=None, attempts=unit.attempts + 1,
             )  # fmt: skip
             self._set(again)
             self._wait(again)
@@ -318,7 +318,7 @@ class Forward:
             del self.waiting[placement.unit]
             placed = replace(
                 self.units[placement.unit], phase=Phase.PLACED, member=placement.member, placed_at=self.now,
-                claim=None, head=None, backoff_until=None,
+                share_until=placement.share_until, claim=None, head=None, backoff_until=None,
             )  # fmt: skip
             self._set(placed)
             self._seat(placed)

@@ -39,8 +39,8 @@ class Position:
 
 
 def tier_of(numbers: Mapping[str, Any]) -> str | None:
-    """What a unit may count on, by the numbers of its reason: Guaranteed, Share or Borrowed; None where they do not
-    say: of units outside quota, and of those that wait for another of their queue."""
+    """What a unit may count on, by the numbers of its reason: Guaranteed, Share, Crossing or Borrowed; None where they
+    do not say: of units outside quota, and of those that wait for another of their queue."""
     named = numbers.get("tier")
     return named if named in _TIERS else None
 

@@ -12,10 +12,12 @@ from fleet.model.unit import Nomination
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Unit `unit` starts whole in `member`."""
+    """Unit `unit` starts whole in `member`. `share_until`: where it starts from a head's reservation, the epoch second
+    until which it then counts as within its leaf's share."""
 
     unit: str
     member: str
+    share_until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,7 +208,11 @@ _NOT_BESIDE_OTHERS = "{member} has room for it, but not on the same nodes as the
 _FOR_SOME = "0/{nodes} nodes are available for {pods} of its {of} pods: {causes}"
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS)
 _OF_NODES = (Code.LARGER_THAN_ANY_NODE, Code.NO_NODE_MATCHES, Code.UNKNOWN_RESOURCE)
-_WAITS_AS = {"Guaranteed": " (waits within its guarantee)", "Borrowed": " (waits above its fair share)"}
+_WAITS_AS = {
+    "Guaranteed": " (waits within its guarantee)",
+    "Crossing": " (waits: larger than what is left of its fair share)",
+    "Borrowed": " (waits above its fair share)",
+}
 _NAMING = ("head", "leaving", "preemptor", "taker")  # numbers that name other jobs
 _AMOUNTS = ("request", "used", "max", "short", "have", "kept", "reserved", "largest")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))

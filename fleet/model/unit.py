@@ -120,6 +120,7 @@ class Unit:
     phase: Phase = Phase.WAITING
     member: str | None = None  # where it is, when placed or evicting
     placed_at: float | None = None
+    share_until: float | None = None  # until then it counts as within its leaf's share: it started from a head's span
     affinity_groups: tuple[AffinityGroup, ...] = ()  # empty: every member
     tolerations: tuple[Toleration, ...] = ()  # of member taints
     needs_kind: str = ""  # "kubeflow.org/PyTorchJob": the member must serve it

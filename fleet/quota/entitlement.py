@@ -19,12 +19,13 @@ Charged = tuple[str | None, Amounts, int]  # a leaf, what one unit is charged, a
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """Who may count on what: `shares` and promises by node, and the rank of each of `waiting`."""
+    """What work may count on: `shares` and promises by node, and the rank of each of `waiting`. `now`: epoch second."""
 
     promises: Guarantees
     shares: Mapping[str, Mapping[str, int]]
     waiting: Sequence[Ranked]
     ranks: Sequence[Rank]
+    now: float
     _tree: QuotaTree
     _holding: Sequence[Unit]
     _running: dict[str, Tier] = field(default_factory=dict, init=False, repr=False, compare=False)  # once it was asked
@@ -33,28 +34,27 @@ class Entitlement:
     def tiers(self) -> dict[str, Tier]:
         """Of every unit in quota, by its id: costs what there is, so it is asked for only where many are."""
         found = dict(self.running)
-        for item, (guaranteed, share) in zip(self.waiting, self.ranks, strict=True):
+        for item, rank in zip(self.waiting, self.ranks, strict=True):
             if item.leaf is not None:
-                for index, unit in enumerate(item.units):
-                    found[unit.id] = tier_at(index, guaranteed, share)
+                for tier, start, end in rank.ranges(len(item.units)):
+                    found.update((unit.id, tier) for unit in item.units[start:end])
         return found
 
     def tier(self, leaf: str, request: Amounts, used: Mapping[str, int]) -> Tier:
         """Of one unit more of a leaf that uses so much."""
-        return Ranks(self.promises, self.shares).of(leaf, request, used)
+        return self._ranks.of(leaf, request, used)
 
     @property
     def running(self) -> dict[str, Tier]:
         """Of what runs or leaves, by unit id; to be read only."""
         if not self._running:
             inside = ((u, r) for u, r in _requested(self._holding) if u.leaf is not None and u.leaf in self._tree.nodes)
-            self._running.update(Ranks(self.promises, self.shares).running(inside))
+            self._running.update(self._ranks.running(inside))
         return self._running
 
-
-def tier_at(index: int, guaranteed: int, share: int) -> Tier:
-    """The tier of one of units alike, by its place among them and their rank."""
-    return Tier.GUARANTEED if index < guaranteed else Tier.SHARE if index < share else Tier.BORROWED
+    @property
+    def _ranks(self) -> Ranks:
+        return Ranks(self.promises, self.shares, self.now)
 
 
 def entitlement(
@@ -64,9 +64,12 @@ def entitlement(
     waiting: Sequence[Ranked],
     later: Iterable[Ranked] = (),
     charged: Iterable[Charged] | None = None,
+    *,
+    now: float,
 ) -> Entitlement:
-    """`holding`: placed and evicting units; `charged`: the same, counted, for whoever has counted them. `waiting`:
-    those that may start. `later`: those that back off, which are demand all the same."""
+    """Return what every leaf may count on. `holding`: placed and evicting units; `charged`: the same units, counted,
+    where the caller has counted them. `waiting`: units that may start. `later`: units that back off, which are demand
+    all the same. `now`: an epoch second."""
     if charged is None:
         charged = ((unit.leaf, request, 1) for unit, request in _requested(holding))
     total = capacity(members, holding)
@@ -83,7 +86,8 @@ def entitlement(
     names = sorted({name for asked in demand.values() for name in asked})
     divided = {name: max(0, total[name] - outside.get(name, 0)) for name in names if total.get(name, 0) > 0}
     fair = shares(tree, promises, divided, demand)
-    return Entitlement(promises, fair, waiting, Ranks(promises, fair).waiting(used, waiting), tree, holding)
+    ranks = Ranks(promises, fair, now).waiting(used, waiting)
+    return Entitlement(promises, fair, waiting, ranks, now, tree, holding)
 
 
 def _requested(units: Iterable[Unit]) -> Iterable[tuple[Unit, Amounts]]:

@@ -1,16 +1,20 @@
-"""Tiers: what work may count on. Guaranteed within `min`, else within its leaf's fair share, else borrowed.
+"""Tiers: what the work of a leaf may count on.
 
-Work is ranked within its leaf: what runs (or leaves) first, by priority, then by start, and before all of it what may
-not be preempted: what nobody could take back uses up min first, or the rest of the leaf would stand on the same
-promise once more, and others would never get theirs. Then what waits, in the order of its queue. Each is guaranteed
-while all ranked so far and it are within the leaf's min, and so within that of every node above, since promises to
-children never add up to more than their parent's. It is within the fair share as long as what is ranked before it is
-below the share in every resource that it asks for: so a leaf may exceed its share by its next one unit, and large
-gangs are not shut out. A waiting gang that is too large for what is left of min leaves it to smaller ones behind it,
-except in a queue with policy Block, where nobody counts on more than the one ahead.
+Guaranteed: within the leaf's `min`, and so within the `min` of every node above it, since promises to children never
+add up to more than their parent's. Share: within the leaf's fair share. Crossing: the leaf is below its share before
+the unit and above it after; so a share shuts no large gang out. Borrowed: the leaf is at its share, or above it.
 
-Waiting units alike are ranked together: usage only grows while a leaf is walked through, so once one of them is refused
-all behind it are, and two numbers tell the tiers of all. A walk costs what is within the share, not what waits.
+Units are ranked within their leaf, and each is measured beside the units that are ranked before it:
+
+1. Units that hold room (they run or leave): first those that may not be preempted, then by priority, then by start.
+   Nobody can take back what the first ones use, so they use up `min` before the others. A unit that holds room is
+   never Crossing: it is Borrowed, so that another leaf can take the excess back, or Share until its `share_until`.
+2. Waiting units, in queue order, three times: what is guaranteed; then what is within the share; then at most what
+   crosses. A unit that is too large for what is left leaves it to smaller units behind it, except in a Block queue.
+
+Waiting units alike are ranked together. The usage of a leaf only grows while it is walked through, so all units behind
+a refused one of the same kind are refused, too, and three numbers tell the tiers of all (`Rank`). A walk costs what
+counts, and not what waits.
 """
 
 from __future__ import annotations
@@ -19,9 +23,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heapify, heappop, heapreplace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from fleet.model.amounts import Amounts
+from fleet.model.order import queue_order
 from fleet.model.unit import Unit
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tree import MAX_JOBS
@@ -29,16 +34,34 @@ from fleet.quota.usage import FIRM
 
 
 class Tier(IntEnum):
-    """Smaller is served first. Work outside quota is neither promised anything nor borrows: SHARE."""
+    """The smaller tier is served first. Work outside quota is neither promised anything nor borrows: it is SHARE."""
 
     GUARANTEED = 0
     SHARE = 1
-    BORROWED = 2
+    CROSSING = 2
+    BORROWED = 3
+
+
+class Rank(NamedTuple):
+    """How many of waiting units alike, from the first on, are in a tier or in one that is served before it."""
+
+    guaranteed: int = 0
+    share: int = 0
+    crossing: int = 0
+
+    def tier(self, index: int) -> Tier:
+        """The tier of one of the units, by its place among them."""
+        return next((tier for tier, end in zip(Tier, self, strict=False) if index < end), Tier.BORROWED)
+
+    def ranges(self, count: int) -> list[tuple[Tier, int, int]]:
+        """The ranges (start, end) of `count` units that are in one tier, in the order of the tiers."""
+        ranges = zip(Tier, (0, *self), (*self, count), strict=True)
+        return [(tier, start, end) for tier, start, end in ranges if start < end]
 
 
 class Ranked(Protocol):
-    """Units of one leaf and priority that are charged the same and ranked alike, in the order of their queue; `block`:
-    nobody counts on more than they do once one of them is refused."""
+    """Units of one leaf and priority that are charged the same and ranked alike, in queue order. `block`: once one of
+    them is refused, no unit behind it counts."""
 
     @property
     def leaf(self) -> str | None: ...
@@ -70,20 +93,30 @@ class Claimed:
         return (self.unit,)
 
 
-Rank = tuple[int, int]  # of units alike: how many are guaranteed, and how many are guaranteed or within the share
 Limits = tuple[tuple[str, int, int], ...]  # resource, amount of one unit, what its leaf may count on of it
+Counts = Callable[[Mapping[str, int], Limits], bool]  # whether one unit more counts, beside what its leaf uses
 
 
 class Ranks:
-    """Tiers of the units of one snapshot."""
+    """Tiers of the units of one snapshot. `now`: an epoch second."""
 
-    def __init__(self, promises: Guarantees, shares: Mapping[str, Mapping[str, int]]) -> None:
+    def __init__(self, promises: Guarantees, shares: Mapping[str, Mapping[str, int]], now: float) -> None:
         self._mins = promises.min
         self._promised = promises.resources
         self._shares = shares
+        self._now = now
+
+    def of(self, leaf: str, request: Amounts, used: Mapping[str, int]) -> Tier:
+        """The tier of one unit more of a leaf that uses so much."""
+        if _within(used, self._promise(leaf, request)):
+            return Tier.GUARANTEED
+        share = self._share(leaf, request)
+        if _within(used, share):
+            return Tier.SHARE
+        return Tier.CROSSING if _below(used, share) else Tier.BORROWED
 
     def running(self, holding: Iterable[tuple[Unit, Amounts]]) -> dict[str, Tier]:
-        """Tiers of what runs or leaves, by unit id; units whose leaf is gone borrow."""
+        """Tiers of the units that hold room, by unit id."""
         leaves: dict[str, list[tuple[Unit, Amounts]]] = {}
         for unit, request in holding:
             if unit.leaf is not None:
@@ -93,15 +126,12 @@ class Ranks:
             used: dict[str, int] = {}
             items.sort(key=lambda c: (c[0].preemptible, -c[0].priority, c[0].placed_at or 0.0, c[0].name, c[0].id))
             for unit, request in items:
-                found[unit.id] = self.of(leaf, request, used)
+                tier = self.of(leaf, request, used)
+                if tier > Tier.SHARE:
+                    tier = Tier.SHARE if (unit.share_until or 0.0) > self._now else Tier.BORROWED
+                found[unit.id] = tier
                 add(used, request)
         return found
-
-    def of(self, leaf: str, request: Amounts, used: Mapping[str, int]) -> Tier:
-        """The tier of one unit beside what its leaf uses."""
-        if _within(used, self._promise(leaf, request)):
-            return Tier.GUARANTEED
-        return Tier.SHARE if _below(used, self._share(leaf, request)) else Tier.BORROWED
 
     def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[Ranked]) -> list[Rank]:
         """The rank of each of `waiting`. `used`: what is charged in each leaf."""
@@ -109,17 +139,21 @@ class Ranks:
         for number, item in enumerate(waiting):
             if item.leaf is not None:
                 leaves.setdefault(item.leaf, []).append(number)
-        found: list[Rank] = [(0, 0)] * len(waiting)
+        found = [Rank()] * len(waiting)
         for leaf, numbers in leaves.items():
             now = dict(used.get(leaf, {}))
             asked = {id(waiting[n].request): waiting[n].request for n in numbers}  # many groups ask for the same
-            promised = {key: self._promise(leaf, request) for key, request in asked.items()}
-            shared = {key: self._share(leaf, request) for key, request in asked.items()}
-            first = _walk(waiting, {n: (0, promised[id(waiting[n].request)]) for n in numbers}, now, _within)
-            rest = {n: (first[n], shared[id(waiting[n].request)]) for n in numbers}
-            then = _walk(waiting, rest, now, _below)
+            promises = {key: self._promise(leaf, request) for key, request in asked.items()}
+            shares = {key: self._share(leaf, request) for key, request in asked.items()}
+            ends: list[dict[int, int]] = [dict.fromkeys(numbers, 0)]
+            walks: tuple[tuple[dict[int, Limits], Counts], ...] = (
+                (promises, _within), (shares, _within), (shares, _below),
+            )  # fmt: skip
+            for limits, counts in walks:
+                starts = {n: (start, limits[id(waiting[n].request)]) for n, start in ends[-1].items()}
+                ends.append(_walk(waiting, starts, now, counts))
             for n in numbers:
-                found[n] = (first[n], then[n])
+                found[n] = Rank(*(end[n] for end in ends[1:]))
         return found
 
     def _promise(self, leaf: str, request: Amounts) -> Limits:
@@ -147,19 +181,16 @@ def _below(used: Mapping[str, int], limits: Limits) -> bool:
 
 
 def _walk(
-    waiting: Sequence[Ranked],
-    starts: Mapping[int, tuple[int, Limits]],
-    used: dict[str, int],
-    counts: Callable[[Mapping[str, int], Limits], bool],
+    waiting: Sequence[Ranked], starts: Mapping[int, tuple[int, Limits]], used: dict[str, int], counts: Counts
 ) -> dict[int, int]:
-    """How far those of one leaf count, in the order of their queue, by number; each from its start on. `used` grows
-    by what counts."""
+    """How far the units of one leaf count, in queue order, by number; each from its start on. `used` grows by what
+    counts."""
     ends = {number: start for number, (start, _) in starts.items()}
     queue: list[tuple[int, float, str, str, int]] = []
     for number, (start, limits) in starts.items():
         item = waiting[number]
-        if start < len(item.units) and (item.block or counts(used, limits)):  # who is refused now is refused for good
-            queue.append((*_turn(item.units[start]), number))
+        if start < len(item.units) and (item.block or counts(used, limits)):  # what is refused now is refused for good
+            queue.append((*queue_order(item.units[start]), number))
     heapify(queue)
     while queue:
         number = queue[0][4]
@@ -172,14 +203,10 @@ def _walk(
         add(used, item.request)
         ends[number] = at = at + 1
         if at < len(item.units):
-            heapreplace(queue, (*_turn(item.units[at]), number))
+            heapreplace(queue, (*queue_order(item.units[at]), number))
         else:
             heappop(queue)
     return ends
-
-
-def _turn(unit: Unit) -> tuple[int, float, str, str]:
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
 
 
 def add(used: dict[str, int], request: Amounts, times: int = 1) -> None:

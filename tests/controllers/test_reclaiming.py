@@ -72,7 +72,7 @@ async def test_what_was_borrowed_leaves_whole_and_its_room_is_kept_for_the_owner
         kept = claim(world, "owner")
         assert kept["room"]["nvidia.com/gpu"] == "16"
         await eventually(lambda: "room is reserved for it until" in world.message("owner"))
-        await world.apply(*(job(f"small-{number}", "c", gpus=1, workers=0) for number in range(8)))
+        await world.apply(*(job(f"small-{number}", "a", gpus=1, workers=0) for number in range(8)))
         assert await world.running("owner") == kept["member"]
         assert not claim(world, "owner")
         assert not any(world.placed(f"small-{number}") for number in range(8))
@@ -98,7 +98,7 @@ async def test_a_new_leader_keeps_the_room_that_the_one_before_it_claimed() -> N
         await eventually(lambda: leaving(world), within_s=60)
         kept = claim(world, "owner")
         await world.kill()
-        await world.apply(*(job(f"small-{number}", "c", gpus=1, workers=0) for number in range(4)))
+        await world.apply(*(job(f"small-{number}", "a", gpus=1, workers=0) for number in range(4)))
         world.start()
         assert await world.running("owner") == kept["member"]
         assert len(world.events("owner", "ScheduleBindingSucceed")) == 1

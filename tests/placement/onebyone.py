@@ -35,14 +35,19 @@ def tiers(
         named = {n: a for n, a in asked(item).items() if n in promises.resources}
         return bool(mine and named) and all(used.get(n, 0) + a <= mine.get(n, 0) for n, a in named.items())
 
+    def sharing(item: Claimed) -> bool:
+        share = shares.get(item.leaf or "", {})
+        named = {n: a for n, a in asked(item).items() if n in share}
+        return bool(named) and all(used.get(n, 0) + a <= share[n] for n, a in named.items())
+
     def below(item: Claimed) -> bool:
         share = shares.get(item.leaf or "", {})
         named = [n for n in asked(item) if n in share]
         return bool(named) and all(used.get(n, 0) < share[n] for n in named)
 
     for item in running:
-        take(item, Tier.GUARANTEED if within(item) else Tier.SHARE if below(item) else Tier.BORROWED)
-    for tier, counts in ((Tier.GUARANTEED, within), (Tier.SHARE, below)):
+        take(item, Tier.GUARANTEED if within(item) else Tier.SHARE if sharing(item) else Tier.BORROWED)
+    for tier, counts in ((Tier.GUARANTEED, within), (Tier.SHARE, sharing), (Tier.CROSSING, below)):
         for item in queue:
             if item.unit.id in found:
                 continue

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.plan import Plan
@@ -10,7 +14,7 @@ from fleet.model.unit import Phase
 from fleet.quota.entitlement import entitlement
 from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.usage import request_of
-from fleet.snapshot import Snapshot
+from fleet.snapshot import Changes, Config, Snapshot
 from fleet.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
@@ -21,7 +25,7 @@ def tiers_of(world: Snapshot, *, block: bool = False) -> dict[str, Tier]:
     assert world.tree is not None
     holding = [u for u in world.units.values() if u.phase is not Phase.WAITING]
     waiting = [Claimed(u, request_of(u), block) for u in world.units.values() if u.phase is Phase.WAITING]
-    return dict(entitlement(world.tree, world.members, holding, waiting).tiers)
+    return dict(entitlement(world.tree, world.members, holding, waiting, now=NOW).tiers)
 
 
 def starts(world: Snapshot) -> list[str]:
@@ -34,13 +38,13 @@ def waits(name: str, leaf: str, gpus: int = 4) -> UnitBuilder:
     return unit(name).gpus(gpus).queue(f"root/{leaf}")
 
 
-def test_a_leaf_counts_on_its_min_then_on_its_share_and_borrows_the_rest() -> None:
-    units = [waits(f"a{i}", "a") for i in range(5)]
-    others = [waits(f"b{i}", "b") for i in range(6)] + [waits(f"c{i}", "c") for i in range(6)]
+def test_a_leaf_counts_on_its_min_then_on_its_share_then_crosses_once_and_borrows_the_rest() -> None:
+    units = [waits(f"a{i}", "a", 2) for i in range(8)]
+    others = [waits(f"b{i}", "b", 2) for i in range(12)] + [waits(f"c{i}", "c", 2) for i in range(12)]
     tiers = tiers_of(snapshot(*units, *others, member("x").nodes(3), PROMISED))
-    # 24 GPUs: 8 and 8 are promised, and the other 8 are divided in three
-    assert [tiers[f"a{i}"] for i in range(5)] == [
-        Tier.GUARANTEED, Tier.GUARANTEED, Tier.SHARE, Tier.BORROWED, Tier.BORROWED,
+    # 24 GPUs: 8 and 8 are promised, and the other 8 are divided in three: the share of a is 11, that of c is 2
+    assert [tiers[f"a{i}"] for i in range(8)] == [
+        *[Tier.GUARANTEED] * 4, Tier.SHARE, Tier.CROSSING, Tier.BORROWED, Tier.BORROWED,
     ]  # fmt: skip
     assert [tiers[f"c{i}"] for i in range(3)] == [Tier.SHARE, Tier.BORROWED, Tier.BORROWED]
 
@@ -57,10 +61,71 @@ def test_running_work_ranks_first_by_priority_then_start() -> None:
     ]  # fmt: skip
 
 
-def test_a_leaf_below_its_share_may_exceed_it_by_its_next_one_unit() -> None:
+def test_a_unit_that_takes_its_leaf_from_below_its_share_to_above_it_crosses() -> None:
     rivals = [waits(f"c{i}", "c", 8) for i in range(9)]
     tiers = tiers_of(snapshot(waits("large", "a", 16), waits("next", "a", 1), *rivals, member("x").nodes(2), PROMISED))
-    assert (tiers["large"], tiers["next"]) == (Tier.SHARE, Tier.GUARANTEED)
+    assert (tiers["large"], tiers["next"]) == (Tier.CROSSING, Tier.GUARANTEED)
+
+
+def test_a_unit_too_large_for_what_is_left_of_the_share_leaves_it_to_a_smaller_one_behind_it() -> None:
+    rivals = [waits(f"c{i}", "c", 8) for i in range(9)]
+    line = [waits("large", "a", 16).since(90), waits("small", "a", 4).since(60), waits("smaller", "a", 2).since(30)]
+    world = snapshot(*line, *rivals, member("x").nodes(2), tree(a={}, c={}))  # the share of a is 8
+    assert [tiers_of(world)[name] for name in ("large", "small", "smaller")] == [
+        Tier.CROSSING, Tier.SHARE, Tier.SHARE,
+    ]  # fmt: skip
+    behind_a_block = tiers_of(world, block=True)
+    assert [behind_a_block[name] for name in ("large", "small", "smaller")] == [
+        Tier.CROSSING, Tier.BORROWED, Tier.BORROWED,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("share_until", "expected"),
+    [
+        pytest.param(None, Tier.BORROWED, id="a running unit never crosses"),
+        pytest.param(NOW + 1, Tier.SHARE, id="a unit that started from a head's reservation is within it for a time"),
+        pytest.param(NOW, Tier.BORROWED, id="and then no more"),
+    ],
+)
+def test_a_running_unit_that_carries_its_leaf_past_its_share_borrows(share_until: float | None, expected: Tier) -> None:
+    rivals = [waits(f"c{i}", "c", 8) for i in range(9)]
+    large = waits("large", "a", 16).runs_in("x").having(share_until=share_until)
+    assert tiers_of(snapshot(large, *rivals, member("x").nodes(2), tree(a={}, c={})))["large"] is expected
+
+
+def test_a_leaf_without_its_share_takes_the_excess_of_a_unit_that_crossed() -> None:
+    """32 GPUs for two leaves: a has nothing of its 16, b runs 31 in one gang."""
+    excess = unit("excess").gpus(1, pods=31).queue("root/b").runs_in("x").having(placed_at=NOW - 900)
+    owed = unit("owed").gpus(1, pods=16).queue("root/a")
+    nodes = member("x").nodes(3, free_gpu=0).nodes(1, free_gpu=1)
+    world = snapshot(excess, owed, nodes, tree(a={}, b={}), Config(reclaim=True))
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    assert [(gone.unit, gone.preemptor) for gone in plan.evictions] == [("excess", "owed")]
+    protected = replace(excess.value, share_until=NOW + 60)
+    kept = decide(world.apply(Changes(put_units=(protected,))), now=NOW, seed=1, solver=None)
+    assert kept.evictions == ()
+
+
+def test_a_unit_that_would_cross_evicts_nobody() -> None:
+    """32 GPUs for two leaves: the share of a is 16, a gang of 20 is above it, and b runs 31 of them."""
+    excess = unit("excess").gpus(1, pods=31).queue("root/b").runs_in("x").having(placed_at=NOW - 900)
+    large = unit("large").gpus(1, pods=20).queue("root/a")
+    nodes = member("x").nodes(3, free_gpu=0).nodes(1, free_gpu=1)
+    world = snapshot(excess, large, nodes, tree(a={}, b={}), Config(reclaim=True))
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    assert plan.evictions == ()
+    assert plan.reasons["large"].numbers["tier"] == "Crossing"
+
+
+def test_a_unit_that_would_cross_starts_after_all_that_is_within_a_share() -> None:
+    """16 GPUs for two leaves, of which one gang of 12 is the oldest: it waits while others are below their share."""
+    large = unit("large").gpus(4, pods=3).queue("root/a").since(300)
+    small = [waits(f"b{i}", "b", 4) for i in range(4)]
+    world = snapshot(large, *small, member("x").nodes(2), tree(a={}, b={}))
+    assert starts(world) == ["b0", "b1", "b2", "b3"]
 
 
 def test_in_a_block_queue_nobody_counts_on_more_than_the_one_ahead() -> None:
@@ -80,11 +145,11 @@ def test_evicting_work_changes_no_share() -> None:
         assert there.tree is not None
         holding = [u for u in there.units.values() if u.phase is not Phase.WAITING]
         waiting = [Claimed(u, request_of(u)) for u in there.units.values() if u.phase is Phase.WAITING]
-        found.append(entitlement(there.tree, there.members, holding, waiting).shares)
+        found.append(entitlement(there.tree, there.members, holding, waiting, now=NOW).shares)
     back = [u for u in world(big).units.values() if u.id == "a0"]
     others = [Claimed(u, request_of(u)) for u in world(big).units.values() if u.id != "a0"]
     later = [Claimed(u, request_of(u)) for u in back]
-    backing_off = entitlement(PROMISED, world(big).members, [], others, later)
+    backing_off = entitlement(PROMISED, world(big).members, [], others, later, now=NOW)
     assert found == [backing_off.shares] * 3
 
 

@@ -11,7 +11,7 @@ from fleet.decide import decide
 from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.solver.cpsat import CpSat
 from fleet.solver.intime import CYCLE_S, InTime
-from tests.builders import GPU, NOW, member, snapshot, tree, unit
+from tests.builders import NOW, member, snapshot, tree, unit
 
 QUESTION = Problem(bands=(), classes=(), lanes=(), quota=(), rooms=())
 VICTIMS = VictimProblem(victims=(), sites=(), freed=(), places=(), demands=(), gangs=(), counts=())
@@ -76,7 +76,7 @@ def test_a_decision_that_has_time_gets_the_plan_that_it_gets_without_a_limit() -
         unit("a").gpus(5).queue("root/ml").since(99),
         unit("b").gpus(8).queue("root/ml"),
         member("x").nodes(9),
-        tree(ml={"max": {GPU: 8}}),
+        tree(ml={"jobs": 1}),
     )
     plan = decide(world, now=NOW, seed=1, solver=InTime(CpSat(), Clock()))
     assert plan == decide(world, now=NOW, seed=1, solver=CpSat())

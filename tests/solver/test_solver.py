@@ -24,7 +24,7 @@ TRAPS = {
             unit("a").gpus(5).queue("root/ml").since(99),
             unit("b").gpus(8).queue("root/ml"),
             member("x").nodes(9),
-            tree(ml={"max": {GPU: 8}}),
+            tree(ml={"jobs": 1}),
         ),
         {"b": "x"},
     ),

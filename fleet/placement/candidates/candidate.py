@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from fleet.model.amounts import Amounts
 from fleet.model.unit import Unit
 from fleet.placement.candidates.eligibility import Eligibility
-from fleet.quota.entitlement import tier_at
 from fleet.quota.tiers import Rank, Tier
 from fleet.quota.users import account
 
@@ -46,7 +45,7 @@ class Group:
     leaf: str | None
     priority: int
     preemptible: bool
-    rank: Rank = (0, 0)
+    rank: Rank = field(default_factory=Rank)
     by_user: bool = False
     _timed: bool | None = field(default=None, init=False)
     _accounts: Sequence[str | None] | None = field(default=None, init=False)
@@ -97,12 +96,10 @@ class Group:
         """The ranges of its units that are in one tier, first come first."""
         if self.leaf is None:
             return [(Tier.SHARE, 0, len(self.units))]
-        guaranteed, share = self.rank
-        bounds = ((Tier.GUARANTEED, 0, guaranteed), (Tier.SHARE, guaranteed, share))
-        return [bound for bound in (*bounds, (Tier.BORROWED, share, len(self.units))) if bound[1] < bound[2]]
+        return self.rank.ranges(len(self.units))
 
     def candidate(self, index: int) -> Candidate:
-        tier = Tier.SHARE if self.leaf is None else tier_at(index, *self.rank)
+        tier = Tier.SHARE if self.leaf is None else self.rank.tier(index)
         return Candidate(
             self.units[index], self.shape, self.eligibility, self.request, self.block, tier, self.account(index)
         )  # fmt: skip
@@ -117,7 +114,7 @@ class Group:
 
 def rank_of(tier: Tier) -> Rank:
     """The rank of one unit in a tier."""
-    return (int(tier <= Tier.GUARANTEED), int(tier <= Tier.SHARE))
+    return Rank(*(int(tier <= bound) for bound in (Tier.GUARANTEED, Tier.SHARE, Tier.CROSSING)))
 
 
 def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
@@ -128,9 +125,9 @@ def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
         if len(left) == len(group.ids):
             found.append(group)
         elif left:
-            guaranteed, share = (bisect_left(left, bound) for bound in group.rank)
+            rank = Rank(*(bisect_left(left, bound) for bound in group.rank))
             units, ids = [group.units[index] for index in left], [group.ids[index] for index in left]
-            found.append(replace(group, units=units, ids=ids, rank=(guaranteed, share)))
+            found.append(replace(group, units=units, ids=ids, rank=rank))
     return found
 
 

@@ -64,7 +64,7 @@ class Grouping:
         self.entitled: Entitlement | None = None
         if snapshot.tree is not None:
             charged = [(item.unit.leaf, gang.request, item.count) for item, gang in held]
-            self.entitled = self._rank(snapshot.tree, charged)
+            self.entitled = self._rank(snapshot.tree, charged, now)
             self.usage = Usage(snapshot.tree, self.entitled.promises)
             for item, gang in held:
                 if item.account is not None:
@@ -128,7 +128,7 @@ class Grouping:
             known = self._shapes[key, unit.topology] = self.space.number(unit.components, unit.topology)
         return known
 
-    def _rank(self, tree: QuotaTree, charged: Iterable[Charged]) -> Entitlement:
+    def _rank(self, tree: QuotaTree, charged: Iterable[Charged], now: float) -> Entitlement:
         """Give every group its rank. Who fits nowhere stands on nobody's guarantee; behind one that nobody of its
         queue may start before, nobody counts on anything either."""
         waiting: list[Ranked] = []
@@ -141,7 +141,7 @@ class Grouping:
                 waiting.append(_Stopper(group.leaf, group.units[:1]))
                 ranked.append(group)
         holding = list(self._snapshot.backlog.holding.values())
-        found = entitlement(tree, self._snapshot.members, holding, waiting, self._later, charged)
+        found = entitlement(tree, self._snapshot.members, holding, waiting, self._later, charged, now=now)
         for group, rank in zip(ranked, found.ranks, strict=True):
             group.rank = rank
         return found

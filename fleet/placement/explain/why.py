@@ -169,7 +169,7 @@ class Explainer:
         known = self._tiered.get(key)
         if known is None:
             tiered = Reason(reason.code, {**reason.numbers, "tier": tier.name.capitalize()})
-            if self._late and tier < Tier.BORROWED:  # who may have been told that room is freed for it
+            if self._late and tier <= Tier.SHARE:  # who may have been told that room is freed for it
                 tiered = self._still_leaving(tiered)
             known = self._tiered[key] = (reason, tiered)
         return known[1]

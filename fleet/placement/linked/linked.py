@@ -35,7 +35,7 @@ _Key = tuple[str | None, str | None, int, int, int, int, int, bool, int]
 # of a class: leaf, account, band, age, shape, eligibility, link, preemptible, which heads bind
 Part = tuple[Group, Sequence[int]]  # some units of a group
 _MOST_USERS = 300  # whose caps are in rows
-_BAND_NAMES = ("guaranteed", "share", "borrowed")
+_BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ def _preemptors(
     def able(group: Group) -> int:
         """How many of a group, from its first, have a right to take back."""
         head = heads.get(group.ids[0])
-        within = group.rank[1] if head is None else int(head.plain < Tier.BORROWED)
+        within = group.rank.share if head is None else int(head.plain < Tier.BORROWED)
         most = len(group.units) if group.leaf in own else within
         if not most or group.leaf is None or not group.eligibility.choices:
             return 0

@@ -129,7 +129,7 @@ class Choosing:
         firsts = [first] if first is not None and self._is_late(first.unit) else []
         for candidate in (*firsts, *(one for _, _, one in sorted(known, key=itemgetter(0, 1)))):
             tier = self._tier(candidate, line)
-            if tier <= Tier.SHARE or candidate.unit.head is not None:
+            if tier <= Tier.CROSSING or candidate.unit.head is not None:
                 return self._head(candidate, tier)
         return None
 

@@ -44,14 +44,14 @@ STORIES = {
         snapshot(
             HEAD.queue("root/all/h"),
             ends_at_700("r", "n", leaf="root/all/r"),
-            unit("small").queue("root/all/a").since(300).having(walltime_s=500.0),
-            unit("long").gpus(4).queue("root/all/a").since(200),
-            unit("soon").gpus(4).queue("root/all/a").since(100).having(walltime_s=500.0),
+            unit("small").gpus(2).queue("root/all/a").since(300).having(walltime_s=500.0),
+            unit("long").gpus(3).queue("root/all/a").since(200),
+            unit("soon").gpus(3).queue("root/all/a").since(100).having(walltime_s=500.0),
             member("x").nodes(1, free_gpu=4),
             member("y").nodes(2),
             tree(all__h={}, all__a={"attributes": {"shared-weight": "100"}}, all__r={}, all={"max": {GPU: 8}}),
         ),
-        {"soon": "x"},
+        {"soon": "y"},
     ),
 }
 

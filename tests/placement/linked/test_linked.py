@@ -18,6 +18,7 @@ from fleet.placement.linked.decode import decode
 from fleet.placement.linked.linked import age_bucket, build, weight
 from fleet.placement.packing.layout import lay_out
 from fleet.placement.packing.room import MemberRoom, Space
+from fleet.quota.tiers import Rank
 from fleet.quota.usage import Usage, request_of
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config
@@ -37,7 +38,7 @@ def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[G
         first = lot.units[0]
         group = Group(
             lot.units, lot.ids, space.number(first.components), policies.of(first), request_of(first), False,
-            first.leaf, first.priority, first.preemptible, (0, len(lot.units)),
+            first.leaf, first.priority, first.preemptible, Rank(0, len(lot.units), len(lot.units)),
         )  # fmt: skip
         groups.append(group)
     return Ground(free, quota, space), groups
