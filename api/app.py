@@ -51,9 +51,9 @@ from api.watch import Watches, parse_watch
 from api.writes import Writes
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, unauthorized, unavailable
+from fleet.objects.objects import Objects
+from fleet.objects.writing import User
 from fleet.ports import Clock, Expired, Fenced, FutureRevision, Store, StoreUnavailable
-from fleet.store.objects import Objects
-from fleet.store.writing import User
 from fleet.wellknown import CLUSTER
 
 VERSION = "v1.36.3-fleet.0"

@@ -20,8 +20,8 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from fleet.objects.writing import User
 from fleet.ports import Clock, Key, Store
-from fleet.store.writing import User
 
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"

@@ -21,9 +21,9 @@ from fleet.admission.passing import (
     required_by,
 )
 from fleet.engine.status import Cause, forbidden
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review, Rule
 from fleet.ports import Body, Store
-from fleet.store.objects import Objects
-from fleet.store.writing import Review, Rule
 from fleet.wellknown import ANNOTATION_BYPASSES, POLICY, QUEUE, QUEUE_NAMESPACE
 
 RESOURCES = ("propagationpolicies", "clusterpropagationpolicies")

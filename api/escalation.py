@@ -14,9 +14,9 @@ from api.policy import EVERYTHING, Attributes, PolicyRule, url_matches
 from api.rbac import Rbac
 from api.roles import GROUP, KINDS, ROLES, role_of
 from fleet.engine.status import Cause, StatusError, forbidden, not_found
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review, Rule
 from fleet.ports import Body
-from fleet.store.objects import Objects
-from fleet.store.writing import Review, Rule
 
 MAX_SHOWN = 10
 MAX_COMPARED = 200_000  # comparisons of a grant with a rule that is held, in one write: some 50 ms

@@ -16,7 +16,7 @@ import orjson
 
 from api.policy import Attributes
 from fleet.engine.status import StatusError, bad_request
-from fleet.store.writing import User
+from fleet.objects.writing import User
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

@@ -14,7 +14,7 @@ from api.policy import Attributes
 from api.rbac import Authorizer
 from fleet.engine.meta import is_label, is_subdomain
 from fleet.engine.status import bad_request
-from fleet.store.writing import User
+from fleet.objects.writing import User
 
 UNAUTHENTICATED = "system:unauthenticated"
 AUTHENTICATION = "authentication.k8s.io"

@@ -16,7 +16,7 @@ import yaml
 
 from fleet.engine.kind import Column, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, whole_object
-from fleet.store.definitions import definitions
+from fleet.objects.definitions import definitions
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _PARTS = "_parts.yaml"

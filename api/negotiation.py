@@ -20,7 +20,7 @@ from api.strict import duplicates
 from api.yamlread import load_yaml, several
 from fleet.engine.bounds import refuse_shape
 from fleet.engine.status import StatusError, bad_request, unsupported_media_type
-from fleet.store.apart import LARGE_BYTES, apart
+from fleet.objects.apart import LARGE_BYTES, apart
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -19,7 +19,7 @@ from api.openapi_v2 import MEDIA_TYPE as PROTOBUF
 from api.openapi_v2 import encode
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.store.definitions import definitions
+from fleet.objects.definitions import definitions
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _INFO = {"title": "Fleet", "version": "v1"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fleet.engine.status import StatusError, forbidden
-from fleet.store.writing import User
+from fleet.objects.writing import User
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from api.leaves import Leaves
 from api.rbac import Attributes, Authorizer
 from fleet.engine.status import Cause
 from fleet.kinds.lookup import INTERPRETERS
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review, Rule
 from fleet.ports import Body, Store
 from fleet.quota.leaf import leaf_for
-from fleet.store.objects import Objects
-from fleet.store.writing import Review, Rule
 from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 
 

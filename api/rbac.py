@@ -18,8 +18,8 @@ import structlog
 from api.auth import AUTHENTICATED, MASTERS
 from api.policy import EVERYTHING, FOR_EVERYBODY, Attributes, PolicyRule
 from api.roles import GROUP, KINDS, Roles, Subject
+from fleet.objects.writing import User
 from fleet.ports import Expired, FutureRevision, Store, StoreUnavailable
-from fleet.store.writing import User
 
 __all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"]
 

@@ -16,9 +16,9 @@ from fleet.engine.kind import Kind
 from fleet.engine.schema import ANYTHING, compiled
 from fleet.engine.status import Cause, bad_request, invalid
 from fleet.engine.validate import shown, undecodable, wrong_types
+from fleet.objects.definitions import definitions
+from fleet.objects.writing import User
 from fleet.ports import Body
-from fleet.store.definitions import definitions
-from fleet.store.writing import User
 
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"

@@ -23,8 +23,8 @@ from fleet.engine.status import Cause, StatusError, bad_request, conflict, inval
 from fleet.engine.times import rfc3339
 from fleet.engine.validate import shown
 from fleet.model.untyped import mapping, rows
+from fleet.objects.objects import Objects
 from fleet.ports import Body, Store
-from fleet.store.objects import Objects
 
 SUBRESOURCES = (
     Virtual("", "v1", "pods/binding", "Binding", True, ("create",)),

@@ -12,10 +12,10 @@ from fleet.admission.selecting import best_policy, policies_for, policy_claim, u
 from fleet.admission.workloads import KNOWN, carries_pods
 from fleet.engine.status import Cause
 from fleet.kinds.lookup import INTERPRETERS, interpreter_for
+from fleet.objects.apart import apart
+from fleet.objects.objects import EVERY_KIND, Objects
+from fleet.objects.writing import Review, Rule
 from fleet.ports import Body, Key, Store
-from fleet.store.apart import apart
-from fleet.store.objects import EVERY_KIND, Objects
-from fleet.store.writing import Review, Rule
 
 
 def install(objects: Objects) -> None:

@@ -21,9 +21,9 @@ from fleet.engine.bounds import int64
 from fleet.engine.deletion import check_options
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.engine.validate import shown
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, Written
 from fleet.ports import Body, Clock, Key, Store, Stored
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, Written
 
 MAX_MANAGER_CHARS = 128
 _VALIDATIONS = ("Ignore", "Strict", "Warn")

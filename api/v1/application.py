@@ -19,8 +19,8 @@ from api.v1.models import Status
 from api.v1.mount import PREFIX
 from api.v1.questions import UnitOf
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
 from fleet.ports import Store
-from fleet.store.objects import Objects
 
 TITLE = "Fleet REST API"
 DESCRIPTION = (

@@ -17,9 +17,9 @@ from api.http import warning_headers
 from api.rbac import Attributes, Authorizer
 from fleet.engine.registry import Registry
 from fleet.engine.status import Cause, StatusError
+from fleet.objects.objects import Objects
+from fleet.objects.writing import User
 from fleet.ports import Store
-from fleet.store.objects import Objects
-from fleet.store.writing import User
 
 log = structlog.get_logger(__name__)
 

@@ -33,8 +33,8 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
 from fleet.heartbeat import silence_of
 from fleet.model.untyped import mapping, text
+from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
-from fleet.store.writing import Options
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
 
 LIMIT, LIMIT_MAX = 500, 10_000

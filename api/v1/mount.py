@@ -14,8 +14,8 @@ import structlog
 
 from api.http import ASGIApp, Message, Receive, Scope, Send, send_body
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
 from fleet.ports import Store
-from fleet.store.objects import Objects
 
 if TYPE_CHECKING:
     from api.v1.questions import UnitOf

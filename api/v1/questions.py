@@ -24,9 +24,9 @@ from fleet.foresee.edits import Edit, Submit
 from fleet.foresee.whatif import Comparison, Row, Standing
 from fleet.model.unit import Unit
 from fleet.notation.edits import decode_edits, encode_comparison, encode_edits
+from fleet.objects.writing import Options
 from fleet.ports import Body
 from fleet.snapshot import Snapshot
-from fleet.store.writing import Options
 
 WHAT_IF = "/fleet/v1/what-if"
 EVERYTHING = Attributes("post", path=WHAT_IF)

@@ -13,7 +13,7 @@ from fleet.kinds.paddlejob import PADDLEJOB
 from fleet.kinds.pytorchjob import PYTORCHJOB
 from fleet.kinds.tfjob import TFJOB
 from fleet.kinds.xgboostjob import XGBOOSTJOB
-from fleet.store.objects import EVERY_KIND
+from fleet.objects.objects import EVERY_KIND
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"

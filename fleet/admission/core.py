@@ -9,9 +9,9 @@ from fleet.admission.rule import Checks, dig, duplicate, forbidden, immutable, i
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.status import forbidden as may_not
 from fleet.heartbeat import LEASE as HEARTBEAT
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.objects import Objects
-from fleet.store.writing import Review
 from fleet.wellknown import HUB_CONFIG, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")

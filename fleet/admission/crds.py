@@ -8,8 +8,8 @@ from fleet.admission.rule import Checks, immutable, of_new
 from fleet.engine import crd
 from fleet.engine.status import Cause, forbidden
 from fleet.model.untyped import at
-from fleet.store.objects import Objects
-from fleet.store.writing import Review
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 INTERNAL_GROUPS = (CLUSTER, POLICY, QUEUE, QUOTA, WORK)

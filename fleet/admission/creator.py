@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.writing import Review
 from fleet.wellknown import ANNOTATION_CREATOR
 
 _FIELD = f"metadata.annotations[{ANNOTATION_CREATOR}]"

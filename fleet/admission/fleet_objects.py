@@ -24,9 +24,9 @@ from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
 from fleet.members.potential import BadPotential, read_groups
 from fleet.model.untyped import mapping
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review
 from fleet.ports import Body, Key
-from fleet.store.objects import Objects
-from fleet.store.writing import Review
 from fleet.wellknown import (
     ANNOTATION_CHECKS_TIMEOUT,
     ANNOTATION_POTENTIAL,

@@ -15,8 +15,8 @@ from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.amounts import BadQuantity
 from fleet.model.charge import beyond
 from fleet.model.untyped import at, rows, text
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.writing import Review
 from fleet.wellknown import PENDING, QUEUING
 
 _PLACED = (State.CREATED, State.RUNNING)

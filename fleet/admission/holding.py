@@ -8,8 +8,8 @@ from fleet.admission.growth import has_room
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
 from fleet.model.untyped import mapping, text
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.writing import Review
 from fleet.wellknown import ANNOTATION_HOLD, KUBEFLOW
 
 

@@ -13,8 +13,8 @@ from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.marks import kept_from, problem, reserved
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.writing import Review
 from fleet.wellknown import ANNOTATION_CREATOR
 
 _PLACES = ("labels", "annotations")

@@ -12,10 +12,10 @@ from typing import Any
 from fleet.admission.named import unknown_class
 from fleet.engine.status import Cause
 from fleet.model.untyped import at, mapping, rows, text, texts
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review
 from fleet.ports import Body
 from fleet.quota.tree import MAX_JOBS
-from fleet.store.objects import Objects
-from fleet.store.writing import Review
 from fleet.wellknown import CLUSTER
 
 USUAL_RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", MAX_JOBS)

@@ -14,8 +14,8 @@ from fleet.engine.status import Cause
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Interpreter
 from fleet.model.untyped import at, mapping, text
+from fleet.objects.writing import Review
 from fleet.ports import Body, Key
-from fleet.store.writing import Review
 
 PRIORITY = "scheduling.k8s.io"
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")  # every cluster has them

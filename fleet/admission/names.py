@@ -13,7 +13,7 @@ from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
 from fleet.model.untyped import mapping, whole
-from fleet.store.writing import Review
+from fleet.objects.writing import Review
 
 LABEL_MAX = 63
 _SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")

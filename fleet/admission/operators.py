@@ -12,8 +12,8 @@ from typing import Any
 from fleet.admission.rule import forbidden, required, unsupported
 from fleet.engine.status import Cause, cut
 from fleet.model.untyped import mapping, rows, text
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.writing import Review
 
 _APART = ("status", "finalize")
 _SHOWN_MAX = 3  # names of containers in a refusal

@@ -12,10 +12,10 @@ from fleet.admission.rule import Checks, invalid, of_new
 from fleet.engine.status import Cause, conflict
 from fleet.engine.times import rfc3339
 from fleet.model.untyped import at, text, whole
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review
 from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.quota.parse import leaf_fields, validate_tree
-from fleet.store.objects import Objects
-from fleet.store.writing import Review
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
 
 LEASES = "coordination.k8s.io"

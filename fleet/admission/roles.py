@@ -9,8 +9,8 @@ from fleet.admission.rule import Check, Checks, forbidden, invalid, of_new, requ
 from fleet.engine.meta import is_label_value, is_path_segment, is_qualified_name, is_subdomain
 from fleet.engine.status import Cause
 from fleet.engine.validate import shown
+from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.store.writing import Review
 
 GROUP = "rbac.authorization.k8s.io"
 _LISTS = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")

@@ -9,10 +9,10 @@ from fleet.engine.schema import compiled
 from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown, validate
 from fleet.model.untyped import mapping
+from fleet.objects.apart import apart
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review, Rule
 from fleet.ports import Body
-from fleet.store.apart import apart
-from fleet.store.objects import Objects
-from fleet.store.writing import Review, Rule
 
 Check = Callable[[Review], Sequence[Cause]]
 Ask = Callable[[Review, Objects], Awaitable[Sequence[Cause]]]

@@ -15,9 +15,9 @@ from fleet.admission.crds import INTERNAL_GROUPS
 from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Body
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 from fleet.wellknown import (
     ANNOTATION_SEEDED,
     FIELD_MANAGER,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.engine.status import Cause, forbidden
-from fleet.store.writing import Review
+from fleet.objects.writing import Review
 
 
 def status_by_hub(review: Review) -> Sequence[Cause]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from fleet.controllers.hub import ControllerConfig
     from fleet.controllers.metrics import Metrics
     from fleet.engine.registry import Registry
-    from fleet.store.objects import Objects
+    from fleet.objects.objects import Objects
     from fleet.store.postgres import PostgresStore
 
 DATABASE_WAIT_S = 60.0
@@ -99,8 +99,8 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
     from api.kindfiles import load_kinds
     from fleet.admission import rules
     from fleet.engine.registry import Registry
-    from fleet.store.crds import follow_crds
-    from fleet.store.objects import Objects
+    from fleet.objects.crds import follow_crds
+    from fleet.objects.objects import Objects
     from fleet.store.postgres import PostgresStore
 
     clock, ids = WallClock(), RandomIds()

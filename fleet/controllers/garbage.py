@@ -17,9 +17,9 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.model.untyped import rows, text, texts
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options
 from fleet.ports import Body, Event, EventType, Key
-from fleet.store.objects import Objects
-from fleet.store.writing import Options
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"

@@ -19,9 +19,9 @@ from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.members.members import Members
 from fleet.model.untyped import mapping, text
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER
 
 CONTROLLER = User(name=CONTROLLERS_USER, groups=("system:masters",), hub=True)

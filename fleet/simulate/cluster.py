@@ -30,6 +30,9 @@ from fleet.controllers.garbage import GarbageCollector
 from fleet.controllers.namespaces import Namespaces
 from fleet.controllers.runtime import Loop, run_all
 from fleet.engine.registry import Registry
+from fleet.objects.crds import follow_crds
+from fleet.objects.objects import Objects
+from fleet.objects.writing import User
 from fleet.ports import Body, Clock, Ids
 from fleet.simulate.batchjob import BatchJobs
 from fleet.simulate.jaxjob import JAXJobs
@@ -43,10 +46,7 @@ from fleet.simulate.tfjob import TFJobs
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.simulate.world import World
 from fleet.simulate.xgboostjob import XGBoostJobs
-from fleet.store.crds import follow_crds
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import User
 from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
 
 log = structlog.get_logger(__name__)

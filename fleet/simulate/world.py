@@ -12,9 +12,9 @@ from typing import Any
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.engine.times import rfc3339
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, EventType, Expired, Ids, Store
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 
 OPERATOR = User("system:simulated", ("system:masters",))
 PodListener = Callable[[Body, bool], None]  # (pod, whether it is gone)

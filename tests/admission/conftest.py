@@ -12,9 +12,9 @@ from fleet.admission import rules
 from fleet.admission.seed import seed
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User, Written
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User, Written
 
 Body = dict[str, Any]
 USER = Options(user=User("ann"), manager="tests")

@@ -15,8 +15,8 @@ from fleet.admission.seed import seed
 from fleet.engine.crd import crd_of, kind_of, validate
 from fleet.engine.patch import MERGE
 from fleet.engine.registry import Registry
-from fleet.store.crds import follow_crds, load_crds
-from fleet.store.definitions import definitions
+from fleet.objects.crds import follow_crds, load_crds
+from fleet.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
 
 TRIES = 2000

@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 
 from fleet.engine.patch import APPLY, MERGE
-from fleet.store.writing import Options, User
+from fleet.objects.writing import Options, User
 from fleet.wellknown import ANNOTATION_CREATOR
 from tests.admission.conftest import Body, Hub
 

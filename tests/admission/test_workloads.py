@@ -10,7 +10,7 @@ from api import untaken
 from fleet.admission.workloads import carries_pods
 from fleet.engine import patch as patches
 from fleet.engine.crd import kind_of
-from fleet.store.definitions import definitions
+from fleet.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.test_policies import JOBS, MAPS, gang, policy
 from tests.controllers.test_untaken import RAY, pod, rayjob

@@ -30,12 +30,12 @@ from api.rbac import Rbac
 from api.serve import Server
 from fleet.admission import rules
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Store
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
 from fleet.store.postgres import PostgresStore
-from fleet.store.writing import Options, User
 from tests.testbed.kubectls import OWN, kubectls
 
 ADMIN = User("admin", ("system:masters",))

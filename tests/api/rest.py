@@ -19,8 +19,8 @@ from fleet.admission import rules
 from fleet.controllers.submitted import unit_in
 from fleet.engine.times import rfc3339
 from fleet.notation.codec import decode_snapshot
+from fleet.objects.writing import Options, User
 from fleet.ports import Body, Key, Put, Write
-from fleet.store.writing import Options, User
 from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     KUBEFLOW,

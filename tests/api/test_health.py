@@ -12,9 +12,9 @@ from api.auth import StaticTokens
 from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
 
 SILENT = "nobody decides since 12:00 (2 min): no controllers process leads"
 

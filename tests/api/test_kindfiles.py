@@ -12,7 +12,7 @@ from api import kindfiles
 from api.kindfiles import load_kinds
 from fleet.engine.registry import Registry
 from fleet.engine.schemas import SCHEMA_FROM, collapse
-from fleet.store.definitions import definitions
+from fleet.objects.definitions import definitions
 
 KINDS = Registry(load_kinds())
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from fleet.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
-from fleet.store.crds import follow_crds
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.likeness import Asker, Said, described, differences

@@ -14,7 +14,7 @@ from api.openapi import OpenApi
 from fleet.admission import rules
 from fleet.admission.seed import seed
 from fleet.engine.kind import Kind
-from fleet.store.crds import follow_crds
+from fleet.objects.crds import follow_crds
 from tests.api.conftest import KUBECTLS, Hub
 from tests.testbed.kubectls import OWN
 

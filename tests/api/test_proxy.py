@@ -16,10 +16,10 @@ from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from api.serve import Server
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 from tests.api.conftest import ADMIN, KUBECTL, Hub
 from tests.api.streams import config_map, watching
 from tests.api.test_auth import binding, cluster_role

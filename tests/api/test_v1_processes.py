@@ -17,8 +17,8 @@ from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.submitted import unit_in
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
-from fleet.store.objects import Objects
 from fleet.store.postgres import PostgresStore
 from tests.api.rest import ADMIN, TOKENS
 from tests.controllers.world import pytorchjob

@@ -42,9 +42,9 @@ async def _serve(pipe: Connection, folder: Path, postgres: bool) -> None:
     from api.rbac import Rbac
     from api.serve import Server
     from fleet.engine.registry import Registry
+    from fleet.objects.objects import Objects
+    from fleet.objects.writing import Options, User
     from fleet.simulate.wall import RandomIds, WallClock
-    from fleet.store.objects import Objects
-    from fleet.store.writing import Options, User
     from tests.api.conftest import ADMIN, self_signed
 
     clock = WallClock()

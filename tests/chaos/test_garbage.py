@@ -12,11 +12,11 @@ from api.kindfiles import load_kinds
 from fleet.controllers.garbage import GarbageCollector
 from fleet.engine.registry import Registry
 from fleet.engine.status import conflict
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Body, Key
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 
 pytestmark = pytest.mark.xdist_group("chaos")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.engine.crd import kind_of
+from fleet.objects.definitions import definitions
 from fleet.ports import Body, Key
-from fleet.store.definitions import definitions
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.test_policies import everywhere
 from tests.controllers.world import World, cluster, hub, member, policy, pytorchjob

@@ -19,10 +19,10 @@ from fleet.controllers.runtime import Loop, run_all
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.model.amounts import Amounts
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Body, Key
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
 from tests.controllers.fakes import FakeMember, FakeMembers
 from tests.controllers.fastloop import LoopClock, eventually

@@ -8,9 +8,9 @@ import pytest
 
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 
 
 class FixedClock:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fleet.engine.status import StatusError
-from fleet.store.objects import Objects
-from fleet.store.writing import Options
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options
 
 from .conftest import OPTIONS, WIDGET, FixedClock
 

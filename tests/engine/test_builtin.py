@@ -9,7 +9,7 @@ import pytest
 from fleet.engine.kind import Kind
 from fleet.engine.patch import APPLY, JSON, MERGE, STRATEGIC
 from fleet.engine.status import StatusError
-from fleet.store.objects import Objects
+from fleet.objects.objects import Objects
 
 from .conftest import NAMESPACE, OPTIONS
 

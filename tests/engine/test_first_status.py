@@ -9,8 +9,8 @@ import pytest
 from api.kindfiles import load_kinds
 from fleet.engine.firststatus import qos_class
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
 from fleet.ports import Body
-from fleet.store.objects import Objects
 
 from .conftest import OPTIONS
 

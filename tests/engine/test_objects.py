@@ -9,9 +9,9 @@ import pytest
 
 from fleet.engine.kind import Kind
 from fleet.engine.status import Cause, StatusError
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Review
 from fleet.ports import Committed, Key
-from fleet.store.objects import Objects
-from fleet.store.writing import Review
 
 from .conftest import NAMESPACE, OPTIONS, WIDGET, CountingIds, FixedClock
 

@@ -12,10 +12,10 @@ from fleet.controllers.hub import Hub
 from fleet.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
 from fleet.members.member import Limits
+from fleet.objects.objects import Objects
 from fleet.ports import Body, Key
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 
 

@@ -19,10 +19,10 @@ from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.submitted import unit_in
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 from tests.security.certificate import key_pem
 
 ADMIN = User("admin", ("system:masters",))

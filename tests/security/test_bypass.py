@@ -14,7 +14,7 @@ from fleet.admission.passing import bypass_of
 from fleet.admission.seed import _ROLES
 from fleet.engine import patch as patches
 from fleet.engine.status import StatusError
-from fleet.store.writing import Options, User
+from fleet.objects.writing import Options, User
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.controllers.world import cluster_policy, policy
 from tests.security.hub import open_hub

@@ -17,7 +17,7 @@ from fleet.engine.rules import COST_MAX, EXCEEDED, Budget, compile_rule, evaluat
 from fleet.engine.schema import compiled
 from fleet.engine.validate import WORK_MAX
 from fleet.engine.validate import validate as check
-from fleet.store.definitions import definitions
+from fleet.objects.definitions import definitions
 
 SECONDS_MAX = 3.0  # of CPU, for what is bounded to about 0.2 s: a slow machine passes, a runaway expression does not
 

@@ -24,10 +24,10 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from fleet.kinds import interpreter_for
 from fleet.model.amounts import BadQuantity
+from fleet.objects.crds import follow_crds
+from fleet.objects.definitions import definitions
 from fleet.ports import EXISTS, Delete, Key, Put
 from fleet.simulate.wall import WallClock
-from fleet.store.crds import follow_crds
-from fleet.store.definitions import definitions
 from fleet.store.memory import MemoryStore
 from tests.admission.conftest import THE_HUB
 from tests.api.conftest import Hub, open_hub

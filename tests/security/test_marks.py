@@ -9,7 +9,7 @@ import pytest
 
 from fleet.engine import patch as patches
 from fleet.marks import TABLE, Writer
-from fleet.store.writing import Options, User
+from fleet.objects.writing import Options, User
 from tests.admission.conftest import THE_HUB, Body, Hub
 from tests.controllers.world import cluster, pytorchjob
 

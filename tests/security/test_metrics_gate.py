@@ -21,11 +21,11 @@ from fleet.cli import exposition, pki
 from fleet.cli.exposition import CONNECTIONS_MAX, Exposition, Gate
 from fleet.controllers.metrics import Metrics
 from fleet.engine.registry import Registry
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
 from fleet.ports import Body
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User
 
 ROLES = "rbac.authorization.k8s.io"
 ADMIN = Options(User("admin", ("system:masters",)), "test")

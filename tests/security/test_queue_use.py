@@ -10,7 +10,7 @@ from api import queueuse
 from api.rbac import Attributes
 from fleet.engine import patch as patches
 from fleet.engine.status import StatusError
-from fleet.store.writing import Options, User
+from fleet.objects.writing import Options, User
 from tests.admission.conftest import Body, Hub
 from tests.controllers.world import pytorchjob
 

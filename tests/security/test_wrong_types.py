@@ -24,9 +24,9 @@ from fleet.engine.write import Author, prepare_create
 from fleet.kinds import INTERPRETERS
 from fleet.model.amounts import BadQuantity
 from fleet.model.untyped import at, mapping, rows, text, texts, whole
+from fleet.objects.definitions import definitions
 from fleet.ports import EXISTS, Key, Put
 from fleet.simulate.wall import WallClock
-from fleet.store.definitions import definitions
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import Hub, open_hub
 

@@ -18,13 +18,13 @@ from fleet.engine.columns import cells, columns_of
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User, Written
 from fleet.ports import Body, Key
 from fleet.simulate.cluster import NodeShape, SimulatedCluster
 from fleet.simulate.kubelet import EXIT_CODE, RUN_FOR
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options, User, Written
 from fleet.wellknown import QUEUE_NAMESPACE, SYSTEM_NAMESPACE, TREE_NAMESPACE
 from tests.controllers.world import cluster, cluster_policy, tree
 

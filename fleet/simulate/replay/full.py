@@ -26,6 +26,9 @@ from fleet.kinds import interpreter_of
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Component, Unit
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options as Write
+from fleet.objects.writing import User
 from fleet.placement.problem import Solver
 from fleet.ports import Body
 from fleet.quota.tree import QuotaTree
@@ -36,9 +39,6 @@ from fleet.simulate.replay.world import ROOT, ZERO
 from fleet.simulate.virtual import VirtualClock, run
 from fleet.snapshot import Config
 from fleet.store.memory import MemoryStore
-from fleet.store.objects import Objects
-from fleet.store.writing import Options as Write
-from fleet.store.writing import User
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUOTA, TREE_NAMESPACE
 
 JOBS_MAX = 5000

@@ -7,8 +7,8 @@ import copy
 from typing import Any
 
 from fleet.engine.crd import GROUP, RESOURCE
+from fleet.objects.crds import follow_crds
 from fleet.ports import Body, Key, Put
-from fleet.store.crds import follow_crds
 from fleet.wellknown import HANDLING_FAILED
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World

@@ -17,6 +17,7 @@ from fleet.engine.crd import FINALIZER, GROUP, RESOURCE, crd_of, kind_of, status
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.model.untyped import mapping, rows
+from fleet.objects.definitions import definitions
 from fleet.ports import (
     EXISTS,
     Body,
@@ -31,7 +32,6 @@ from fleet.ports import (
     Stored,
     StoreUnavailable,
 )
-from fleet.store.definitions import definitions
 from fleet.wellknown import HANDLING_FAILED
 
 log = structlog.get_logger(__name__)

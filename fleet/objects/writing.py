@@ -11,7 +11,7 @@ from fleet.engine.status import Cause
 from fleet.ports import Body, Store, Write
 
 if TYPE_CHECKING:
-    from fleet.store.objects import Objects
+    from fleet.objects.objects import Objects
 
 
 @dataclass(frozen=True, slots=True)

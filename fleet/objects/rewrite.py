@@ -19,9 +19,9 @@ from weakref import WeakValueDictionary
 from fleet.engine.kind import Kind
 from fleet.engine.status import conflict, not_found
 from fleet.engine.write import Prepared
+from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.writing import Written
 from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Store, Write
-from fleet.store.apart import LARGE_BYTES, apart
-from fleet.store.writing import Written
 
 PATIENCE_S = 10.0  # of a write whose rule looks at other objects, its wait for its turn included; then 409 Conflict
 PAUSE_S = (0.001, 0.02)  # between its tries

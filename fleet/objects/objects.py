@@ -31,6 +31,10 @@ from fleet.engine.status import (
 )
 from fleet.engine.strategic import go_text, strategic_patch
 from fleet.engine.write import Author, Prepared, need_version, prepare_create, prepare_update
+from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
+from fleet.objects.rewrite import Rewrite, Turns
+from fleet.objects.writing import Options, Review, Rule, Written
 from fleet.ports import (
     ABSENT,
     Body,
@@ -45,10 +49,6 @@ from fleet.ports import (
     Selector,
     Store,
 )
-from fleet.store.apart import LARGE_BYTES, apart
-from fleet.store.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
-from fleet.store.rewrite import Rewrite, Turns
-from fleet.store.writing import Options, Review, Rule, Written
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
 EVERY_KIND = ("*", "*")  # in `rules`: the rule of kinds that have none of their own
