@@ -20,8 +20,8 @@ from api.served import Served
 from api.writes import Writes, delete_write_options, parse_options, refuse_strict
 from fleet.engine.patch import json_patch, merge_patch
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, invalid
-from fleet.engine.times import rfc3339
 from fleet.engine.validate import shown
+from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows
 from fleet.objects.objects import Objects
 from fleet.ports import Body, Store

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from fleet.engine.times import rfc3339, seconds
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key, Store
 from fleet.wellknown import ANNOTATION_HEARTBEAT, SYSTEM_NAMESPACE

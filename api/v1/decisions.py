@@ -21,8 +21,8 @@ from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, need, wrong
 from api.v1.models import DecisionDetail, DecisionList, Model
 from fleet.engine.status import StatusError, not_found
-from fleet.engine.times import rfc3339
 from fleet.model.plan import Stage
+from fleet.model.times import rfc3339
 
 KIND = "decision"  # of the store's history
 PATH = "/fleet/v1/decisions"

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from api.v1.context import spared, unhurried
 from api.v1.quantities import amounts_of
 from api.v1.standing import FINISHED, enqueued_at, priority_of, spec_of
-from fleet.engine.times import seconds
 from fleet.foresee.history import Past
 from fleet.model.amounts import Amounts
+from fleet.model.times import seconds
 from fleet.model.unit import Component, Unit
 from fleet.ports import Body, Key, Store, Stored
 from fleet.snapshot import Snapshot

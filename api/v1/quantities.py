@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import BadQuantity
-from fleet.model.quantity_text import texts_of
+from fleet.model.quantity import texts_of
 
 _GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
 

@@ -16,12 +16,12 @@ from api.v1.models import State
 from api.v1.quantities import amounts_of, gpus, quantities, whole
 from fleet.admission.selecting import UNTAKEN
 from fleet.engine.kind import Kind
-from fleet.engine.times import rfc3339, seconds
 from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.amounts import BadQuantity
 from fleet.model.reason import Code
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key
 from fleet.wellknown import (

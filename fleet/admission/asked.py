@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
-from fleet.engine.times import seconds
+from fleet.model.times import seconds
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,

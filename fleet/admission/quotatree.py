@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fleet.admission import misspelt
 from fleet.admission.rule import Checks, invalid, of_new
 from fleet.engine.status import Cause, conflict
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.model.untyped import at, text, whole
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review

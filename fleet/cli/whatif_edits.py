@@ -33,7 +33,7 @@ from fleet.foresee.edits import (
 from fleet.kinds import interpreter_of
 from fleet.model.amounts import Amounts, BadQuantity
 from fleet.model.member import Member, Pool
-from fleet.model.quantity_text import quantity
+from fleet.model.quantity import quantity
 from fleet.notation import byhand, codec
 from fleet.snapshot import Snapshot
 

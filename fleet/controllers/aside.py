@@ -17,8 +17,8 @@ from fleet.controllers.conditions import condition, drop_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.runtime import ASIDE_S
-from fleet.engine.times import rfc3339
 from fleet.kinds import Interpreter, interpreter_for, pods
+from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Fenced, Key, Stored
 from fleet.wellknown import HANDLING_FAILED, QUEUE, UNIT_SUFFIX, WORK

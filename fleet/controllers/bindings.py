@@ -13,9 +13,9 @@ from typing import Any
 import orjson
 
 from fleet.controllers.conditions import condition, is_true
-from fleet.engine.times import seconds
 from fleet.members.members import PodView
 from fleet.model.charge import running
+from fleet.model.times import seconds
 from fleet.model.unit import Component
 from fleet.model.untyped import mapping, pairs, rows, text, texts
 from fleet.ports import Body

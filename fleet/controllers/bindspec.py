@@ -12,10 +12,10 @@ from fleet.admission.selecting import of_namespace, policy_claim
 from fleet.controllers import bindings as b
 from fleet.controllers.components import from_body
 from fleet.controllers.conditions import condition, drop_condition, set_condition
-from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
 from fleet.model.charge import beyond
+from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.engine.times import rfc3339, seconds
 from fleet.model.plan import RoomClaim
-from fleet.model.quantity_text import texts_of
+from fleet.model.quantity import texts_of
+from fleet.model.times import rfc3339, seconds
 from fleet.model.unit import Claim
 from fleet.model.untyped import mapping
 from fleet.ports import Body

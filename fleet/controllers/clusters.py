@@ -25,7 +25,7 @@ from fleet.members.member import State, Traits
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
 from fleet.model.member import Taint
-from fleet.model.quantity_text import texts_of
+from fleet.model.quantity import texts_of
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
-from fleet.model.quantity_text import texts_of
+from fleet.model.quantity import texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 
 AMOUNT_MAX = 2**63 - 1  # of a resource, in base units

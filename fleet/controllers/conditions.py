@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows
 from fleet.ports import Body
 

@@ -17,9 +17,9 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.starting import dequeued
 from fleet.controllers.trees import TreeReader
-from fleet.engine.times import rfc3339, seconds
 from fleet.model.amounts import BadQuantity
 from fleet.model.reason import Code, Reason
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for

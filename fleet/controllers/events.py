@@ -16,7 +16,7 @@ from typing import Any
 import structlog
 
 from fleet.controllers.hub import Hub
-from fleet.engine.times import rfc3339, seconds
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Fenced, Key, StoreUnavailable, Write
 

@@ -19,7 +19,7 @@ from fleet.controllers.bindings import (
     with_failure,
 )
 from fleet.controllers.conditions import drop_condition, set_condition
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, SCHEDULED
 

@@ -11,7 +11,7 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.evict import evict
 from fleet.controllers.hub import Hub
 from fleet.engine.status import conflict
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.ports import Body, Committed, Key, Stored, Write
 from fleet.wellknown import EVICT_SUCCEED, QUEUE, WORK, unit_name
 

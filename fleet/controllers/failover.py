@@ -20,9 +20,9 @@ from fleet.controllers.index import BindingIndex
 from fleet.controllers.matching import allows, candidate
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.taints import TAINTED, leaves_at, why
-from fleet.engine.times import rfc3339, seconds
 from fleet.members.members import Changed, PodView
 from fleet.model.reason import Code, Reason
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name

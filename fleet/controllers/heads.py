@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.engine.times import rfc3339, seconds
+from fleet.model.times import rfc3339, seconds
 from fleet.model.unit import Nomination
 from fleet.model.untyped import mapping
 from fleet.ports import Body

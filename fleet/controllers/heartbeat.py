@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from fleet.controllers.hub import Hub
-from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
+from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.ports import Body, StoreUnavailable
 from fleet.wellknown import ANNOTATION_HEARTBEAT
 

@@ -17,9 +17,9 @@ from fleet.controllers.evictor import Evictor
 from fleet.controllers.hub import Hub, object_key
 from fleet.controllers.index import BindingIndex
 from fleet.controllers.runtime import Controller, Source
-from fleet.engine.times import rfc3339, seconds
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.members.members import Changed, PodView
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (

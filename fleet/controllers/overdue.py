@@ -14,8 +14,8 @@ from fleet.controllers import bindings as b
 from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
-from fleet.engine.times import rfc3339, seconds
 from fleet.members.members import Did, PodView
+from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body, Key, Stored
 from fleet.wellknown import ANNOTATION_FORCE_DELETE, EVICT_FAILED, QUEUE, unit_name
 

@@ -18,9 +18,9 @@ from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.snapshot import Picture, Sources
-from fleet.engine.times import rfc3339
 from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason
+from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping
 from fleet.ports import Body, Conflict, Fenced, StoreUnavailable, Write
 from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED

@@ -16,8 +16,8 @@ from fleet.controllers import bindings as b
 from fleet.controllers import claims, heads
 from fleet.controllers.conditions import set_condition
 from fleet.controllers.hub import Hub, object_key
-from fleet.engine.times import rfc3339, seconds
 from fleet.model.reason import Code, Reason, instant
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX

@@ -6,7 +6,7 @@ from fleet.controllers import bindings as b
 from fleet.controllers import claims, heads, reserving
 from fleet.controllers.conditions import condition, set_condition
 from fleet.engine.status import conflict
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_DOMAIN, ATTEMPT, QUEUING, SCHEDULED, WORK
 

@@ -13,8 +13,8 @@ from typing import Any
 from fleet.controllers.hub import Hub
 from fleet.controllers.matching import Candidate, tolerated, toleration
 from fleet.controllers.runtime import Controller, Source
-from fleet.engine.times import rfc3339, seconds
 from fleet.model.matching import taints_text
+from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key
 from fleet.wellknown import CLUSTER

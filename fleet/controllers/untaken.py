@@ -16,8 +16,8 @@ from fleet.controllers.events import EventRecorder
 from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kind import Kind
-from fleet.engine.times import seconds
 from fleet.kinds import interpreter_for
+from fleet.model.times import seconds
 from fleet.model.untyped import text
 from fleet.ports import Event, EventType, Key
 from fleet.wellknown import NO_POLICY, SYSTEM_NAMESPACE, WORK, binding_name

@@ -9,9 +9,9 @@ import copy
 
 from fleet.engine.kind import Body, Kind
 from fleet.engine.status import Cause, bad_request, conflict, invalid
-from fleet.engine.times import rfc3339
 from fleet.engine.validate import shown
 from fleet.engine.write import Prepared, counts_generations, set_or_drop
+from fleet.model.times import rfc3339
 from fleet.model.untyped import at, mapping, texts, whole
 
 ORPHAN = "orphan"

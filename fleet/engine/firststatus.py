@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.engine.kind import Kind
 from fleet.model.amounts import BadQuantity
-from fleet.model.quantity_text import quantity
+from fleet.model.quantity import quantity
 from fleet.model.untyped import rows
 
 Body = dict[str, Any]

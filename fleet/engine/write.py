@@ -20,9 +20,9 @@ from fleet.engine.kind import Body, Kind
 from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import ANYTHING, META, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, cut, invalid
-from fleet.engine.times import rfc3339
 from fleet.engine.validate import exact, settled, shown, unconvertible, undecodable, validate, wrong_types
 from fleet.model import untyped
+from fleet.model.times import rfc3339
 from fleet.model.untyped import at
 
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping
 from time import strptime
 from typing import Any
 
-from fleet.engine.times import seconds
 from fleet.kinds.requests import pod_requests
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
 from fleet.members.nodes import AMOUNT_MAX, Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.model.times import seconds
 from fleet.model.untyped import mapping, named, pairs, rows, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB

@@ -14,7 +14,7 @@ from typing import Any
 
 from fleet.model.amounts import Amounts, BadQuantity
 from fleet.model.member import Pool, Taint
-from fleet.model.quantity_text import quantity
+from fleet.model.quantity import quantity
 
 _MOST_GROUPS = 100
 _MOST_NODES = 100_000

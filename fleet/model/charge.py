@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.quantity_text import texts_of
+from fleet.model.quantity import texts_of
 from fleet.model.unit import Component
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from fleet.decide import BadSnapshot
 from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
-from fleet.model.quantity_text import quantity
+from fleet.model.quantity import quantity
 
 Json = dict[str, Any]
 VERSION = 1  # of the documents

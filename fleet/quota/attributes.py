@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.model.amounts import BadQuantity
-from fleet.model.quantity_text import quantity
+from fleet.model.quantity import quantity
 
 
 def json_object(attributes: Mapping[str, str], name: str, example: str) -> dict[str, Any]:

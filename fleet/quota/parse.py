@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from fleet.model.amounts import BadQuantity
-from fleet.model.quantity_text import quantity
+from fleet.model.quantity import quantity
 from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree

@@ -6,7 +6,7 @@ import copy
 import hashlib
 from typing import Any
 
-from fleet.engine.times import seconds
+from fleet.model.times import seconds
 from fleet.ports import Body
 from fleet.simulate.operators import Operator
 from fleet.simulate.world import World, going, phase_of

@@ -12,7 +12,7 @@ import copy
 from abc import abstractmethod
 from typing import Any
 
-from fleet.engine.times import seconds
+from fleet.model.times import seconds
 from fleet.ports import Body
 from fleet.simulate.operators import Operator, exit_code
 from fleet.simulate.world import World, going, phase_of

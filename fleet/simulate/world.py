@@ -11,7 +11,7 @@ from typing import Any
 
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, EventType, Expired, Ids, Store

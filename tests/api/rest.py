@@ -17,7 +17,7 @@ from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
 from fleet.controllers.submitted import unit_in
-from fleet.engine.times import rfc3339
+from fleet.model.times import rfc3339
 from fleet.notation.codec import decode_snapshot
 from fleet.objects.writing import Options, User
 from fleet.ports import Body, Key, Put, Write

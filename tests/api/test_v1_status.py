@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from api.v1.models import HubStatus, JobList
-from fleet.engine.times import rfc3339_micro
 from fleet.heartbeat import LEASE
+from fleet.model.times import rfc3339_micro
 from fleet.ports import Body
 from tests.api.rest import rest
 from tests.controllers.fastloop import eventually, settle

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fleet.engine.times import rfc3339
 from fleet.kinds import interpreter_of
 from fleet.members.dispatch import why_not
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member, Pool, Taint
+from fleet.model.times import rfc3339
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB

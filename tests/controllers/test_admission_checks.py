@@ -11,7 +11,7 @@ from fleet.admission import rules
 from fleet.controllers.hub import ControllerConfig
 from fleet.engine.patch import JSON, MERGE
 from fleet.engine.status import StatusError
-from fleet.engine.times import seconds
+from fleet.model.times import seconds
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT
 from tests.controllers.fastloop import eventually, settle

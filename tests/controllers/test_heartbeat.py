@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.engine.times import rfc3339, rfc3339_micro
 from fleet.heartbeat import LEASE, report_of, silence, silence_of
+from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob, tree

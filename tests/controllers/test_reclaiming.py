@@ -12,8 +12,8 @@ from fleet.controllers.evict import evict
 from fleet.controllers.hub import ControllerConfig
 from fleet.controllers.snapshot import SnapshotBuilder
 from fleet.decide import decide
-from fleet.engine.times import rfc3339
 from fleet.model.leaving import vacated
+from fleet.model.times import rfc3339
 from fleet.model.unit import Phase
 from fleet.ports import Body
 from fleet.snapshot import Config

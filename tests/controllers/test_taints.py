@@ -8,8 +8,8 @@ import pytest
 
 from fleet.controllers.matching import Candidate, cluster_tolerations, tolerated
 from fleet.controllers.taints import leaves_at
-from fleet.engine.times import rfc3339
 from fleet.model.member import Taint
+from fleet.model.times import rfc3339
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

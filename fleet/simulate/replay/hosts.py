@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from fleet.engine.times import rfc3339
 from fleet.foresee.nodes import Nodes
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
+from fleet.model.times import rfc3339
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Clock, Key
 from fleet.wellknown import ATTEMPT, LABEL_BINDING
