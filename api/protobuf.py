@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ import orjson
 from api.protobuf_messages import MESSAGES
 from fleet.engine.bounds import too_deep
 from fleet.engine.status import bad_request
+from fleet.model.times import rfc3339
 
 MAGIC = b"k8s\x00"
 MAX_DEPTH = 40  # messages inside each other; no kind here has more than about twenty
@@ -215,16 +215,14 @@ def _integer(parts: dict[int, int | bytes], number: int) -> int:
 def _time(data: bytes) -> str | None:
     if not data:
         return None
-    moment = datetime.fromtimestamp(_integer(_numbers(data), 1), UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return rfc3339(_integer(_numbers(data), 1))
 
 
 def _microtime(data: bytes) -> str | None:
     if not data:
         return None
     parts = _numbers(data)
-    moment = datetime.fromtimestamp(_integer(parts, 1), UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S") + f".{_integer(parts, 2) // 1000:06d}Z"
+    return rfc3339(_integer(parts, 1)).removesuffix("Z") + f".{_integer(parts, 2) // 1000:06d}Z"
 
 
 def _duration(data: bytes) -> str:

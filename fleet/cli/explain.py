@@ -10,14 +10,13 @@ import difflib
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleet.cli import explanation
 from fleet.cli.failure import Failure
-from fleet.cli.jobs import age
+from fleet.cli.jobs import since
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
 if TYPE_CHECKING:
@@ -110,7 +109,7 @@ def described(
 def evictions(conditions: list[dict[str, Any]], now: float) -> list[str]:
     """That it was evicted, while it waits for its next start."""
     return [
-        f"{age(now - datetime.fromisoformat(c['lastTransitionTime']).timestamp())} ago: {c['message']}"
+        f"{since(c['lastTransitionTime'], now)} ago: {c['message']}"
         for c in conditions
         if (c.get("type"), c.get("status")) == ("Evicted", "True")
     ]

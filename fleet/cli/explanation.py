@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from fleet.cli.failure import Failure
 from fleet.cli.jobs import age
+from fleet.model.times import seconds
 
 if TYPE_CHECKING:
     from fleet.snapshot import Snapshot
@@ -83,13 +83,9 @@ def _starts(said: dict[str, Any]) -> str:
     estimate = said["estimate"]
     if estimate["p50"] is None:
         return f"not estimated: {estimate['why']}" if estimate["outcome"] == "NotEstimated" else str(estimate["why"])
-    at = _seconds(said["at"])
-    early, middle, late = (estimate[name] and age(_seconds(estimate[name]) - at) for name in ("p10", "p50", "p90"))
+    at = seconds(said["at"]) or 0.0
+    early, middle, late = (then and age(then - at) for then in (seconds(estimate[p]) for p in ("p10", "p50", "p90")))
     if early == late:
         return f"probably in {middle} ({estimate['p50']})"
     until = f"{late}" if late else "later than can be told"
     return f"probably in {middle} ({estimate['p50']}); in 4 of 5 cases in {early} to {until}"
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text).timestamp()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -18,6 +17,8 @@ from fleet.cli.options import (
     Output,
     OutputOption,
 )
+from fleet.engine.durations import human
+from fleet.model.times import seconds
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -74,7 +75,6 @@ def listed(hub: Hub, namespace: str | None, **which: str) -> tuple[list[dict[str
 def record(job: dict[str, Any], now: float) -> dict[str, Any]:
     """One job as a line, from what /fleet/v1 says of it; `now` in epoch seconds."""
     reason = job["reason"] or {}
-    created = job["created"]
     return {
         "namespace": job["namespace"],
         "name": job["name"],
@@ -84,27 +84,19 @@ def record(job: dict[str, Any], now: float) -> dict[str, Any]:
         "position": job["position"],
         "tier": job["tier"],
         "member": job["member"] or "",
-        "age": age(now - datetime.fromisoformat(created).timestamp()) if created else "",
+        "age": since(job["created"], now),
         "reason": reason.get("text") or reason.get("code") or "",
         "code": reason.get("code"),
         "numbers": reason.get("numbers"),
     }
 
 
-def age(seconds: float) -> str:
-    """As kubectl prints ages: 8s, 3m44s, 15m, 2h5m, 15d."""
-    total = max(0, int(seconds))
-    minutes, hours, days = total // 60, total // 3600, total // 86400
-    if total < 120:
-        return f"{total}s"
-    if minutes < 10:
-        return f"{minutes}m{total % 60}s" if total % 60 else f"{minutes}m"
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    if hours < 48:
-        return f"{hours}h"
-    if days < 8:
-        return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
-    return f"{days}d"
+def age(lasted_s: float) -> str:
+    """Return a time span as kubectl prints ages: 8s, 3m44s, 15m, 2h5m, 15d; "0s" for less than none."""
+    return human(max(0.0, lasted_s))
+
+
+def since(time: str | None, now: float, missing: str = "") -> str:
+    """Return the age of what happened at `time`, or `missing` without a time. This machine's clock may be behind."""
+    at = seconds(time)
+    return missing if at is None else age(now - at)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
 from typing import Any
 
 import typer
@@ -61,6 +60,6 @@ def lines(found: dict[str, Any], now: float) -> list[str]:
 
 
 def _ago(at: str | None, now: float) -> str:
-    from fleet.cli.jobs import age
+    from fleet.cli.jobs import since
 
-    return age(now - datetime.fromisoformat(at).timestamp()) if at else "?"
+    return since(at, now, "?")

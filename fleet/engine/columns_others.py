@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fleet.engine.durations import age, epoch, human
+from fleet.engine.durations import age, human
+from fleet.model.times import seconds
 
 Body = dict[str, Any]
 _NONE = "<none>"
@@ -167,10 +168,10 @@ def job_completions(body: Body, now: float) -> str:
 
 def job_duration(body: Body, now: float) -> str:
     status = body.get("status", {})
-    start = epoch(status.get("startTime") or "")
+    start = seconds(status.get("startTime"))
     if start is None:
         return ""
-    end = epoch(status.get("completionTime") or "")
+    end = seconds(status.get("completionTime"))
     return human((end if end is not None else now) - start)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fleet.engine.durations import age, epoch
+from fleet.engine.durations import age
+from fleet.model.times import seconds
 
 Body = dict[str, Any]
 _NONE = "<none>"
@@ -91,9 +92,9 @@ def pod_restarts(body: Body, now: float) -> str:
     statuses = body.get("status", {}).get("initContainerStatuses" if initialising else "containerStatuses") or []
     restarts = init_restarts if initialising else sum(s.get("restartCount", 0) for s in statuses)
     ends = [((s.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for s in statuses]
-    last = max((moment for end in ends if end and (moment := epoch(end)) is not None), default=None)
+    last = max((moment for end in ends if end and (moment := seconds(end)) is not None), default=None)
     if restarts and last is not None:
-        latest = next(end for end in ends if end and epoch(end) == last)
+        latest = next(end for end in ends if end and seconds(end) == last)
         return f"{restarts} ({age(latest, now)} ago)"
     return str(restarts)
 

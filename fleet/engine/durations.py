@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from fleet.model.times import seconds
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 86400 * 365
-
-
-def epoch(timestamp: str) -> float | None:
-    """Epoch seconds of an RFC 3339 time; None when it is not one."""
-    try:
-        moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def age(timestamp: str | None, now: float, missing: str = "<unknown>") -> str:
     """How long ago `timestamp` was."""
     if not timestamp:
         return missing
-    then = epoch(timestamp)
+    then = seconds(timestamp)
     return "<invalid>" if then is None else human(now - then)
 
 

@@ -6,9 +6,7 @@ until it is Succeeded, Failed or gone, as kube-scheduler counts it.
 
 from __future__ import annotations
 
-from calendar import timegm
 from collections.abc import Callable, Mapping
-from time import strptime
 from typing import Any
 
 from fleet.kinds.requests import pod_requests
@@ -23,14 +21,6 @@ from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL
 
 Notify = Callable[[Changed], None]
 INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
-
-
-def epoch(timestamp: str | None) -> float:
-    """Seconds of an RFC 3339 time in UTC as Kubernetes writes it; 0.0 for none, and for what is no time."""
-    try:
-        return float(timegm(strptime(timestamp[:19], "%Y-%m-%dT%H:%M:%S"))) if timestamp else 0.0
-    except (ValueError, TypeError):
-        return 0.0
 
 
 def attempt_of(labels: Mapping[str, str]) -> int:
@@ -72,8 +62,8 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         attempt=attempt_of(labels),
         requests=requests,
         reason=_why(status),
-        since=epoch(meta.get("creationTimestamp")),
-        gone_by=epoch(meta.get("deletionTimestamp")),
+        since=seconds(meta.get("creationTimestamp")) or 0.0,
+        gone_by=seconds(meta.get("deletionTimestamp")) or 0.0,
         checkpoint_at=seconds(pairs(meta.get("annotations")).get(ANNOTATION_CHECKPOINT, "")) or 0.0,
     )
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from enum import StrEnum
+
+from fleet.model.times import rfc3339
 
 
 class Code(StrEnum):
@@ -240,7 +241,7 @@ def human(amount: int, resource: str) -> str:
 def instant(seconds: float) -> str:
     """Epoch seconds as RFC 3339 in UTC, or the number itself where no calendar reaches."""
     try:
-        return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(seconds)
     except (OverflowError, ValueError, OSError):
         return str(seconds)
 

@@ -1,4 +1,7 @@
-"""Times as Kubernetes writes them: RFC 3339 in UTC, whole seconds (microseconds where a MicroTime is wanted)."""
+"""Times as Kubernetes writes them: RFC 3339 in UTC, whole seconds (microseconds where a MicroTime is wanted).
+
+Inside Fleet a time is a number of seconds since the epoch. Every text of a time is read and written here.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from functools import lru_cache
 
 
 def rfc3339(now: float) -> str:
-    """`now` is in seconds since the epoch: "2024-05-01T12:00:00Z"."""
+    """Return "2024-05-01T12:00:00Z" for seconds since the epoch.
+
+    Raises ValueError, OverflowError or OSError where no calendar reaches.
+    """
     return _second(int(now))
 
 
@@ -17,14 +23,14 @@ def _second(now: int) -> str:
 
 
 def rfc3339_micro(now: float) -> str:
-    """As Lease.spec.renewTime wants it: "2024-05-01T12:00:00.000000Z"."""
+    """Return "2024-05-01T12:00:00.000000Z", as Lease.spec.renewTime wants it."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def seconds(text: str) -> float | None:
-    """The epoch seconds of an RFC 3339 text, or None when it is not one."""
+def seconds(text: object) -> float | None:
+    """Return the epoch seconds of a time as text, or None for anything else. A time without an offset is in UTC."""
     try:
-        found = datetime.fromisoformat(text)
+        found = datetime.fromisoformat(text)  # type: ignore[arg-type]  # a TypeError is an answer, too
     except (ValueError, TypeError):
         return None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
