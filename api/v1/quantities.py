@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.kinds.requests import amounts
-from fleet.model.amounts import BadQuantity
-from fleet.model.quantity import texts_of
+from fleet.model.quantity import BadQuantity, texts_of
 
 _GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
 

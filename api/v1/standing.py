@@ -19,7 +19,7 @@ from fleet.engine.kind import Kind
 from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter
 from fleet.kinds.lookup import interpreter_for
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, text

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from fleet.admission.quotalabels import holds_quota
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
-from fleet.model.amounts import BadQuantity
 from fleet.model.charge import beyond
+from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import at, rows, text
 from fleet.objects.writing import Review
 from fleet.ports import Body

@@ -23,8 +23,7 @@ from fleet.engine.meta import is_qualified_name
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
 from fleet.kinds.topology import topologies
-from fleet.model.amounts import BadQuantity
-from fleet.model.quantity import quantity
+from fleet.model.quantity import BadQuantity, quantity
 from fleet.ports import Body
 
 _CONTAINERS = ("initContainers", "containers")

@@ -31,9 +31,9 @@ from fleet.foresee.edits import (
     Submit,
 )
 from fleet.kinds import interpreter_of
-from fleet.model.amounts import Amounts, BadQuantity
+from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
-from fleet.model.quantity import quantity
+from fleet.model.quantity import BadQuantity, quantity
 from fleet.notation import byhand, codec
 from fleet.snapshot import Snapshot
 

@@ -26,7 +26,7 @@ from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.taints import leaves_at
 from fleet.controllers.trees import TreeReader
 from fleet.kinds import Interpreter, interpreter_for
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import rows, text, whole
 from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
-from fleet.model.quantity import texts_of
+from fleet.model.amounts import Amounts
+from fleet.model.quantity import BadQuantity, quantity, texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 
-AMOUNT_MAX = 2**63 - 1  # of a resource, in base units
 REPLICAS_MAX = 2**31 - 1  # of a component, as in every job kind
 
 
@@ -79,8 +78,8 @@ def from_body(body: Mapping[str, Any]) -> Component:
 
 
 def _amount(value: object, resource: str) -> int:
-    amount = parse_quantity(value, resource)
-    if not 0 <= amount <= AMOUNT_MAX:
+    amount = quantity(value, resource)
+    if amount < 0:
         raise BadQuantity(f"{str(value)[:40]} is no amount of {resource}")
     return amount
 

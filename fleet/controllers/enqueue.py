@@ -17,7 +17,7 @@ from fleet.controllers.hub import Hub
 from fleet.controllers.runtime import Controller, Source
 from fleet.controllers.starting import dequeued
 from fleet.controllers.trees import TreeReader
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, rows, text, whole

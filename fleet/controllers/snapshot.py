@@ -22,8 +22,9 @@ from fleet.controllers.trees import read_tree, tree_object
 from fleet.controllers.turns import PODS_RUN_S, Waits
 from fleet.members.members import Members, PodView
 from fleet.members.nodes import ANY_VALUE
-from fleet.model.amounts import NOTHING, BadQuantity
+from fleet.model.amounts import NOTHING
 from fleet.model.member import Member, Pool
+from fleet.model.quantity import BadQuantity
 from fleet.model.times import seconds
 from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.model.untyped import mapping, number, text

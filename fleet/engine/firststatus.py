@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.engine.kind import Kind
-from fleet.model.amounts import BadQuantity
-from fleet.model.quantity import quantity
+from fleet.model.quantity import BadQuantity, quantity
 from fleet.model.untyped import rows
 
 Body = dict[str, Any]

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from fleet.model.amounts import Amounts, parse_quantity
+from fleet.model.amounts import Amounts
+from fleet.model.quantity import quantity
 from fleet.model.untyped import mapping, rows
 
 POD_LEVEL = ("cpu", "memory")
@@ -25,14 +26,14 @@ POD_LEVEL_PREFIX = "hugepages-"
 
 @lru_cache(maxsize=8192)
 def _amount(value: str | int | float, resource: str) -> int:
-    return parse_quantity(value, resource)
+    return quantity(value, resource)
 
 
 def amounts(quantities: Any) -> dict[str, int]:
     """A ResourceList in base units. Raises BadQuantity."""
     if quantities.__class__ is not dict:
         return {}
-    return {name: _amount(q, name) if isinstance(q, str) else parse_quantity(q, name) for name, q in quantities.items()}
+    return {name: _amount(q, name) if isinstance(q, str) else quantity(q, name) for name, q in quantities.items()}
 
 
 def resources_requested(resources: Any) -> dict[str, int]:

@@ -12,8 +12,9 @@ from typing import Any
 from fleet.kinds.requests import pod_requests
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
-from fleet.members.nodes import AMOUNT_MAX, Nodes, read_node
-from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.members.nodes import Nodes, read_node
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.quantity import LARGEST, BadQuantity
 from fleet.model.times import seconds
 from fleet.model.untyped import mapping, named, pairs, rows, text
 from fleet.ports import Body
@@ -163,7 +164,7 @@ class PodSink:
     def _requests(self, body: Body) -> Amounts:
         try:
             requests = pod_requests(body.get("spec") or {})
-            if any(not 0 <= amount <= AMOUNT_MAX for _, amount in requests.items_):
+            if any(not 0 <= amount <= LARGEST for _, amount in requests.items_):
                 raise BadQuantity("no amounts of a pod")
         except (BadQuantity, LookupError, TypeError, AttributeError, ValueError):  # no API server stores such a pod
             requests = Amounts.of({"pods": 1})

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from fleet.kinds.requests import amounts
-from fleet.model.amounts import NOTHING, Amounts, BadQuantity
+from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Pool, Taint
+from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Seat
 from fleet.model.untyped import mapping, named, pairs, rows, text
 from fleet.ports import Body
@@ -39,7 +40,6 @@ ABSENT_TAINTS = frozenset(
         "ToBeDeletedByClusterAutoscaler",
     }
 )
-AMOUNT_MAX = 2**63 - 1  # of a resource of one node; one that claims more offers none
 ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
 SEATS_PER_NODE = 16  # that are remembered
 PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
@@ -87,7 +87,7 @@ def read_node(body: Body) -> Node:
             read = amounts({resource: quantity})
         except (BadQuantity, TypeError, AttributeError):
             continue
-        allocatable.update({name: amount for name, amount in read.items() if 0 <= amount <= AMOUNT_MAX})
+        allocatable.update({name: amount for name, amount in read.items() if amount >= 0})
     return Node(name, (labels, taints), Amounts.of(allocatable), usable, ready, own)
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.model.amounts import Amounts, BadQuantity
+from fleet.model.amounts import Amounts
 from fleet.model.member import Pool, Taint
-from fleet.model.quantity import quantity
+from fleet.model.quantity import BadQuantity, quantity
 
 _MOST_GROUPS = 100
 _MOST_NODES = 100_000

@@ -1,28 +1,44 @@
-"""Quantities as Kubernetes writes them: whether text is one, asked before anything computes with it; amounts as text.
+"""Quantities as Kubernetes writes them: the one reading of their text, and amounts as text.
 
-Decimal reads more than Kubernetes does (underscores, "Infinity", exponents of nine digits, which would take gigabytes
-as an integer), so text is judged by its form first; amounts stay below 2^63, as in Kubernetes.
+Decimal reads more than Kubernetes does: underscores, "Infinity", exponents of nine digits that would take gigabytes as
+an integer. So the form of a text is judged first. Amounts stay below 2^63, as in Kubernetes.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from decimal import ROUND_CEILING, Decimal
 
-from fleet.model.amounts import BadQuantity, parse_quantity
-
-_FORM = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,2}|[numkMGTPE]|[KMGTPE]i)?")
-LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1  # of a resource, in base units
 _BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_SCALES = {
+    None: Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(10**3),
+    "M": Decimal(10**6), "G": Decimal(10**9), "T": Decimal(10**12), "P": Decimal(10**15), "E": Decimal(10**18),
+    "Ki": Decimal(2**10), "Mi": Decimal(2**20), "Gi": Decimal(2**30), "Ti": Decimal(2**40), "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}  # fmt: skip
+_FORM = re.compile(
+    r"([+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))(?:([eE][+-]?[0-9]{1,2})|([numkMGTPE]|[KMGTPE]i))?"
+)
+
+
+class BadQuantity(ValueError):
+    """A value is no Kubernetes quantity; the text starts with what is wrong."""
 
 
 def quantity(value: object, resource: str = "") -> int:
-    """`value` in base units of `resource`. Raises BadQuantity, with a text that starts with what is wrong."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+    """Return `value` in base units of `resource`, rounded up, as kube-scheduler rounds. Takes YAML numbers and texts.
+
+    quantity("500m", "cpu") == 500; quantity("1Gi") == 1073741824; quantity(8) == 8. Raises BadQuantity.
+    """
+    form = None
+    if isinstance(value, (int, float, str)) and not isinstance(value, bool):
+        form = _FORM.fullmatch(str(value))
+    if form is None:
         raise BadQuantity("must be a quantity such as 8, 500m or 64Gi")
-    if not _FORM.fullmatch(str(value)):
-        raise BadQuantity("must be a quantity such as 8, 500m or 64Gi")
-    amount = parse_quantity(value, resource)
+    exact = Decimal(form[1] + (form[2] or "")) * _SCALES[form[3]] * (1000 if resource == "cpu" else 1)
+    amount = int(exact.to_integral_value(rounding=ROUND_CEILING))
     if abs(amount) > LARGEST:
         raise BadQuantity("is larger than any amount can be")
     return amount

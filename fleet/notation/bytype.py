@@ -17,8 +17,8 @@ from functools import cache
 from typing import Any
 
 from fleet.decide import BadSnapshot
-from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
-from fleet.model.quantity import quantity
+from fleet.model.amounts import Amounts
+from fleet.model.quantity import BadQuantity, quantity
 
 Json = dict[str, Any]
 VERSION = 1  # of the documents
@@ -145,7 +145,7 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
         if isinstance(amount, str):
             try:
                 found[name] = quantity(amount, name)
-                if "/" in name and parse_quantity(amount, "cpu") % 1000:  # thousandths of it
+                if "/" in name and quantity(amount, "cpu") % 1000:  # thousandths of it
                     raise BadQuantity("is counted in whole ones, as every device is")
             except BadQuantity as error:
                 raise BadSnapshot([(f"{where}[{name}]", str(error))]) from None

@@ -9,8 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.model.amounts import BadQuantity
-from fleet.model.quantity import quantity
+from fleet.model.quantity import BadQuantity, quantity
 
 
 def json_object(attributes: Mapping[str, str], name: str, example: str) -> dict[str, Any]:

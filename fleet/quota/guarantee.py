@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from fleet.model.amounts import BadQuantity
 from fleet.model.member import Member
+from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Phase, Unit
 from fleet.quota.attributes import amounts, json_object
 from fleet.quota.tree import MAX_JOBS, QuotaTree

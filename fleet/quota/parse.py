@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from fleet.model.amounts import BadQuantity
-from fleet.model.quantity import quantity
+from fleet.model.quantity import BadQuantity, quantity
 from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree

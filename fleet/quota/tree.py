@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Unit
 from fleet.quota.users import UserCaps, user_caps
 

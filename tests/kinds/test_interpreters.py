@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.kinds import Health, Interpreter, State, interpreter_of
-from fleet.model.amounts import Amounts, BadQuantity
+from fleet.model.amounts import Amounts
+from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Requirement, Toleration
 
 Body = dict[str, Any]

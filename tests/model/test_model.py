@@ -4,30 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.model.amounts import Amounts, BadQuantity, parse_quantity
+from fleet.model.amounts import Amounts
 from fleet.model.matching import pool_takes, tolerates
 from fleet.model.member import Pool, Taint
 from fleet.model.reason import TABLE, Code, Reason, Severity, human
 from fleet.model.unit import NodeClaim, Requirement, Toleration
 from tests.builders import unit
-
-
-@pytest.mark.parametrize(
-    ("text", "resource", "value"),
-    [
-        ("500m", "cpu", 500), (2, "cpu", 2000), ("1Gi", "memory", 1 << 30), ("400000Gi", "memory", 400000 << 30),
-        (10000000000, "kube-queue/max-jobs", 10**10), ("1.5Gi", "memory", 3 << 29), ("0.1", "nvidia.com/gpu", 1),
-        ("1e3", "memory", 1000), ("12E", "memory", 12 * 10**18), ("100u", "cpu", 1), (0.5, "cpu", 500),
-    ],
-)  # fmt: skip
-def test_quantities_are_read_exactly_and_rounded_up(text: object, resource: str, value: int) -> None:
-    assert parse_quantity(text, resource) == value
-
-
-@pytest.mark.parametrize("text", ["", "abc", "1Xi", None, True, "Gi", "1 Gi x", [], "nan", "inf", "1e"])
-def test_what_is_no_quantity_is_refused(text: object) -> None:
-    with pytest.raises(BadQuantity):
-        parse_quantity(text)
 
 
 def test_equal_amounts_are_equal_however_they_came_about() -> None:

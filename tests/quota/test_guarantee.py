@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fleet.decide import decide
-from fleet.model.amounts import BadQuantity
 from fleet.model.plan import Plan
+from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.quota.guarantee import LEND_LIMIT, capacity, guarantees, lend_limit
 from fleet.quota.parse import validate_tree

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.decide import decide
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import Refusal, Usage, account_of, request_of

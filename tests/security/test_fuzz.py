@@ -23,7 +23,7 @@ from fleet.engine.crd import kind_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from fleet.kinds import interpreter_for
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.objects.crds import follow_crds
 from fleet.objects.definitions import definitions
 from fleet.ports import EXISTS, Delete, Key, Put

@@ -22,7 +22,7 @@ from fleet.engine.selectors import from_object
 from fleet.engine.status import StatusError
 from fleet.engine.write import Author, prepare_create
 from fleet.kinds import INTERPRETERS
-from fleet.model.amounts import BadQuantity
+from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import at, mapping, rows, text, texts, whole
 from fleet.objects.definitions import definitions
 from fleet.ports import EXISTS, Key, Put
