@@ -13,8 +13,8 @@ from fleet.admission.creator import creator
 from fleet.admission.finished import over_stays_over
 from fleet.admission.growth import stays_in_size
 from fleet.admission.holding import held_later
+from fleet.admission.jobnames import fits_its_pods
 from fleet.admission.named import known_classes, used_by_pods
-from fleet.admission.names import fits_its_pods
 from fleet.admission.operators import taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Check, Checks, invalid, of_new, required, unsupported
