@@ -12,8 +12,8 @@ from api.auth import AUTHENTICATED, account_user
 from api.http import Request
 from api.policy import Attributes
 from api.rbac import Authorizer
-from fleet.engine.meta import is_label, is_subdomain
 from fleet.engine.status import bad_request
+from fleet.model.names import label_problems, subdomain_problems
 from fleet.objects.writing import User
 
 UNAUTHENTICATED = "system:unauthenticated"
@@ -60,7 +60,7 @@ def account_of(name: str) -> tuple[str, str] | None:
     parts = name.split(":")
     if len(parts) != 4 or not name.startswith("system:serviceaccount:"):
         return None
-    return None if is_label(parts[2]) or is_subdomain(parts[3]) else (parts[2], parts[3])
+    return None if label_problems(parts[2]) or subdomain_problems(parts[3]) else (parts[2], parts[3])
 
 
 def _rights(

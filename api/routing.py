@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from api.policy import Attributes
 from api.selection import MAX_SELECTOR_CHARS
-from fleet.engine.meta import is_path_segment
 from fleet.engine.selectors import split_fields
 from fleet.engine.status import StatusError
+from fleet.model.names import path_segment_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,4 +106,4 @@ def _selected_name(text: str) -> str:
     except StatusError:
         return ""  # refused later, by whoever reads the whole selector
     names = [term.value for term in terms if term.path == "metadata.name" and not term.negated]
-    return names[0] if names and not is_path_segment(names[0]) else ""
+    return names[0] if names and not path_segment_problems(names[0]) else ""

@@ -5,19 +5,16 @@ A longer name would be placed, half made in the member, withdrawn, and placed ag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from fleet.admission.operators import OPERATORS, asked_anew
 from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
+from fleet.model.names import LABEL_MAX, label_problems, starts_with_letter
 from fleet.model.untyped import mapping, whole
 from fleet.objects.writing import Review
 
-LABEL_MAX = 63
-_SERVICE = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_HOST = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LETTERS = "must consist of lower case letters, digits and '-', start with a letter and end with a letter or digit"
 
 
@@ -34,7 +31,7 @@ def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
             return _indexed(review)
         if not operator.services:
             return ()
-        if not _SERVICE.fullmatch(review.name):
+        if label_problems(review.name) or not starts_with_letter(review.name):
             return [invalid("metadata.name", review.name, f"{_LETTERS}: each pod has a Service named after it")]
         longest = max((_last_pod(review.name, t.name, t.replicas) for t in interpreter.templates(review.new or {})),
                       key=len, default="")  # fmt: skip
@@ -55,7 +52,9 @@ def _indexed(review: Review) -> Sequence[Cause]:
     host = f"{review.name}-{max(whole(spec.get('completions'), 1) - 1, 0)}"
     if len(host) > LABEL_MAX:
         return [_too_long(review.name, "the host name of its last pod", host)]
-    return () if _HOST.fullmatch(host) else [invalid("metadata.name", review.name, f"{host} is no host name of a pod")]
+    return (
+        () if not label_problems(host) else [invalid("metadata.name", review.name, f"{host} is no host name of a pod")]
+    )
 
 
 def _too_long(name: str, what: str, made: str) -> Cause:

@@ -19,10 +19,10 @@ from fleet.admission.operators import taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
 from fleet.admission.rule import Check, Checks, invalid, of_new, required, unsupported
 from fleet.admission.statuses import status_by_hub
-from fleet.engine.meta import is_qualified_name
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, Template
 from fleet.kinds.topology import topologies
+from fleet.model.names import qualified_name_problems
 from fleet.model.quantity import BadQuantity, quantity
 from fleet.ports import Body
 
@@ -95,7 +95,7 @@ def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
     """A gang lies within one value of one label, if it names any."""
     found = topologies(body, templates)
     for number, (key, field) in enumerate(found.items()):
-        problems = is_qualified_name(key)
+        problems = qualified_name_problems(key)
         if problems:
             yield invalid(field, key, "; ".join(problems))
         elif number:

@@ -13,6 +13,7 @@ from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.kinds import pods
 from fleet.kinds.interpreter import Interpreter
+from fleet.model.names import SUBDOMAIN_MAX
 from fleet.model.untyped import at, mapping, text
 from fleet.objects.writing import Review
 from fleet.ports import Body, Key
@@ -20,7 +21,6 @@ from fleet.ports import Body, Key
 PRIORITY = "scheduling.k8s.io"
 SYSTEM_CLASSES = ("system-cluster-critical", "system-node-critical")  # every cluster has them
 NAMED_MAX = 5  # warnings of one write
-NAME_MAX = 253  # characters of any object's name
 RESOURCES = {
     "ConfigMap": "configmaps",
     "PersistentVolumeClaim": "persistentvolumeclaims",
@@ -36,7 +36,7 @@ def unknown_class(review: Review, name: str) -> str:
     if review.store.peek(Key(PRIORITY, "priorityclasses", "", name)) is not None:
         return ""
     # A large object is looked at in a thread, where a list may change under the reader; a long name is like none.
-    stored = () if review.large or len(name) > NAME_MAX else review.store.scan(PRIORITY, "priorityclasses")
+    stored = () if review.large or len(name) > SUBDOMAIN_MAX else review.store.scan(PRIORITY, "priorityclasses")
     near = difflib.get_close_matches(name, [one.key.name for one in stored], n=1)
     return "the hub has no PriorityClass of this name" + (f"; did you mean {near[0]}?" if near else "")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from fleet.admission.rule import Check, Checks, forbidden, invalid, of_new, required, unsupported
-from fleet.engine.meta import is_label_value, is_path_segment, is_qualified_name, is_subdomain
 from fleet.engine.status import Cause
 from fleet.engine.validate import shown
+from fleet.model.names import label_value_problems, path_segment_problems, qualified_name_problems, subdomain_problems
 from fleet.objects.writing import Review
 from fleet.ports import Body
 
@@ -56,8 +56,8 @@ def _aggregation(body: Body) -> Sequence[Cause]:
     for at, selector in _objects(aggregation, "clusterRoleSelectors", "aggregationRule."):
         found = len(causes)
         for key, value in (selector.get("matchLabels") or {}).items():
-            causes += [invalid(f"{at}.matchLabels", key, text) for text in is_qualified_name(key)]
-            causes += [invalid(f"{at}.matchLabels", value, text) for text in is_label_value(value or "")]
+            causes += [invalid(f"{at}.matchLabels", key, text) for text in qualified_name_problems(key)]
+            causes += [invalid(f"{at}.matchLabels", value, text) for text in label_value_problems(value or "")]
         for index, expression in enumerate(selector.get("matchExpressions") or ()):
             causes += _expression(f"{at}.matchExpressions[{index}]", expression or {})
         if len(causes) > found:
@@ -79,9 +79,9 @@ def _expression(at: str, expression: Body) -> Sequence[Cause]:
         case other:
             causes.append(invalid(f"{at}.operator", other or "", "not a valid selector operator"))
     key = expression.get("key") or ""
-    causes += [invalid(f"{at}.key", key, text) for text in is_qualified_name(key)]
+    causes += [invalid(f"{at}.key", key, text) for text in qualified_name_problems(key)]
     for index, value in enumerate(values):
-        causes += [invalid(f"{at}.values[{index}]", value, text) for text in is_label_value(value)]
+        causes += [invalid(f"{at}.values[{index}]", value, text) for text in label_value_problems(value)]
     return causes
 
 
@@ -98,7 +98,7 @@ def _binding(*kinds: str) -> Check:
         name = ref.get("name") or ""
         if not name:
             causes.append(Cause("roleRef.name", "Required value", "FieldValueRequired"))
-        causes += [invalid("roleRef.name", name, text) for text in is_path_segment(name)]
+        causes += [invalid("roleRef.name", name, text) for text in path_segment_problems(name)]
         for at, subject in _objects(body, "subjects"):
             causes += _subject(at, subject, namespaced="Role" in kinds)
         return causes
@@ -112,7 +112,7 @@ def _subject(at: str, subject: Body, *, namespaced: bool) -> Sequence[Cause]:
     if not name:
         causes.append(Cause(f"{at}.name", "Required value", "FieldValueRequired"))
     if kind == "ServiceAccount":
-        causes += [invalid(f"{at}.name", name, text) for text in (is_subdomain(name) if name else ())]
+        causes += [invalid(f"{at}.name", name, text) for text in (subdomain_problems(name) if name else ())]
         if group:
             causes.append(unsupported(f"{at}.apiGroup", group, ("",)))
         if not namespaced and not subject.get("namespace"):

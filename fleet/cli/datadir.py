@@ -204,8 +204,10 @@ def _own_names() -> list[str]:
     """The machine's own name, so that others can reach a hub that listens on every address."""
     import socket
 
+    from fleet.model.names import LABEL_MAX, subdomain_problems
+
     name = socket.gethostname()
-    usable = name and len(name) <= 63 and all(c.isalnum() or c in "-." for c in name)
+    usable = len(name) <= LABEL_MAX and not subdomain_problems(name.lower())
     return [name] if usable and name != "localhost" else []
 
 

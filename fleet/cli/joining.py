@@ -7,7 +7,6 @@ Joining again is how credentials or an address are changed; a name never silentl
 from __future__ import annotations
 
 import base64
-import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from fleet.amc.get import CLUSTERS
 from fleet.amc.kubeconfig import Access, BadKubeconfig, load
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
+from fleet.model.names import label_problems
 from fleet.wellknown import SYSTEM_NAMESPACE
 
 SECRETS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
@@ -29,7 +29,6 @@ _NEEDED = (
     ("/api/v1/pods?limit=1", "list pods"),
     ("/api/v1/namespaces/kube-system", "get the namespace kube-system"),
 )
-NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class Member:
 def join(hub: Hub, member: Member) -> None:
     """Store the member, or bring what is stored up to date. Raises Failure before anything is stored if it cannot be
     reached or its credentials do not do."""
-    if not NAME.fullmatch(member.name):
+    if label_problems(member.name):
         raise Failure(f'"{member.name}" is no name for a member: lower-case letters, digits and "-", at most 63')
     try:
         access = load([member.kubeconfig], context=member.context, must_exist=True)

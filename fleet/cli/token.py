@@ -41,6 +41,7 @@ def create(
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
     from fleet.amc.kubeconfig import BadKubeconfig, load
     from fleet.cli.datadir import add_token, kubeconfig_text, locate
+    from fleet.model.names import label_problems
 
     data = locate(data_dir)
     data.need()
@@ -53,7 +54,7 @@ def create(
             raise Failure(f"the hub's address is not known: {error} (else give --server)") from error
     if server is not None and not re.fullmatch(r"https://[^\s/]+", server):
         raise Failure(f"--server {server}: not https://HOST:PORT")
-    if namespace and not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+    if namespace and label_problems(namespace):
         raise Failure(f"--namespace {namespace}: is no name of a namespace")
     token = add_token(data, user, tuple(group or ()))
     if output is As.token or server is None:

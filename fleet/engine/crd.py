@@ -18,17 +18,15 @@ from fleet.engine.kind import Column, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, collapse, whole_object
 from fleet.engine.status import CAUSES_MAX, Cause, cut
 from fleet.engine.validate import shown
+from fleet.model.names import label_problems, subdomain_problems
 from fleet.model.untyped import at, mapping, rows, text, texts
 
 GROUP = "apiextensions.k8s.io"
 RESOURCE = "customresourcedefinitions"
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-NAME_CHARACTERS_MAX = 253  # of a group
 
 Body = dict[str, Any]
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
 _KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
@@ -53,9 +51,9 @@ def validate(body: Body, *, stored: bool = False) -> list[Cause]:
     spec = mapping(body.get("spec"))
     group, names = text(spec.get("group")), mapping(spec.get("names"))
     plural, causes = text(names.get("plural")), list[Cause]()
-    if not _SUBDOMAIN.fullmatch(group) or len(group) > NAME_CHARACTERS_MAX:
+    if subdomain_problems(group) or "." not in group:
         causes.append(_invalid("spec.group", group, "must be a domain with at least one dot"))
-    if not _LABEL.fullmatch(plural):
+    if label_problems(plural):
         causes.append(_invalid("spec.names.plural", plural, "must be a lower-case DNS label"))
     if not _KIND.fullmatch(text(names.get("kind"))):
         causes.append(_invalid("spec.names.kind", names.get("kind"), "must be a CamelCase word"))
@@ -89,7 +87,7 @@ def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
 
 
 def _version_causes(where: str, version: Body, stored: bool) -> Iterator[Cause]:
-    if not _LABEL.fullmatch(text(version.get("name"))):
+    if label_problems(text(version.get("name"))):
         yield _invalid(f"{where}.name", version.get("name"), "must be a lower-case DNS label")
     schema = at(version, "schema", "openAPIV3Schema")
     place = f"{where}.schema.openAPIV3Schema"

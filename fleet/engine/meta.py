@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -13,101 +10,30 @@ import orjson
 from fleet.engine.kind import Body, Kind
 from fleet.engine.status import CAUSES_MAX, Cause, cut
 from fleet.engine.validate import shown
+from fleet.model.names import (
+    label_problems,
+    label_value_problems,
+    path_segment_problems,
+    qualified_name_problems,
+    subdomain_problems,
+)
 from fleet.model.untyped import texts
 
 ANNOTATIONS_BYTES_MAX = 256 * 1024
 LENGTHS_MAX = {"labels": 1000, "ownerReferences": 1000, "finalizers": 500}
 NAMED_MAX = 10  # of what a warning lists
-CACHED_CHARACTERS_MAX = 400  # of a text whose verdict is remembered; no valid key is longer
 GENERATED_PREFIX_MAX = 58  # of 63, five are the suffix
 
 _OWNER_KEYS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?\Z")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\Z")
-_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]\Z")
-_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?\Z")
-
-_LABEL_TEXT = (
-    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
-    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
-    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
-)
-_SUBDOMAIN_TEXT = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_QUALIFIED_TEXT = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
-_VALUE_TEXT = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
-    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-
-
-def is_label(text: str) -> list[str]:
-    """What keeps `text` from being a DNS-1123 label; empty when nothing does."""
-    found = [] if len(text) <= 63 else ["must be no more than 63 characters"]
-    return found if _LABEL.match(text) else [*found, _LABEL_TEXT]
-
-
-def is_subdomain(text: str, unit: str = "characters") -> list[str]:
-    found = [] if len(text) <= 253 else [f"must be no more than 253 {unit}"]
-    return found if _SUBDOMAIN.match(text) else [*found, _SUBDOMAIN_TEXT]
-
-
-def is_path_segment(text: str) -> list[str]:
-    if text in (".", ".."):
-        return [f"may not be '{text}'"]
-    return [f"may not contain '{c}'" for c in "/%" if c in text]
-
-
-def _remembered(judge: Callable[[str], tuple[str, ...]]) -> Callable[[str], tuple[str, ...]]:
-    """`judge` with a memory for texts of ordinary length: one of 8,192 megabytes would hold them for good."""
-    known = lru_cache(maxsize=8192)(judge)
-    return lambda text: known(text) if len(text) <= CACHED_CHARACTERS_MAX else judge(text)
-
-
-@_remembered
-def is_qualified_name(text: str) -> tuple[str, ...]:
-    """Of label and annotation keys: an optional DNS prefix and `/`, then at most 63 characters."""
-    parts = text.split("/")
-    found: list[str] = []
-    name = parts[-1]
-    if len(parts) > 2:
-        must = _QUALIFIED_TEXT.removeprefix("name part ")
-        return (f"a valid label key {must} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",)
-    if len(parts) == 2:
-        if not parts[0]:
-            found.append("prefix part must be non-empty")
-        else:
-            found.extend(f"prefix part {text}" for text in is_subdomain(parts[0], "bytes"))
-    if not name:
-        found.append("name part must be non-empty")
-    elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
-    if not _QUALIFIED.match(name):
-        found.append(_QUALIFIED_TEXT)
-    return tuple(found)
-
-
-@_remembered
-def is_label_value(text: str) -> tuple[str, ...]:
-    found = () if len(text) <= 63 else ("must be no more than 63 bytes",)
-    return found if _VALUE.match(text) else (*found, _VALUE_TEXT)
 
 
 def name_problems(kind: Kind, name: str) -> list[str]:
     if kind.builtin:
         if kind.group == "rbac.authorization.k8s.io":
-            return is_path_segment(name)
+            return path_segment_problems(name)
         if kind.group == "" and kind.resource in ("namespaces", "services"):
-            return ["must not contain dots"] if "." in name else is_label(name)
-    return is_subdomain(name)
+            return ["must not contain dots"] if "." in name else label_problems(name)
+    return subdomain_problems(name)
 
 
 def check(kind: Kind, metadata: Body) -> list[Cause]:
@@ -135,10 +61,12 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
     labels = metadata.get("labels")
     if labels:
         for key, value in labels.items():
-            causes.extend(Cause("metadata.labels", f"Invalid value: {shown(key)}: {t}") for t in is_qualified_name(key))
+            causes.extend(
+                Cause("metadata.labels", f"Invalid value: {shown(key)}: {t}") for t in qualified_name_problems(key)
+            )
             if value.__class__ is str:
                 causes.extend(
-                    Cause("metadata.labels", f"Invalid value: {shown(value)}: {t}") for t in is_label_value(value)
+                    Cause("metadata.labels", f"Invalid value: {shown(value)}: {t}") for t in label_value_problems(value)
                 )
     annotations = metadata.get("annotations")
     if annotations:
@@ -146,7 +74,7 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
         for key, value in annotations.items():
             if len(causes) > CAUSES_MAX:
                 break
-            texts = is_qualified_name(key.lower())
+            texts = qualified_name_problems(key.lower())
             causes.extend(Cause("metadata.annotations", f"Invalid value: {shown(key)}: {t}") for t in texts)
             total += len(key) + (len(value) if value.__class__ is str else 0)
         if total > ANNOTATIONS_BYTES_MAX:
@@ -156,7 +84,7 @@ def check(kind: Kind, metadata: Body) -> list[Cause]:
         _check_owners(metadata["ownerReferences"], causes)
     for finalizer in metadata.get("finalizers") or ():
         if finalizer.__class__ is str:
-            texts = is_qualified_name(finalizer)
+            texts = qualified_name_problems(finalizer)
             causes.extend(Cause("metadata.finalizers", f"Invalid value: {shown(finalizer)}: {t}") for t in texts)
     return causes
 

@@ -14,10 +14,10 @@ from typing import Any
 from fleet.engine.bounds import int64
 from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Body, Kind
-from fleet.engine.meta import is_label_value, is_qualified_name
 from fleet.engine.status import StatusError, bad_request
 from fleet.engine.validate import shown
 from fleet.model import untyped
+from fleet.model.names import label_value_problems, qualified_name_problems
 from fleet.model.untyped import mapping, texts
 
 Test = Callable[[Body], bool]
@@ -156,7 +156,7 @@ class _Parser:
         key = self._next()
         if not key or key in _SYMBOLS:
             raise _unparsed(f"found '{key}', expected: identifier")
-        problems = is_qualified_name(key)
+        problems = qualified_name_problems(key)
         if problems:
             raise _unparsed(f"<nil>: Invalid value: {shown(key)}: {'; '.join(problems)}")
         if absent:
@@ -209,7 +209,7 @@ class _Parser:
 
     @staticmethod
     def _check_value(key: str, value: str) -> None:
-        problems = is_label_value(value)
+        problems = label_value_problems(value)
         if problems:
             raise _unparsed(f"values[0][{key}]: Invalid value: {shown(value)}: {'; '.join(problems)}")
 

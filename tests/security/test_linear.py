@@ -21,7 +21,6 @@ from fleet.engine.columns import cells
 from fleet.engine.crd import validate as validate_crd
 from fleet.engine.jsonpath import BadPath, compile_path
 from fleet.engine.kind import Column, Kind
-from fleet.engine.meta import is_label_value, is_qualified_name, is_subdomain
 from fleet.engine.order import interleave, merge_sorted
 from fleet.engine.patch import merge_patch
 from fleet.engine.schema import Node, compiled
@@ -31,6 +30,7 @@ from fleet.engine.strategic import strategic_patch
 from fleet.engine.validate import validate
 from fleet.engine.write import Author, prepare_create, prepare_update
 from fleet.kinds.job import JOB
+from fleet.model.names import label_value_problems, qualified_name_problems, subdomain_problems
 from fleet.quota.parse import validate_tree
 
 KINDS = {kind.resource: kind for kind in load_kinds() if kind.group != "events.k8s.io"}
@@ -99,7 +99,7 @@ def test_metadata_has_so_many_entries_and_no_more(field: str, items: Any) -> Non
     assert f"must have at most {meta.LENGTHS_MAX[field]} items" in error.message
 
 
-@pytest.mark.parametrize("check", [is_qualified_name, is_label_value, is_subdomain])
+@pytest.mark.parametrize("check", [qualified_name_problems, label_value_problems, subdomain_problems])
 @pytest.mark.parametrize("text", ["a", "a.", "a-", "-", "a/"])
 def test_names_are_judged_in_linear_time(check: Callable[[str], Any], text: str) -> None:
     linear(lambda n: lambda: check(text * n + "!"), 20_000)
