@@ -17,8 +17,8 @@ import httpx
 
 from api.http import Answer, Request, Stream
 from api.routing import Route
+from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.engine.status import StatusError, bad_request, not_found, unavailable
-from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.relay import client_from_kubeconfig
 from fleet.ports import Key, Store
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE

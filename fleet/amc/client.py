@@ -21,7 +21,8 @@ from itertools import islice
 from typing import Any
 from urllib.parse import urlsplit
 
-from fleet.amc.kubeconfig import Access, BadKubeconfig
+from fleet.amc.kubeconfig import Access
+from fleet.engine.kubeconfig import BadKubeconfig
 
 TIMEOUT_S = 10.0
 WARNINGS_MOST, WARNING_MOST_CHARS = 50, 1000  # of one answer
@@ -148,7 +149,7 @@ def _tls(access: Access) -> ssl.SSLContext:
         if access.certificate and access.key:
             _load_pair(context, access.certificate, access.key)
     except (ssl.SSLError, ValueError) as error:
-        raise BadKubeconfig(f"certificates of {access.server} cannot be used: {error}") from error
+        raise BadKubeconfig("", f"certificates of {access.server} cannot be used: {error}") from error
     return context
 
 

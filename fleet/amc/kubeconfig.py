@@ -6,21 +6,14 @@ KUBECONFIG merge as kubectl merges them: the first one that names a cluster, use
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import yaml
+from fleet.engine.kubeconfig import SECTIONS, BadKubeconfig, Chosen, Config, choose, inline, parse
 
-Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-class BadKubeconfig(Exception):
-    """The kubeconfig cannot be used; the text says which part and why."""
+_FILES = {"clusters": ("certificate-authority",), "users": ("client-certificate", "client-key", "tokenFile")}
 
 
 @dataclass(frozen=True)
@@ -48,103 +41,69 @@ def paths(explicit: str | None, environment: Mapping[str, str]) -> list[Path]:
 
 
 def load(files: Sequence[Path], *, context: str | None = None, must_exist: bool = False) -> Access:
-    """The access that the (current) context names. Raises BadKubeconfig."""
-    clusters: dict[str, tuple[dict[str, Any], Path]] = {}
-    users: dict[str, tuple[dict[str, Any], Path]] = {}
-    contexts: dict[str, dict[str, Any]] = {}
-    current = ""
+    """Return the access that the (current) context names. Raises BadKubeconfig."""
+    merged: Config = {section: [] for section in SECTIONS}  # of entries with one name, the first is taken
     for path in files:
-        if not path.exists() and not must_exist:
-            continue
-        document = _read(path)
-        for entry in _entries(document, "clusters", path):
-            clusters.setdefault(entry["name"], (entry.get("cluster") or {}, path))
-        for entry in _entries(document, "users", path):
-            users.setdefault(entry["name"], (entry.get("user") or {}, path))
-        for entry in _entries(document, "contexts", path):
-            contexts.setdefault(entry["name"], entry.get("context") or {})
-        current = current or str(document.get("current-context") or "")
+        if must_exist or path.exists():
+            config = _read(path)
+            for section in SECTIONS:
+                merged[section] += config.get(section) or []
+            merged["current-context"] = merged.get("current-context") or config.get("current-context")
     shown = os.pathsep.join(str(path) for path in files)
-    chosen = context or current
-    if not chosen:
-        raise BadKubeconfig(f"no current-context in {shown} (set KUBECONFIG, or give --kubeconfig)")
-    if chosen not in contexts:
-        raise BadKubeconfig(f'context "{chosen}" does not exist in {shown}')
-    found = contexts[chosen]
-    cluster_name, user_name = str(found.get("cluster") or ""), str(found.get("user") or "")
-    if cluster_name not in clusters:
-        raise BadKubeconfig(f'context "{chosen}" names cluster "{cluster_name}", which does not exist in {shown}')
-    user, user_path = users.get(user_name, ({}, files[0]))
-    return _access(*clusters[cluster_name], user, user_path, found, chosen, user_name)
+    if not (context or merged.get("current-context")):
+        raise BadKubeconfig("", "no current-context (set KUBECONFIG, or give --kubeconfig)", shown)
+    if context and not any(isinstance(e, dict) and e.get("name") == context for e in merged["contexts"]):
+        raise BadKubeconfig("", f'context "{context}" does not exist', shown)
+    try:
+        return _access(choose(merged, context or ""))
+    except BadKubeconfig as error:
+        raise BadKubeconfig(error.field, error.message, shown) from error
 
 
-def _access(
-    cluster: dict[str, Any],
-    cluster_path: Path,
-    user: dict[str, Any],
-    user_path: Path,
-    context: dict[str, Any],
-    name: str,
-    user_name: str,
-) -> Access:
-    server = str(cluster.get("server") or "")
-    if not server.startswith(("https://", "http://")):
-        raise BadKubeconfig(f'{cluster_path}: clusters: server "{server}" is not an http(s) address')
-    if "exec" in user or "auth-provider" in user:
-        raise BadKubeconfig(
-            f'{user_path}: user "{user_name}" gets its credentials from a program, which is not supported'
-        )
+def _read(path: Path) -> Config:
+    """Return one file, with the paths in it as seen from here: they are relative to the file."""
+    try:
+        config = parse(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadKubeconfig("", f"cannot be read: {getattr(error, 'strerror', None) or error}", str(path)) from error
+    except BadKubeconfig as error:
+        raise BadKubeconfig(error.field, error.message, str(path)) from error
+    for section, names in _FILES.items():
+        for entry in config.get(section) or ():
+            part = entry.get(SECTIONS[section]) if isinstance(entry, dict) else None
+            for name in names:
+                if isinstance(part, dict) and part.get(name):
+                    part[name] = str(path.parent / Path(str(part[name])).expanduser())
+    return config
+
+
+def _access(chosen: Chosen) -> Access:
+    user = chosen.user
     token = str(user.get("token") or "")
     if not token and user.get("tokenFile"):
-        token = _bytes_of(user_path, str(user["tokenFile"])).decode().strip()
+        token = _content(f"{chosen.user_at}.tokenFile", user["tokenFile"]).decode().strip()
     return Access(
-        server=server.rstrip("/"),
-        namespace=str(context.get("namespace") or "default"),
-        ca=_pem(cluster, "certificate-authority", cluster_path),
-        insecure=bool(cluster.get("insecure-skip-tls-verify")),
-        server_name=str(cluster.get("tls-server-name") or ""),
+        server=chosen.server,
+        namespace=chosen.namespace,
+        ca=_pem(chosen.cluster_at, chosen.cluster, "certificate-authority"),
+        insecure=bool(chosen.cluster.get("insecure-skip-tls-verify")),
+        server_name=str(chosen.cluster.get("tls-server-name") or ""),
         token=token,
-        certificate=_pem(user, "client-certificate", user_path),
-        key=_pem(user, "client-key", user_path),
-        context=name,
-        user=user_name,
+        certificate=_pem(chosen.user_at, user, "client-certificate"),
+        key=_pem(chosen.user_at, user, "client-key"),
+        context=chosen.context,
+        user=chosen.user_name,
     )
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _pem(where: str, part: Config, name: str) -> bytes | None:
+    """Return `NAME-data`, or what the file that NAME names holds."""
+    data = inline(where, part, name)
+    return _content(f"{where}.{name}", part[name]) if data is None and part.get(name) else data
+
+
+def _content(where: str, path: str) -> bytes:
     try:
-        document = yaml.load(path.read_text(), Loader=Loader)
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadKubeconfig(f"cannot read kubeconfig {path}: {getattr(error, 'strerror', None) or error}") from error
-    except yaml.YAMLError as error:
-        raise BadKubeconfig(f"kubeconfig {path} is not YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(document, dict):
-        raise BadKubeconfig(f"{path} is not a kubeconfig")
-    return document
-
-
-def _entries(document: dict[str, Any], part: str, path: Path) -> list[dict[str, Any]]:
-    entries = document.get(part) or []
-    if not isinstance(entries, list) or not all(
-        isinstance(e, dict) and isinstance(e.get("name"), str) for e in entries
-    ):
-        raise BadKubeconfig(f"kubeconfig {path}: {part} is not a list of named entries")
-    return entries
-
-
-def _pem(entry: dict[str, Any], field: str, path: Path) -> bytes | None:
-    """`FIELD-data` (base64) or the file that `FIELD` names, relative to the kubeconfig."""
-    data = entry.get(f"{field}-data")
-    if data:
-        try:
-            return base64.b64decode(str(data), validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise BadKubeconfig(f"kubeconfig {path}: {field}-data is not base64") from error
-    return _bytes_of(path, str(entry[field])) if entry.get(field) else None
-
-
-def _bytes_of(path: Path, name: str) -> bytes:
-    try:
-        return (path.parent / Path(name).expanduser()).read_bytes()
+        return Path(path).read_bytes()
     except OSError as error:
-        raise BadKubeconfig(f"kubeconfig {path}: cannot read {name}: {error.strerror or error}") from error
+        raise BadKubeconfig(where, f"cannot read {path}: {error.strerror or error}") from error

@@ -85,6 +85,7 @@ def run(options: argparse.Namespace) -> int:
     """The exit status: 1 when anything asked for could not be shown."""
     from fleet.amc import get, kubeconfig
     from fleet.amc.client import Client, NoAnswer
+    from fleet.engine.kubeconfig import BadKubeconfig
 
     try:
         files = kubeconfig.paths(options.kubeconfig, os.environ)
@@ -95,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
             return 0
         query = _query(options, access.namespace)
         text, complaints = get.run(client, query)
-    except (kubeconfig.BadKubeconfig, NoAnswer) as error:
+    except (BadKubeconfig, NoAnswer) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except get.Refused as error:

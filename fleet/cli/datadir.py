@@ -17,7 +17,6 @@ the directory may be read by anybody but the owner.
 
 from __future__ import annotations
 
-import base64
 import csv
 import fcntl
 import os
@@ -224,25 +223,11 @@ def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") 
     return token
 
 
-def kubeconfig_text(
-    server: str, ca_pem: bytes, token: str, *, user: str = "admin", name: str = "fleet", namespace: str = ""
-) -> str:
-    """A whole kubeconfig with everything inline."""
-    there = f"    namespace: {namespace}\n" if namespace else ""
-    ca = base64.b64encode(ca_pem).decode()
-    return (
-        "apiVersion: v1\nkind: Config\n"
-        f"clusters:\n- name: {name}\n  cluster:\n    server: {server}\n    certificate-authority-data: {ca}\n"
-        f"users:\n- name: {user}\n  user:\n    token: {token}\n"
-        f"contexts:\n- name: {name}\n  context:\n    cluster: {name}\n    user: {user}\n{there}"
-        f"current-context: {name}\n"
-    )
-
-
 def write_kubeconfig(data: DataDir, server: str) -> None:
     """Write DIR/kubeconfig for the address that is served now, unless it says so already."""
     from fleet.cli import pki
+    from fleet.engine.kubeconfig import write
 
-    text = kubeconfig_text(server, data.ca_certificate.read_bytes(), data.admin_token())
+    text = write(server, name="fleet", user="admin", ca=data.ca_certificate.read_bytes(), token=data.admin_token())
     if not data.kubeconfig.exists() or data.kubeconfig.read_bytes() != text.encode():
         pki.write_private(data.kubeconfig, text.encode())

@@ -14,9 +14,10 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fleet.amc.client import Answer, Client, NoAnswer
-from fleet.amc.kubeconfig import BadKubeconfig, load, paths
+from fleet.amc.kubeconfig import load, paths
 from fleet.cli.datadir import ENV_DATA_DIR, locate
 from fleet.cli.failure import Failure
+from fleet.engine.kubeconfig import BadKubeconfig
 
 ENV_KUBECONFIG = "FLEET_KUBECONFIG"
 PAGE = 500

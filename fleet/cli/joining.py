@@ -15,9 +15,10 @@ from typing import Any
 
 from fleet.amc.client import Client, NoAnswer
 from fleet.amc.get import CLUSTERS
-from fleet.amc.kubeconfig import Access, BadKubeconfig, load
+from fleet.amc.kubeconfig import Access, load
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
+from fleet.engine.kubeconfig import BadKubeconfig, write
 from fleet.model.names import label_problems
 from fleet.wellknown import SYSTEM_NAMESPACE
 
@@ -55,10 +56,14 @@ def join(hub: Hub, member: Member) -> None:
     except (BadKubeconfig, NoAnswer) as error:
         raise Failure(f"cannot join {member.name}: {error}") from error
     stored = _check_identity(hub, member, identity)
+    inline = write(
+        access.server, name="member", user="member", ca=access.ca, insecure=access.insecure,
+        server_name=access.server_name, token=access.token, certificate=access.certificate, key=access.key,
+    )  # fmt: skip
     secret = {
         "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
         "metadata": {"name": f"member-{member.name}", "namespace": SYSTEM_NAMESPACE},
-        "data": {"kubeconfig": base64.b64encode(_flat(access).encode()).decode()},
+        "data": {"kubeconfig": base64.b64encode(inline.encode()).decode()},
     }  # fmt: skip
     hub.put_object(SECRETS, secret)
     try:
@@ -167,29 +172,3 @@ def _cluster(member: Member, access: Access, identity: str) -> dict[str, Any]:
         "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata,
         "spec": {key: value for key, value in spec.items() if value},
     }  # fmt: skip
-
-
-def _flat(access: Access) -> str:
-    """A kubeconfig with one context and everything inline."""
-    import yaml
-
-    cluster: dict[str, Any] = {"server": access.server}
-    if access.ca:
-        cluster["certificate-authority-data"] = base64.b64encode(access.ca).decode()
-    if access.insecure:
-        cluster["insecure-skip-tls-verify"] = True
-    if access.server_name:
-        cluster["tls-server-name"] = access.server_name
-    user: dict[str, Any] = {}
-    if access.token:
-        user["token"] = access.token
-    if access.certificate and access.key:
-        user["client-certificate-data"] = base64.b64encode(access.certificate).decode()
-        user["client-key-data"] = base64.b64encode(access.key).decode()
-    document = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "member",
-        "clusters": [{"name": "member", "cluster": cluster}],
-        "users": [{"name": "member", "user": user}],
-        "contexts": [{"name": "member", "context": {"cluster": "member", "user": "member"}}],
-    }  # fmt: skip
-    return str(yaml.safe_dump(document, sort_keys=False))

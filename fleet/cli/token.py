@@ -39,8 +39,9 @@ def create(
     data_dir: DataDirOption = None,
 ) -> None:
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
-    from fleet.amc.kubeconfig import BadKubeconfig, load
-    from fleet.cli.datadir import add_token, kubeconfig_text, locate
+    from fleet.amc.kubeconfig import load
+    from fleet.cli.datadir import add_token, locate
+    from fleet.engine.kubeconfig import BadKubeconfig, write
     from fleet.model.names import label_problems
 
     data = locate(data_dir)
@@ -60,8 +61,8 @@ def create(
     if output is As.token or server is None:
         print(token)
         return
-    text = kubeconfig_text(server, data.ca_certificate.read_bytes(), token, user=user, namespace=namespace or "")
-    print(text, end="")
+    ca = data.ca_certificate.read_bytes()
+    print(write(server, name="fleet", user=user, namespace=namespace or "", ca=ca, token=token), end="")
 
 
 def _is_name(name: str) -> bool:

@@ -19,8 +19,8 @@ from fleet.controllers.conditions import condition, set_condition
 from fleet.controllers.hub import Hub
 from fleet.controllers.identities import Identities
 from fleet.controllers.runtime import Controller, Source
+from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.members.identity import Judge
-from fleet.members.kubeconfig import BadKubeconfig
 from fleet.members.member import State, Traits
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups

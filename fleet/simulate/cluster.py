@@ -8,7 +8,6 @@ namespaces. Nothing is kept when it stops, but who gives it the same `identity` 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import ipaddress
 import secrets
@@ -16,10 +15,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import structlog
-import yaml
 
 from api.app import build_app
 from api.auth import MASTERS, StaticTokens
@@ -29,6 +26,7 @@ from api.serve import Server
 from fleet.controllers.garbage import GarbageCollector
 from fleet.controllers.namespaces import Namespaces
 from fleet.controllers.runtime import Loop, run_all
+from fleet.engine.kubeconfig import write
 from fleet.engine.registry import Registry
 from fleet.objects.crds import follow_crds
 from fleet.objects.objects import Objects
@@ -186,16 +184,8 @@ class SimulatedCluster:
 
     @property
     def kubeconfig(self) -> str:
-        name, server = self.name, {"server": self.url}
-        if self._tls is not None:
-            server["certificate-authority-data"] = base64.b64encode(self._tls.ca).decode()
-        config: dict[str, Any] = {
-            "apiVersion": "v1", "kind": "Config", "current-context": name,
-            "clusters": [{"name": name, "cluster": server}],
-            "users": [{"name": "admin", "user": {"token": self.token}}],
-            "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}}],
-        }  # fmt: skip
-        return yaml.safe_dump(config, sort_keys=False)
+        ca = self._tls.ca if self._tls is not None else None
+        return write(self.url, name=self.name, user="admin", ca=ca, token=self.token)
 
     async def start(self) -> None:
         """Returns when requests are answered and the nodes are there."""

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fleet.members.kubeconfig import BadKubeconfig, read_kubeconfig
+from fleet.engine.kubeconfig import BadKubeconfig
+from fleet.members.kubeconfig import read_kubeconfig
 from fleet.members.relay import client_from_kubeconfig
 
 
