@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from fleet.check.units import counted
 from fleet.check.users import count_user, user_limit_broken
 from fleet.check.violation import Rule, Violation
+from fleet.model.gang import Key, gang_key
 from fleet.model.unit import Unit
 from fleet.quota.guarantee import capacity, guarantees, with_potential
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
-from fleet.snapshot.backlog import Key, gang_key
 
 
 class Sums:

@@ -10,16 +10,18 @@ from dataclasses import dataclass, replace
 
 from fleet.check.packer import Gang, first_unpackable
 from fleet.model.amounts import Amounts
+from fleet.model.gang import Key, gang_key
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
 from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.quota.entitlement import Entitlement, entitlement
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS, stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
-from fleet.snapshot.backlog import Key, Lot, gang_key
+from fleet.snapshot.backlog import Lot
 
 
 def may_start(snapshot: Snapshot, unit: Unit, now: float, *, though_it_backs_off: bool = False) -> bool:
@@ -158,7 +160,7 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
     empty = {name: emptied(member) for name, member in snapshot.members.items()}
     fits: dict[tuple[Key, str, tuple[str, ...]], bool] = {}
     open_to: dict[object, tuple[str, ...]] = {}  # members by policy, which many units share
-    requests: dict[tuple[Key, bool], Amounts] = {}
+    requests = Requests()
     waiting: list[Alike] = []
     later: list[Alike] = []
     alone = (Lot(gang_key(unit.components), (unit,), (unit.id,)) for unit in backlog.odd.values())
@@ -166,11 +168,9 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
         unit = lot.units[0]
         if not may_start(snapshot, unit, now, though_it_backs_off=True):
             continue
-        alike = (lot.gang, unit.preemptible)
-        if alike not in requests:
-            requests[alike] = request_of(unit)
+        request = requests.of(unit)
         if unit.backoff_until is not None and unit.backoff_until > now:
-            later.append(Alike(unit.leaf, lot.units, lot.ids, requests[alike]))
+            later.append(Alike(unit.leaf, lot.units, lot.ids, request))
             continue
         policy = (unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded)
         names = open_to.get(policy)
@@ -186,5 +186,5 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
                 not known or any(room is None or not first_unpackable(room, [], gang) for room in rooms)
             )
         if fits[key]:
-            waiting.append(Alike(unit.leaf, lot.units, lot.ids, requests[alike], stops_leaf(snapshot, unit)))
+            waiting.append(Alike(unit.leaf, lot.units, lot.ids, request, stops_leaf(snapshot, unit)))
     return waiting, later

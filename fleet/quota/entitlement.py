@@ -10,9 +10,9 @@ from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.quota.fairshare import shares
 from fleet.quota.guarantee import Guarantees, capacity, guarantees, with_potential
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Rank, Ranked, Ranks, Tier, add
 from fleet.quota.tree import QuotaTree
-from fleet.quota.usage import request_of
 
 Charged = tuple[str | None, Amounts, int]  # a leaf, what one unit is charged, and how many units
 
@@ -48,8 +48,10 @@ class Entitlement:
     def running(self) -> dict[str, Tier]:
         """Of what runs or leaves, by unit id; to be read only."""
         if not self._running:
-            inside = ((u, r) for u, r in _requested(self._holding) if u.leaf is not None and u.leaf in self._tree.nodes)
-            self._running.update(self._ranks.running(inside))
+            requests = Requests()
+            inside = (unit for unit in self._holding if unit.leaf is not None and unit.leaf in self._tree.nodes)
+            charged = ((unit, requests.of(unit)) for unit in inside)
+            self._running.update(self._ranks.running(charged))
         return self._running
 
     @property
@@ -71,7 +73,8 @@ def entitlement(
     where the caller has counted them. `waiting`: units that may start. `later`: units that back off, which are demand
     all the same. `now`: an epoch second."""
     if charged is None:
-        charged = ((unit.leaf, request, 1) for unit, request in _requested(holding))
+        requests = Requests()
+        charged = ((unit.leaf, requests.of(unit), 1) for unit in holding)
     total = capacity(members, holding)
     promises = guarantees(tree, with_potential(total, members))
     outside: dict[str, int] = {}
@@ -88,13 +91,3 @@ def entitlement(
     fair = shares(tree, promises, divided, demand)
     ranks = Ranks(promises, fair, now).waiting(used, waiting)
     return Entitlement(promises, fair, waiting, ranks, now, tree, holding)
-
-
-def _requested(units: Iterable[Unit]) -> Iterable[tuple[Unit, Amounts]]:
-    known: dict[tuple[object, bool], Amounts] = {}
-    for unit in units:
-        key = (unit.components, unit.preemptible)
-        request = known.get(key)
-        if request is None:
-            request = known[key] = request_of(unit)
-        yield unit, request

@@ -13,14 +13,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from fleet.model.gang import Key as Key  # with the two below, still read from here by fleet/placement
+from fleet.model.gang import claim_key as claim_key
+from fleet.model.gang import gang_key as gang_key
 from fleet.model.order import queue_order
-from fleet.model.unit import Component, NodeClaim, Phase, Unit
+from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import account_of
-
-Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,22 +152,6 @@ def lot_key(unit: Unit) -> Key:
         unit.avoid,
         unit.preferences,
         (unit.held, unit.held_why, unit.waits_turn, unit.suspended) if unit.held or unit.suspended else (),
-    )
-
-
-def gang_key(components: tuple[Component, ...]) -> Key:
-    """Equal for equal components, and much cheaper to hash and compare."""
-    return tuple([(part.name, part.replicas, part.requests.items_, claim_key(part.claim)) for part in components])
-
-
-def claim_key(claim: NodeClaim) -> Key:
-    """Equal for equal claims; () for the claim that asks for nothing. Keys can be ordered."""
-    if not (claim.node_selector or claim.tolerations or claim.affinity):
-        return ()
-    return (
-        claim.node_selector,
-        tuple((t.key, t.operator, t.value, t.effect) for t in claim.tolerations),
-        tuple(tuple((term.key, term.operator, term.values) for term in terms) for terms in claim.affinity),
     )
 
 

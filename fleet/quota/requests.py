@@ -1,0 +1,23 @@
+"""What units are charged, computed once for all gangs that are alike."""
+
+from __future__ import annotations
+
+from fleet.model.amounts import Amounts
+from fleet.model.gang import Key, gang_key
+from fleet.model.unit import Unit
+from fleet.quota.usage import request_of
+
+
+class Requests:
+    """`request_of` with a memory. It lives as long as one decision: nothing is ever forgotten."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Key, bool], Amounts] = {}
+
+    def of(self, unit: Unit) -> Amounts:
+        """Return what the unit is charged at each node."""
+        alike = (gang_key(unit.components), unit.preemptible)
+        found = self._known.get(alike)
+        if found is None:
+            found = self._known[alike] = request_of(unit)
+        return found
