@@ -12,10 +12,11 @@ from api.http import Answer, Request, json_response
 from api.negotiation import read_object
 from api.rbac import Attributes, Authorizer
 from api.routing import Route
+from fleet.engine.gowords import undecodable
 from fleet.engine.kind import Kind
 from fleet.engine.schema import ANYTHING, compiled
 from fleet.engine.status import Cause, bad_request, invalid
-from fleet.engine.validate import shown, undecodable, wrong_types
+from fleet.engine.validate import shown, wrong_types
 from fleet.objects.definitions import definitions
 from fleet.objects.writing import User
 from fleet.ports import Body

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, answer, encoded, need, spared, unhurried
-from api.v1.models import ClusterList
+from api.v1.hubmodels import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, member_of, spec_of, state_of
 from fleet.ports import Body, Stored

@@ -19,7 +19,8 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, need, wrong
-from api.v1.models import DecisionDetail, DecisionList, Model
+from api.v1.hubmodels import DecisionDetail, DecisionList
+from api.v1.models import Model
 from fleet.engine.status import StatusError, not_found
 from fleet.model.plan import Stage
 from fleet.model.times import rfc3339

@@ -17,8 +17,8 @@ from starlette.responses import Response
 
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, answer, encoded, need, spared, unhurried
+from api.v1.hubmodels import QueueList
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
-from api.v1.models import QueueList
 from api.v1.quantities import add, quantities
 from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of

@@ -21,9 +21,9 @@ from fleet.controllers.identities import Identities
 from fleet.controllers.runtime import Controller, Source
 from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.members.identity import Judge
-from fleet.members.member import State, Traits
 from fleet.members.members import Changed
 from fleet.members.potential import BadPotential, Group, read_groups
+from fleet.members.traits import State, Traits
 from fleet.model.member import Taint
 from fleet.model.quantity import texts_of
 from fleet.model.untyped import mapping, rows, text

@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from fleet.engine.kind import Body, Kind
+from fleet.engine.kind import Body
 from fleet.engine.rules import Budget, evaluate
 from fleet.engine.schema import Node
 from fleet.engine.status import CAUSES_MAX, VALUE_CHARACTERS_MAX, Cause, cut
@@ -29,7 +29,7 @@ _BLOCKING = frozenset(
 # Steps that patterns (instructions × characters) and alternatives (anyOf, oneOf, allOf, not) of one write may take.
 WORK_MAX = 50_000_000
 _STEPS_OF_ALTERNATIVE = 2_000  # what looking at one alternative costs beside a step of a pattern
-_BASE64 = "illegal base64 data"
+BASE64 = "illegal base64 data"
 _BASE64_PART = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
 _DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
@@ -126,48 +126,6 @@ def _type_name(value: Any) -> str:
     if isinstance(value, str):
         return "string"
     return "array" if isinstance(value, list) else "object"
-
-
-def undecodable(kind: Kind, cause: Cause) -> str:
-    """A wrong type as Go's JSON decoder puts it, for what a kube-apiserver decodes before it validates. The names of
-    Go's nested structs are not known here; that of the kind stands in for them."""
-    if cause.message.startswith(_BASE64):
-        return cause.message
-    path = re.sub(r"\[\d+\]", "", cause.field)
-    words = cause.message.split('"')
-    if cause.message.endswith("date-time: " + words[-2].join('""')):
-        value = words[-2]
-        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
-    got = {"integer": "number", "boolean": "bool"}.get(words[1], words[1])
-    wanted = cause.message.split("must be of type ")[1].split(":")[0]
-    if wanted == "object" and path in ("metadata.labels", "metadata.annotations", f"{kind.kind}.data", "data"):
-        wanted = "map[string]string"
-    wanted = {"boolean": "bool", "array": "[]string", "integer": "int32", "number": "float64"}.get(wanted, wanted)
-    if path.startswith("metadata."):
-        wanted = "int64" if wanted == "int32" else wanted
-        if path.startswith(("metadata.labels.", "metadata.annotations.")):
-            path = ".".join(path.split(".")[:2])
-        return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {wanted}"
-    if path.startswith(("data.", "binaryData.", "stringData.")):  # a map's field is named without its key
-        path = path.split(".", 1)[0]
-    return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
-
-
-_GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
-
-
-def unconvertible(cause: Cause) -> str:
-    """A wrong type in a strategic patch as a kube-apiserver puts it, which converts the merged maps to Go types."""
-    words = cause.message.split('"')
-    if "must be of type " not in cause.message or cause.message.startswith(_BASE64):
-        return cause.message
-    got = _GO_KINDS.get(words[1], words[1])
-    wanted = cause.message.split("must be of type ")[1].split(":")[0]
-    if wanted == "array":
-        return f"cannot restore slice from {got}"
-    if wanted == "object":
-        return f"cannot restore map from {got}"
-    return f"cannot convert {got} to {_GO_KINDS.get(wanted, wanted)}"
 
 
 def _wrong_type(path: str, wanted: str, value: Any) -> Cause:
@@ -284,7 +242,7 @@ def _check_string(node: Node, value: str, path: str, walk: _Found) -> None:
     ):
         walk.causes.append(_invalid(path, value, f"should match '{cut(node.pattern.text)}'"))
     if node.format == "byte" and node.builtin and (bad := _not_base64(value)) is not None:
-        walk.causes.append(Cause(path, f"{_BASE64} at input byte {bad}", "FieldValueTypeInvalid"))
+        walk.causes.append(Cause(path, f"{BASE64} at input byte {bad}", "FieldValueTypeInvalid"))
     wrong = (node.format == "date-time" and not _DATE_TIME.match(value)) or (
         node.format == "date" and not _DATE.match(value)
     )

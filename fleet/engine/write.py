@@ -16,11 +16,12 @@ from fleet.engine.builtin import complete
 from fleet.engine.builtin import namespace as complete_namespace
 from fleet.engine.default import default
 from fleet.engine.firststatus import first_status
+from fleet.engine.gowords import unconvertible, undecodable
 from fleet.engine.kind import Body, Kind
 from fleet.engine.prune import Removed, prune
 from fleet.engine.schema import ANYTHING, META, compiled
 from fleet.engine.status import Cause, StatusError, bad_request, conflict, cut, invalid
-from fleet.engine.validate import exact, settled, shown, unconvertible, undecodable, validate, wrong_types
+from fleet.engine.validate import exact, settled, shown, validate, wrong_types
 from fleet.model import untyped
 from fleet.model.times import rfc3339
 from fleet.model.untyped import at

@@ -12,8 +12,9 @@ from fleet.members.connection import Connection
 from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
 from fleet.members.kubeconfig import read_kubeconfig
-from fleet.members.member import Limits, OneMember, State, Traits
+from fleet.members.member import OneMember
 from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.members.traits import Limits, State, Traits
 from fleet.model.member import Member
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key

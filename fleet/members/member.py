@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -28,9 +28,10 @@ from fleet.members.index import ByBinding
 from fleet.members.inventory import NodeSink, Notify, PodSink
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import Nodes
-from fleet.members.potential import Group, potential_pools
+from fleet.members.potential import potential_pools
+from fleet.members.traits import Limits, State, Traits
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Member, Taint
+from fleet.model.member import Member
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
@@ -38,48 +39,6 @@ from fleet.wellknown import LABEL_HUB
 log = structlog.get_logger(__name__)
 
 RESTART_PAUSE_S = 5.0  # after a bug met in one member's data
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Times in seconds."""
-
-    probe_every_s: float = 3.0
-    probe_s: float = 5.0
-    lost_after_s: float = 10.0
-    discover_every_s: float = 10.0
-    concurrency: int = 16
-    request_s: float = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What the Cluster object tells of a member."""
-
-    ready: bool
-    reason: str  # ClusterReady | ClusterNotReachable | InventoryIncomplete, or that of a Refusal
-    message: str
-    version: str = ""
-    nodes: int = 0
-    nodes_ready: int = 0
-    allocatable: Amounts = NOTHING
-    allocated: Amounts = NOTHING
-    allocating: Amounts = NOTHING
-    catalogue: Catalogue = field(default_factory=Catalogue, compare=False)
-    settled: bool = True  # False while a connection that was just begun may yet succeed
-
-
-@dataclass(frozen=True, slots=True)
-class Traits:
-    """What the hub knows of a member from its Cluster object."""
-
-    labels: tuple[tuple[str, str], ...] = ()
-    taints: tuple[Taint, ...] = ()
-    provider: str = ""
-    region: str = ""
-    zone: str = ""
-    price: int = 0
-    potential: tuple[Group, ...] = ()
 
 
 class OneMember:

@@ -20,18 +20,17 @@ from fleet.engine.bounds import encoded, private
 from fleet.engine.deletion import prepare_delete
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
-from fleet.engine.schema import compiled
 from fleet.engine.status import (
     StatusError,
     already_exists,
     bad_request,
     conflict,
     not_found,
-    unsupported_media_type,
 )
-from fleet.engine.strategic import go_text, strategic_patch
+from fleet.engine.strategic import go_text
 from fleet.engine.write import Author, Prepared, need_version, prepare_create, prepare_update
 from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.patching import patcher
 from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from fleet.objects.rewrite import Rewrite, Turns
 from fleet.objects.writing import Options, Review, Rule, Written
@@ -150,7 +149,7 @@ class Objects:
         apply-patch+yaml}; `patch` is the parsed body. An apply creates what is missing."""
         if patch_type == patches.APPLY:
             return await self._apply(kind, namespace, name, patch, options, subresource)
-        change = self._patcher(kind, patch_type)
+        change = patcher(kind, patch_type)
         data = encoded(patch)
 
         def make(old: Body) -> Prepared:
@@ -208,17 +207,6 @@ class Objects:
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=warnings)
         raise conflict(kind.group, kind.resource, name)
-
-    def _patcher(self, kind: Kind, patch_type: str) -> Callable[[Body, Any], Body]:
-        if patch_type == patches.JSON:
-            return patches.json_patch
-        if patch_type == patches.MERGE:
-            return patches.merge_patch
-        if patch_type == patches.STRATEGIC and kind.builtin:
-            return lambda body, patch: strategic_patch(compiled(kind), body, patch)
-        raise unsupported_media_type(
-            f"the body of the request was in an unknown format - accepted media types include: {_accepted(kind)}"
-        )
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
@@ -399,8 +387,3 @@ def _key(kind: Kind, namespace: str, name: str) -> Key:
 def _holds(body: Body, generation: int | None, uid: str | None) -> bool:
     metadata = body["metadata"]
     return (generation is None or metadata.get("generation") == generation) and (uid is None or metadata["uid"] == uid)
-
-
-def _accepted(kind: Kind) -> str:
-    types = [patches.JSON, patches.MERGE, *([patches.STRATEGIC] if kind.builtin else []), patches.APPLY]
-    return ", ".join(types)

@@ -65,7 +65,7 @@ class Review:
     # On CREATE: writes of the same commit, whose preconditions make what the rule saw hold. When one fails, the rule is
     # asked again.
     also: list[Write] = field(default_factory=list)
-    large: bool = False  # what takes long should not be done on the event loop (store/apart.py)
+    large: bool = False  # what takes long should not be done on the event loop (apart.py)
     warnings: list[str] = field(default_factory=list)  # a rule's words to the client about what it lets pass
     store: Store | None = None  # for `peek` and `scan` alone, which wait for nothing: what this process has seen
 

@@ -21,7 +21,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -32,6 +31,7 @@ import structlog
 from fleet.store import cluster_files, watchdog
 from fleet.store.cluster_files import EmbeddedFailed as EmbeddedFailed
 from fleet.store.files import append_private
+from fleet.store.postmaster import drop_stale_pid, lives, process_of, running
 
 log = structlog.get_logger(__name__)
 
@@ -92,7 +92,7 @@ class EmbeddedPostgres:
     @property
     def pid(self) -> int | None:
         """The postmaster's process id, or None when it does not run."""
-        return _running(self._data)
+        return running(self._data)
 
     async def start(self) -> str:
         """Create, start or adopt the server; ready for connections on return. Raises EmbeddedFailed."""
@@ -169,9 +169,9 @@ class EmbeddedPostgres:
         with _locked(self.directory / "start.lock"):
             if self._child is not None and self._child.poll() is None:
                 return
-            if _running(self._data) is not None:
+            if running(self._data) is not None:
                 return
-            _drop_stale_pid(self._data)
+            drop_stale_pid(self._data)
             server_log = self.directory / "postgres.log"
             if server_log.exists() and server_log.stat().st_size > SERVER_LOG_MAX:
                 server_log.replace(server_log.with_suffix(".log.1"))
@@ -240,14 +240,14 @@ class EmbeddedPostgres:
     def _stop_server(self) -> None:
         """Returns when the postmaster is gone: its file of its id goes a moment before it does."""
         pid = self.pid
-        server = None if pid is None else _process(pid)
+        server = None if pid is None else process_of(pid)
         for how, patience in watchdog.STOPPING:
-            if server is None or not _lives(server):
+            if server is None or not lives(server):
                 break
             with contextlib.suppress(psutil.NoSuchProcess):
                 server.send_signal(how)
             deadline = time.monotonic() + patience
-            while time.monotonic() < deadline and _lives(server):
+            while time.monotonic() < deadline and lives(server):
                 if self._child is not None:
                     self._child.poll()
                 time.sleep(0.02)
@@ -269,7 +269,7 @@ def check_files(directory: Path) -> None:
         if (directory / lock).is_dir():
             raise EmbeddedFailed(f"{directory / lock} is no file: remove it")
     data = directory / "data"
-    if _running(data) is None:  # a server that runs answers for itself
+    if running(data) is None:  # a server that runs answers for itself
         cluster_files.check(data)
 
 
@@ -336,59 +336,6 @@ def _socket_directory(directory: Path) -> Path:
 def _environment() -> dict[str, str]:
     """What the server may know of our environment: nothing that changes its meaning (PGDATA, LC_ALL, TZ)."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _pid_lines(data: Path) -> Sequence[str]:
-    try:
-        return (data / "postmaster.pid").read_text().splitlines()
-    except OSError:
-        return ()
-
-
-def _running(data: Path) -> int | None:
-    """The pid of the live postmaster of this data directory."""
-    lines = _pid_lines(data)
-    if not lines or not lines[0].strip().isdigit():
-        return None
-    pid = int(lines[0])
-    return pid if _is_server(pid, data) else None
-
-
-def _process(pid: int) -> psutil.Process | None:
-    try:
-        return psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        return None
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _is_server(pid: int, data: Path) -> bool:
-    try:
-        process = psutil.Process(pid)
-        if process.status() == psutil.STATUS_ZOMBIE:
-            return False
-        command = process.cmdline()
-        if str(watchdog.FILE) in command:
-            return False  # of some other server, in a place where process ids come back soon
-        return str(data) in command or Path(process.cwd()) == data.resolve()
-    except (psutil.Error, OSError):
-        return False
-
-
-def _drop_stale_pid(data: Path) -> None:
-    """Remove postmaster.pid if its number now belongs to some other program; PostgreSQL judges a dead one by itself."""
-    lines = _pid_lines(data)
-    if lines and lines[0].strip().isdigit() and psutil.pid_exists(int(lines[0])):
-        with contextlib.suppress(psutil.Error):
-            if psutil.Process(int(lines[0])).status() == psutil.STATUS_ZOMBIE:
-                return
-        (data / "postmaster.pid").unlink(missing_ok=True)
 
 
 class _locked:

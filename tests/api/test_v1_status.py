@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from api.v1.models import HubStatus, JobList
+from api.v1.hubmodels import HubStatus
+from api.v1.models import JobList
 from fleet.heartbeat import LEASE
 from fleet.model.times import rfc3339_micro
 from fleet.ports import Body

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.v1.models import ClusterList, DecisionDetail, DecisionList, QueueList
+from api.v1.hubmodels import ClusterList, DecisionDetail, DecisionList, QueueList
 from api.v1.mount import PREFIX
 from fleet.decide import decide
 from fleet.notation import codec

@@ -20,7 +20,7 @@ import pytest_asyncio
 import yaml
 
 from fleet.members.clusters import ClusterMembers
-from fleet.members.member import Limits
+from fleet.members.traits import Limits
 from fleet.ports import Key
 from fleet.simulate.cluster import SimulatedCluster
 from tests.members.world import World

@@ -11,7 +11,7 @@ from fleet.controllers.conditions import condition
 from fleet.controllers.hub import Hub
 from fleet.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
-from fleet.members.member import Limits
+from fleet.members.traits import Limits
 from fleet.objects.objects import Objects
 from fleet.ports import Body, Key
 from fleet.simulate.wall import RandomIds, WallClock

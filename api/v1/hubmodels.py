@@ -1,0 +1,198 @@
+"""What /fleet/v1 answers of the hub itself: queues, clusters, its own state, decisions and faults."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from api.v1.models import PARTIAL, Amounts, Model, Reason
+
+
+class Head(Model):
+    """A job that is first to go in its queue."""
+
+    namespace: str
+    kind: str
+    name: str
+    position: int | None = Field(description="Null while it is not considered: when all that wait back off, say.")
+    priority: int
+    enqueued: str | None
+    reason: Reason | None
+
+
+class Queue(Model):
+    """A node of the quota tree. Jobs wait in leaves; inner nodes show the sums of what is below."""
+
+    path: str = Field(description="Names from the root, such as root/team-a.")
+    name: str | None = Field(description="Name of its Queue object.")
+    parent: str | None
+    children: list[str]
+    namespaces: list[str] = Field(description="Namespaces whose jobs wait here.")
+    policy: str = Field(description="Priority, Block or Intelligent.")
+    min: Amounts = Field(description="Guaranteed; what is missing is 0.")
+    max: Amounts = Field(description="Allowed; what is missing is unlimited.")
+    used: Amounts = Field(description="Asked for by the jobs that are placed.")
+    waiting: int
+    running: int = Field(description="Jobs that are placed and not finished; what max-jobs counts.")
+    heads: list[Head] = Field(description="Of a leaf: the first of those that wait, as far as the user may list them.")
+
+
+class QueueList(Model):
+    items: list[Queue] = Field(description="Parents before their children.")
+    partial: bool = PARTIAL
+
+
+class Nodes(Model):
+    total: int
+    ready: int
+
+
+class Taint(Model):
+    """Keeps jobs away that do not tolerate it: newcomers, and with NoExecute those that are there too."""
+
+    key: str
+    value: str | None = None
+    effect: str = Field(description="NoSchedule, PreferNoSchedule or NoExecute.")
+    added: str | None = Field(default=None, description="From when on tolerationSeconds count.")
+
+
+class Cluster(Model):
+    """A member cluster."""
+
+    name: str
+    ready: bool
+    message: str = Field(description="Why it is not ready, or empty.")
+    version: str | None
+    endpoint: str | None
+    labels: dict[str, str]
+    taints: list[Taint]
+    nodes: Nodes
+    allocatable: Amounts = Field(description="Of all its ready nodes.")
+    allocated: Amounts = Field(description="Asked for by pods that have a node.")
+    free: Amounts
+    free_gpus: int
+    jobs: dict[str, int] = Field(description="Jobs there, counted by state; /fleet/v1/jobs?member=NAME lists them.")
+
+
+class ClusterList(Model):
+    items: list[Cluster]
+
+
+class Leader(Model):
+    """The controllers process that leads."""
+
+    name: str
+    since: str | None
+    renewed: str = Field(description="Its last sign of life.")
+
+
+class FailingLoop(Model):
+    """A loop of the controllers that failed or was started again within the last minute."""
+
+    loop: str
+    failures: int = Field(description="Of keys, since its process began.")
+    restarts: int
+    last: str
+
+
+class Aside(Model):
+    """Objects that a loop cannot handle and has set aside."""
+
+    count: int
+    first: list[str] = Field(description="A few of them: LOOP: KEY.")
+
+
+class MemberStatus(Model):
+    name: str
+    ready: bool
+    message: str = Field(description="Why it is not ready, or empty.")
+    silent_s: int | None = Field(description="Seconds since it last showed life to the leader; null when it never has.")
+
+
+class HubStatus(Model):
+    """Whether the hub works, as far as this API process sees it."""
+
+    healthy: bool
+    problems: list[str] = Field(description="What is wrong, each in a sentence.")
+    leader: Leader | None = Field(description="Null when none has ever led.")
+    looked: str | None = Field(description="The decider's last look at the fleet.")
+    decided: str | None = Field(description="The last look that made a decision, since the leader's process began.")
+    failing: list[FailingLoop]
+    aside: Aside
+    members: list[MemberStatus]
+    database: str = Field(description='"ok", or why it does not answer.')
+
+
+class Decision(Model):
+    """One decision of the solver, in short."""
+
+    id: int
+    at: str = Field(description="When it was made.")
+    placed: int = Field(description="Jobs that it started.")
+    waiting: int = Field(description="Jobs that it left waiting, each with a reason.")
+    shipped: str = Field(description='Whose plan it was: "cp-sat" or "greedy".')
+
+
+class DecisionList(Model):
+    items: list[Decision] = Field(description="Newest first.")
+    continue_: str | None = Field(
+        alias="continue", description="Pass it as `continue` to get older ones; null on the last page."
+    )
+
+
+class Stage(Model):
+    """A stage of the solver; `bound` is proven: no plan can be better than that."""
+
+    name: str
+    value: int
+    bound: int
+    gap: float = Field(description="How far the value may be below the best, as a part of the bound: 0 is proven best.")
+    status: str
+    ms: float
+
+
+class Certificate(Model):
+    """How good the plan is, and who made it."""
+
+    shipped: str
+    why: str = Field(description="Why it is the greedy plan, when it is.")
+    stages: list[Stage]
+
+
+class Placed(Model):
+    unit: str = Field(description="Uid of the job's binding.")
+    job: str = Field(description="namespace/name")
+    member: str
+
+
+class Unplaced(Model):
+    unit: str
+    job: str
+    reason: Reason
+
+
+class DecisionDetail(Decision):
+    """A decision with its certificate. The whole record, to replay with `fleet decide`, is at …/record."""
+
+    seed: int
+    units: int = Field(description="Units that it looked at, the placed ones included.")
+    members: int
+    ms: float = Field(description="Time that the solver took, over all stages.")
+    certificate: Certificate
+    placements: list[Placed] = Field(description="In the order in which they were committed.")
+    reasons: list[Unplaced]
+
+
+class Fault(Model):
+    """An exception of the decider: a bug. What it was deciding on is at …/snapshot."""
+
+    id: int
+    at: str = Field(description="When it was raised.")
+    error: str
+    resort: str = Field(
+        description='What was done: "without_solver", "left_out", "without_reclaim", or "undecided": nothing helped.'
+    )
+    trace: str = Field(description="Where it was raised.")
+
+
+class FaultList(Model):
+    items: list[Fault] = Field(description="Newest first: those that are kept.")

@@ -1,0 +1,55 @@
+"""Wrong types in the words of Go, which decodes or converts before a kube-apiserver validates."""
+
+from __future__ import annotations
+
+import re
+
+from fleet.engine.kind import Kind
+from fleet.engine.status import Cause
+from fleet.engine.validate import BASE64
+
+_GO_KINDS = {"integer": "int64", "number": "float64", "boolean": "bool", "array": "slice", "object": "map"}
+
+
+def undecodable(kind: Kind, cause: Cause) -> str:
+    """Return a wrong type in a body as Go's JSON decoder puts it.
+
+    The names of Go's nested structs are not known here: the name of the kind stands in for them.
+    """
+    if cause.message.startswith(BASE64):
+        return cause.message
+    path = re.sub(r"\[\d+\]", "", cause.field)
+    words = cause.message.split('"')
+    if cause.message.endswith("date-time: " + words[-2].join('""')):
+        value = words[-2]
+        return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+    got = {"integer": "number", "boolean": "bool"}.get(words[1], words[1])
+    wanted = cause.message.split("must be of type ")[1].split(":")[0]
+    if wanted == "object" and path in ("metadata.labels", "metadata.annotations", f"{kind.kind}.data", "data"):
+        wanted = "map[string]string"
+    wanted = {"boolean": "bool", "array": "[]string", "integer": "int32", "number": "float64"}.get(wanted, wanted)
+    if path.startswith("metadata."):
+        wanted = "int64" if wanted == "int32" else wanted
+        if path.startswith(("metadata.labels.", "metadata.annotations.")):
+            path = ".".join(path.split(".")[:2])
+        return f"json: cannot unmarshal {got} into Go struct field ObjectMeta.{path[9:]} of type {wanted}"
+    if path.startswith(("data.", "binaryData.", "stringData.")):  # a map's field is named without its key
+        path = path.split(".", 1)[0]
+    return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
+
+
+def unconvertible(cause: Cause) -> str:
+    """Return a wrong type in a strategic patch as a kube-apiserver puts it.
+
+    There the maps are merged first, and converted to Go types then.
+    """
+    words = cause.message.split('"')
+    if "must be of type " not in cause.message or cause.message.startswith(BASE64):
+        return cause.message
+    got = _GO_KINDS.get(words[1], words[1])
+    wanted = cause.message.split("must be of type ")[1].split(":")[0]
+    if wanted == "array":
+        return f"cannot restore slice from {got}"
+    if wanted == "object":
+        return f"cannot restore map from {got}"
+    return f"cannot convert {got} to {_GO_KINDS.get(wanted, wanted)}"

@@ -1,0 +1,52 @@
+"""What the hub tells a member's tasks, and what they tell of the member: values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fleet.members.discovery import Catalogue
+from fleet.members.potential import Group
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.member import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Times in seconds."""
+
+    probe_every_s: float = 3.0
+    probe_s: float = 5.0
+    lost_after_s: float = 10.0
+    discover_every_s: float = 10.0
+    concurrency: int = 16
+    request_s: float = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What the Cluster object tells of a member."""
+
+    ready: bool
+    reason: str  # ClusterReady | ClusterNotReachable | InventoryIncomplete, or that of a Refusal
+    message: str
+    version: str = ""
+    nodes: int = 0
+    nodes_ready: int = 0
+    allocatable: Amounts = NOTHING
+    allocated: Amounts = NOTHING
+    allocating: Amounts = NOTHING
+    catalogue: Catalogue = field(default_factory=Catalogue, compare=False)
+    settled: bool = True  # False while a connection that was just begun may yet succeed
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the hub knows of a member from its Cluster object."""
+
+    labels: tuple[tuple[str, str], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    provider: str = ""
+    region: str = ""
+    zone: str = ""
+    price: int = 0
+    potential: tuple[Group, ...] = ()
