@@ -148,8 +148,8 @@ class Change:
     """Read the newest state under the writer's lock, apply `change`, write the result.
 
     `change` is pure and fast (microseconds): it gets its own copy of the body and returns the new body, or None for
-    "nothing to do" (the write then succeeds without a revision). It may raise `fleet.engine.status.StatusError` to
-    refuse: the commit fails and the error is raised to the caller. Never loses to a concurrent status write.
+    "nothing to do" (the write then succeeds without a revision). It may raise an exception to
+    refuse: the commit fails and the exception reaches the caller. Never loses to a concurrent status write.
     A missing object counts as a failed precondition.
     """
 
@@ -160,7 +160,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the object for good (finalizers are the engine's matter, not the store's)."""
+    """Remove the object for good. The store asks nobody whether it may go."""
 
     key: Key
     expect: Expect = EXISTS

@@ -1,48 +1,8 @@
-"""What the stories about objects share: a clock and ids that tests control, two kinds, and a store in memory."""
+"""The kinds that stories about objects are told with: one that is built in, and one that a user brings."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from fleet.engine.kind import Kind
-from fleet.engine.registry import Registry
-from fleet.objects.objects import Objects
-from fleet.objects.writing import Options, User
-from fleet.store.memory import MemoryStore
-
-
-class FixedClock:
-    """Stands still until told."""
-
-    def __init__(self, now: float = 1_700_000_000.0) -> None:
-        self.time = now
-
-    def now(self) -> float:
-        return self.time
-
-    def monotonic(self) -> float:
-        return self.time
-
-    async def sleep(self, seconds: float) -> None:
-        self.time += seconds
-
-
-class CountingIds:
-    """uid 1, 2, 3, …; suffixes from a list when given one."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.suffixes: list[str] = []
-
-    def uid(self) -> str:
-        self.count += 1
-        return f"00000000-0000-4000-8000-{self.count:012d}"
-
-    def suffix(self) -> str:
-        return self.suffixes.pop(0) if self.suffixes else f"{self.count:05d}".translate(str.maketrans("0123", "bcdf"))
-
 
 NAMESPACE = Kind(
     "", "v1", "Namespace", "namespaces", "namespace", False, "NamespaceList", builtin=True, status=True,
@@ -89,25 +49,3 @@ WIDGET = Kind(
         },
     },
 )  # fmt: skip
-OPTIONS = Options(user=User("tester"), manager="tests")
-
-
-@pytest.fixture
-def clock() -> FixedClock:
-    return FixedClock()
-
-
-@pytest.fixture
-def ids() -> CountingIds:
-    return CountingIds()
-
-
-@pytest.fixture
-async def objects(clock: FixedClock, ids: CountingIds) -> AsyncIterator[Objects]:
-    """Objects over an empty store that has the namespace `default`."""
-    store = MemoryStore(clock)
-    await store.start()
-    objects = Objects(store, Registry([NAMESPACE, WIDGET]), clock, ids)
-    await objects.create(NAMESPACE, "", {"metadata": {"name": "default"}}, OPTIONS)
-    yield objects
-    await store.stop()

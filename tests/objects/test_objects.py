@@ -12,8 +12,9 @@ from fleet.engine.status import Cause, StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.ports import Committed, Key
+from tests.engine.conftest import NAMESPACE, WIDGET
 
-from .conftest import NAMESPACE, OPTIONS, WIDGET, CountingIds, FixedClock
+from .conftest import OPTIONS, CountingIds, FixedClock
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"

@@ -10,8 +10,9 @@ import pytest
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options
+from tests.engine.conftest import WIDGET
 
-from .conftest import OPTIONS, WIDGET, FixedClock
+from .conftest import OPTIONS, FixedClock
 
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"

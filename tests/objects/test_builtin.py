@@ -10,8 +10,9 @@ from fleet.engine.kind import Kind
 from fleet.engine.patch import APPLY, JSON, MERGE, STRATEGIC
 from fleet.engine.status import StatusError
 from fleet.objects.objects import Objects
+from tests.engine.conftest import NAMESPACE
 
-from .conftest import NAMESPACE, OPTIONS
+from .conftest import OPTIONS
 
 TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 SECRET = Kind(
