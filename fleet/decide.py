@@ -71,7 +71,10 @@ def decide(
 def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, found: Found) -> Plan:
     placed = [*situation.first, *outcome.placed]
     heads = {head.candidate.unit.id: head for head in situation.chosen.heads}
-    placements = tuple(Placement(candidate.unit.id, member, _share_until(situation, heads.get(candidate.unit.id))) for candidate, member in placed)
+    placements = tuple(
+        Placement(key := candidate.unit.id, member, _share_until(situation, heads.get(key)))
+        for candidate, member in placed
+    )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new
     said = reasons(situation, outcome, {claim.unit: claim for claim in found.claims})
     named = situation.chosen.named(outcome.profile.spans, started)

@@ -210,8 +210,8 @@ def build(
     config: Config,
     heads: Sequence[Head] = (),
 ) -> Linked:
-    """The problem of starting the units of `groups` in `profile`. `greedy`: a known answer; `heads`: of the reservations,
-    and those that start."""
+    """The problem of starting the units of `groups` in `profile`. `greedy`: a known answer; `heads`: those
+    with reservations, and those that start."""
     spans = SpanRows(profile, frozenset(candidate.unit.id for candidate, _ in greedy), heads)
     cut = _Classes(groups, profile, spans, now)
     classes: list[GangClass] = []

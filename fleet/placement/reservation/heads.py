@@ -31,8 +31,8 @@ _MOST_REMEMBERED = 1_000  # those after them keep their turn
 @dataclass(frozen=True, slots=True)
 class Head:
     """`became`: since when the unit is a head; `member`: where room is reserved for it, `since` when, epoch seconds.
-    `plain`: its tier beside all of its leaf, which says what it may evict; the tier of the candidate counts only what is
-    before it in queue order. `overdue`: guaranteed units of other leaves wait for it, too."""
+    `plain`: its tier beside all of its leaf, which says what it may evict; the tier of the candidate counts only
+    what is before it in queue order. `overdue`: guaranteed units of other leaves wait for it, too."""
 
     candidate: Candidate
     became: float
