@@ -12,7 +12,7 @@ from api.rbac import Attributes
 from api.v1.clusters import cluster
 from api.v1.context import Hub, answer, need, spared
 from api.v1.hubmodels import HubStatus
-from fleet.heartbeat import LEASE, report_of, silence
+from fleet.bindings.heartbeat import LEASE, report_of, silence
 from fleet.model.untyped import mapping, rows, text, texts, whole
 from fleet.ports import Body, StoreUnavailable
 from fleet.wellknown import CLUSTER

@@ -29,9 +29,9 @@ from api.v1.sight import spaces
 from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable, waits
 from api.v1.targets import job_kind, job_kinds
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
+from fleet.bindings.heartbeat import silence_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
-from fleet.heartbeat import silence_of
 from fleet.model.untyped import mapping, text
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored

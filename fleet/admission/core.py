@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 
 from fleet.admission.rule import Checks, dig, duplicate, forbidden, immutable, invalid, of_new
+from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.status import forbidden as may_not
-from fleet.heartbeat import LEASE as HEARTBEAT
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
 from fleet.ports import Body

@@ -21,8 +21,8 @@ from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.cli.exposition import Gate
-    from fleet.controllers.hub import ControllerConfig
-    from fleet.controllers.metrics import Metrics
+    from fleet.controllers.runtime.hub import ControllerConfig
+    from fleet.controllers.runtime.metrics import Metrics
     from fleet.engine.registry import Registry
     from fleet.objects.objects import Objects
     from fleet.store.postgres import PostgresStore
@@ -167,8 +167,8 @@ async def serve_api(
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.seed import seed
-    from fleet.controllers.submitted import unit_in
-    from fleet.heartbeat import silence_of
+    from fleet.bindings.heartbeat import silence_of
+    from fleet.controllers.decide.submitted import unit_in
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
@@ -206,7 +206,7 @@ async def run_controllers(
 ) -> None:
     """The controllers' process: waits until it leads, then runs every loop; when the leadership is lost it ends all of
     them and waits again. It ends with `stop` alone. `listener`: for its metrics, which it serves from the beginning."""
-    from fleet.controllers.metrics import Metrics
+    from fleet.controllers.runtime.metrics import Metrics
 
     metrics = Metrics()
     with contextlib.ExitStack() as stack:
@@ -271,11 +271,11 @@ async def _lead_once(
     import os
     import socket as sockets
 
-    from fleet.controllers.decide import DecideLoop
-    from fleet.controllers.heartbeat import Heartbeat
-    from fleet.controllers.hub import Hub
+    from fleet.controllers.decide.loop import DecideLoop
     from fleet.controllers.manager import build_loops
-    from fleet.controllers.runtime import cancelled, run_all
+    from fleet.controllers.runtime.controller import cancelled, run_all
+    from fleet.controllers.runtime.heartbeat import Heartbeat
+    from fleet.controllers.runtime.hub import Hub
     from fleet.members.clusters import ClusterMembers
     from fleet.ports import Fenced
     from fleet.solver.process import ProcessSolver

@@ -35,7 +35,7 @@ def controllers(
     from fleet.cli.datadir import locate
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
-    from fleet.controllers.hub import ControllerConfig
+    from fleet.controllers.runtime.hub import ControllerConfig
 
     data = locate(data_dir)
     intact.check(data, embedded=not database_url)

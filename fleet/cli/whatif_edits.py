@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.cli.submit import dry_run
-from fleet.controllers.matching import Candidate, candidate
-from fleet.controllers.submitted import NoUnit, as_candidate, unit_of
+from fleet.controllers.cluster.matching import Candidate, candidate
+from fleet.controllers.decide.submitted import NoUnit, as_candidate, unit_of
 from fleet.decide import BadSnapshot
 from fleet.foresee.edits import (
     AddMember,

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from fleet.controllers.admission_checks import AdmissionChecksLoop
-from fleet.controllers.aside import Aside
-from fleet.controllers.bind import BindLoop
-from fleet.controllers.clusters import ClustersLoop
-from fleet.controllers.decide import DecideLoop
-from fleet.controllers.dispatch import DispatchLoop
-from fleet.controllers.enqueue import EnqueueLoop
-from fleet.controllers.events import EventRecorder, EventRetention
-from fleet.controllers.evictor import Evictor
-from fleet.controllers.failover import FailoverLoop
-from fleet.controllers.garbage import GarbageCollector
-from fleet.controllers.hub import Hub
-from fleet.controllers.index import BindingIndex
-from fleet.controllers.namespaces import Namespaces
-from fleet.controllers.observe import ObserveLoop
-from fleet.controllers.quota import QuotaLoop
-from fleet.controllers.runtime import Controller, Loop
-from fleet.controllers.sweep import SweepLoop
-from fleet.controllers.taints import TaintTimes
-from fleet.controllers.untaken import UntakenLoop
+from fleet.controllers.bind.loop import BindLoop
+from fleet.controllers.bind.untaken import UntakenLoop
+from fleet.controllers.cluster.clusters import ClustersLoop
+from fleet.controllers.cluster.taints import TaintTimes
+from fleet.controllers.decide.admission_checks import AdmissionChecksLoop
+from fleet.controllers.decide.loop import DecideLoop
+from fleet.controllers.dispatch.loop import DispatchLoop
+from fleet.controllers.dispatch.sweep import SweepLoop
+from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.lifecycle.garbage import GarbageCollector
+from fleet.controllers.lifecycle.namespaces import Namespaces
+from fleet.controllers.observe.failover import FailoverLoop
+from fleet.controllers.observe.loop import ObserveLoop
+from fleet.controllers.queue.enqueue import EnqueueLoop
+from fleet.controllers.queue.quota import QuotaLoop
+from fleet.controllers.runtime.aside import Aside
+from fleet.controllers.runtime.controller import Controller, Loop
+from fleet.controllers.runtime.events import EventRecorder, EventRetention
+from fleet.controllers.runtime.hub import Hub
+from fleet.controllers.runtime.index import BindingIndex
 from fleet.members.clusters import ClusterMembers
 from fleet.placement.problem import Solver
 

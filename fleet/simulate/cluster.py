@@ -23,9 +23,9 @@ from api.auth import MASTERS, StaticTokens
 from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from api.serve import Server
-from fleet.controllers.garbage import GarbageCollector
-from fleet.controllers.namespaces import Namespaces
-from fleet.controllers.runtime import Loop, run_all
+from fleet.controllers.lifecycle.garbage import GarbageCollector
+from fleet.controllers.lifecycle.namespaces import Namespaces
+from fleet.controllers.runtime.controller import Loop, run_all
 from fleet.engine.kubeconfig import write
 from fleet.engine.registry import Registry
 from fleet.objects.crds import follow_crds

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.controllers.runtime import Controller, Source
+from fleet.controllers.runtime.controller import Controller, Source
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
 from fleet.ports import Body, Key

@@ -16,7 +16,7 @@ from api.auth import StaticTokens
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
-from fleet.controllers.submitted import unit_in
+from fleet.controllers.decide.submitted import unit_in
 from fleet.model.times import rfc3339
 from fleet.notation.codec import decode_snapshot
 from fleet.objects.writing import Options, User

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fleet.controllers.decider import Resort
-from fleet.controllers.events import EventRecorder
-from fleet.controllers.faults import KEPT, Faults
-from fleet.controllers.record import Packer
+from fleet.controllers.decide.decider import Resort
+from fleet.controllers.decide.faults import KEPT, Faults
+from fleet.controllers.decide.record import Packer
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.notation.codec import decode_snapshot
 from fleet.snapshot import Snapshot
 from tests.api.rest import Rest, rest

@@ -15,7 +15,7 @@ from api.kindfiles import load_kinds
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
-from fleet.controllers.submitted import unit_in
+from fleet.controllers.decide.submitted import unit_in
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock

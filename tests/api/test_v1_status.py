@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from api.v1.hubmodels import HubStatus
 from api.v1.models import JobList
-from fleet.heartbeat import LEASE
+from fleet.bindings.heartbeat import LEASE
 from fleet.model.times import rfc3339_micro
 from fleet.ports import Body
 from tests.api.rest import rest

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from api.kindfiles import load_kinds
-from fleet.controllers.garbage import GarbageCollector
+from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.engine.registry import Registry
 from fleet.engine.status import conflict
 from fleet.objects.objects import Objects

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fleet.admission import rules
-from fleet.controllers.hub import ControllerConfig
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.patch import JSON, MERGE
 from fleet.engine.status import StatusError
 from fleet.model.times import seconds

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.bindings import (
+from fleet.bindings.binding import (
     BACKOFF_LIMIT,
     Failure,
     backoff_until,

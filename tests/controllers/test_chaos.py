@@ -12,7 +12,7 @@ import random
 
 import pytest
 
-from fleet.controllers.hub import ControllerConfig
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.patch import MERGE
 from fleet.engine.status import StatusError
 from tests.controllers.fastloop import eventually, settle

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.controllers.hub import ControllerConfig
+from fleet.controllers.runtime.hub import ControllerConfig
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.test_reclaiming import job, leaves
 from tests.controllers.world import World, hub, member, policy, pytorchjob

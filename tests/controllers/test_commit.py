@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.controllers.commit import PlanCommitter, result_text
-from fleet.controllers.events import EventRecorder
-from fleet.controllers.snapshot import Picture, SnapshotBuilder
+from fleet.controllers.decide.commit import PlanCommitter, result_text
+from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.model.plan import Placement
 from fleet.ports import Fenced
 from fleet.store.memory import MemoryLeadership

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers import decider as subject
-from fleet.controllers import snapshot as snapshot_module
-from fleet.controllers.decide import DecideLoop
-from fleet.controllers.decider import ASIDE_S, FEW, TRIALS_MOST, Decider, Resort
-from fleet.controllers.faults import KIND
+from fleet.controllers.decide import decider as subject
+from fleet.controllers.decide import snapshot as snapshot_module
+from fleet.controllers.decide.decider import ASIDE_S, FEW, TRIALS_MOST, Decider, Resort
+from fleet.controllers.decide.faults import KIND
+from fleet.controllers.decide.loop import DecideLoop
 from fleet.decide import decide
 from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Unit

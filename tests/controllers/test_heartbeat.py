@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.heartbeat import LEASE, report_of, silence, silence_of
+from fleet.bindings.heartbeat import LEASE, report_of, silence, silence_of
 from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle
@@ -77,7 +77,7 @@ async def test_a_decider_that_fails_each_time_is_noticed(monkeypatch: pytest.Mon
         def fails(*_: object) -> None:
             raise ValueError("a bug")
 
-        monkeypatch.setattr("fleet.controllers.snapshot.SnapshotBuilder.build", fails)
+        monkeypatch.setattr("fleet.controllers.decide.snapshot.SnapshotBuilder.build", fails)
         await settle(120)
         assert "has not finished a look" in silence_of(world.store, world.clock.now())
         stored = world.store.peek(LEASE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.controllers.manifests import users_of
+from fleet.controllers.dispatch.manifests import users_of
 from fleet.ports import Key
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import cluster, hub, member, policy, pytorchjob, tree

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fleet.admission.selecting import best_policy, labels_match, policy_claim
-from fleet.controllers.bindings import Failure, backoff_until, charged
-from fleet.controllers.matching import Candidate, duplicated_to
-from fleet.controllers.overrides import image_changed
+from fleet.bindings.binding import Failure, backoff_until, charged
+from fleet.controllers.cluster.matching import Candidate, duplicated_to
+from fleet.controllers.dispatch.overrides import image_changed
 from fleet.ports import Body
 from tests.controllers.world import policy, pytorchjob
 

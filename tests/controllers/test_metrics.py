@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.health import Metrics as ApiMetrics
-from fleet.controllers.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
+from fleet.controllers.runtime.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
 from fleet.decide import PARTS
 from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Answer, Problem, Solved, VictimProblem

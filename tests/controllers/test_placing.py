@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.controllers.hub import ControllerConfig
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.ports import Body
 from fleet.wellknown import QUEUE, WORK
 from tests.controllers.fastloop import eventually, settle

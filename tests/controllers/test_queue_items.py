@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers import queueitems
-from fleet.controllers.decide import DecideLoop
+from fleet.controllers.decide import queueitems
+from fleet.controllers.decide.loop import DecideLoop
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 

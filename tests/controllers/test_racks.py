@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fleet.controllers.hub import ControllerConfig
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.model.amounts import Amounts
 from fleet.model.member import Pool
 from fleet.ports import Body

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from fleet.controllers.commit import PlanCommitter
-from fleet.controllers.events import EventRecorder
-from fleet.controllers.evict import evict
-from fleet.controllers.hub import ControllerConfig
-from fleet.controllers.snapshot import SnapshotBuilder
+from fleet.controllers.decide.commit import PlanCommitter
+from fleet.controllers.decide.snapshot import SnapshotBuilder
+from fleet.controllers.fields.evict import evict
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.decide import decide
 from fleet.model.leaving import vacated
 from fleet.model.times import rfc3339

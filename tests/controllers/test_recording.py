@@ -7,10 +7,10 @@ import json
 import zlib
 from dataclasses import replace
 
-from fleet.controllers.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
-from fleet.controllers.latest import KIND as SNAPSHOT
-from fleet.controllers.latest import PAUSE_MIN_S, LatestSnapshot
-from fleet.controllers.record import KIND, Packer, unpack
+from fleet.controllers.decide.latest import KIND as SNAPSHOT
+from fleet.controllers.decide.latest import PAUSE_MIN_S, LatestSnapshot
+from fleet.controllers.decide.record import KIND, Packer, unpack
+from fleet.controllers.runtime.events import COMBINED, SIMILAR_FOR_S, SIMILAR_MAX, EventRecorder, EventRetention
 from fleet.model.member import Member
 from fleet.model.plan import Certificate, Plan
 from fleet.model.unit import Phase, Unit

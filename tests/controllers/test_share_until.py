@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-
 from fleet.controllers.commit import PlanCommitter
 from fleet.controllers.snapshot import Picture, SnapshotBuilder
+
 from fleet.model.plan import Placement
 from fleet.model.unit import Unit
 from tests.controllers.test_admission_checks import answer, reserves

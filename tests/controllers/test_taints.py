@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.matching import Candidate, cluster_tolerations, tolerated
-from fleet.controllers.taints import leaves_at
+from fleet.controllers.cluster.matching import Candidate, cluster_tolerations, tolerated
+from fleet.controllers.cluster.taints import leaves_at
 from fleet.model.member import Taint
 from fleet.model.times import rfc3339
 from tests.controllers.fastloop import eventually, settle

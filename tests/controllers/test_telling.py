@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.controllers.events import COURTESIES_PER_S
+from fleet.controllers.runtime.events import COURTESIES_PER_S
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import hub, member, policy, pytorchjob
 

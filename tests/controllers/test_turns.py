@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.controllers.hub import ControllerConfig
-from fleet.controllers.trees import threshold_of
-from fleet.controllers.turns import Turns, turns_of
+from fleet.controllers.queue.trees import threshold_of
+from fleet.controllers.queue.turns import Turns, turns_of
+from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME
 from tests.controllers.fastloop import eventually, settle

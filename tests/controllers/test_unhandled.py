@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.runtime import ASIDE_S
+from fleet.controllers.runtime.controller import ASIDE_S
 from fleet.engine.status import StatusError
 from fleet.ports import Body
 from fleet.wellknown import FULLY_APPLIED, HANDLING_FAILED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.controllers.waking import next_change
+from fleet.controllers.decide.waking import next_change
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Claim, Nomination
 from fleet.snapshot import Config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.controllers import bindings as b
+from fleet.bindings import binding as b
 from fleet.ports import Event
 from fleet.wellknown import QUEUE, WORK
 from tests.controllers.fastloop import eventually

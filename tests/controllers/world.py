@@ -11,11 +11,11 @@ from typing import Any
 import orjson
 
 from api.kindfiles import load_kinds
-from fleet.controllers.decide import DecideLoop
-from fleet.controllers.heartbeat import Heartbeat
-from fleet.controllers.hub import ControllerConfig, Hub
+from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime import Loop, run_all
+from fleet.controllers.runtime.controller import Loop, run_all
+from fleet.controllers.runtime.heartbeat import Heartbeat
+from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError
 from fleet.model.amounts import Amounts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from fleet.controllers.conditions import condition
+from fleet.bindings.conditions import condition
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, FINALIZER_CLUSTER, SYSTEM_NAMESPACE, WORK
 from tests.members.builders import node

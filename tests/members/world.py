@@ -6,9 +6,9 @@ import base64
 from typing import Any
 
 from api.kindfiles import load_kinds
-from fleet.controllers.clusters import ClustersLoop
-from fleet.controllers.conditions import condition
-from fleet.controllers.hub import Hub
+from fleet.bindings.conditions import condition
+from fleet.controllers.cluster.clusters import ClustersLoop
+from fleet.controllers.runtime.hub import Hub
 from fleet.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
 from fleet.members.traits import Limits

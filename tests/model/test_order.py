@@ -6,6 +6,7 @@ import random
 
 from fleet.controllers.commit import _first_of
 from fleet.controllers.snapshot import Picture
+
 from fleet.model.order import queue_order
 from fleet.model.plan import Placement
 from tests.builders import snapshot, unit

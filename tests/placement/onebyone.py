@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
+from fleet.placement.greedy.ground import Ground
+
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.greedy.greedy import Pass
-from fleet.placement.greedy.ground import Ground
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.tree import MAX_JOBS

@@ -17,7 +17,7 @@ from api.openapi import OpenApi
 from api.rbac import Rbac
 from api.v1.mount import PREFIX, RestFace
 from fleet.admission import rules
-from fleet.controllers.submitted import unit_in
+from fleet.controllers.decide.submitted import unit_in
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User

@@ -19,7 +19,7 @@ from api.kindfiles import load_kinds
 from api.rbac import Rbac
 from fleet.cli import exposition, pki
 from fleet.cli.exposition import CONNECTIONS_MAX, Exposition, Gate
-from fleet.controllers.metrics import Metrics
+from fleet.controllers.runtime.metrics import Metrics
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User

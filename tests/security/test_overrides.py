@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.manifests import dependency, manifest
-from fleet.controllers.matching import Candidate
-from fleet.controllers.outgoing import Unsafe
-from fleet.controllers.overrides import BadOverride
+from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch.manifests import dependency, manifest
+from fleet.controllers.dispatch.outgoing import Unsafe
+from fleet.controllers.dispatch.overrides import BadOverride
 from tests.admission.conftest import Body, Hub
 from tests.controllers.world import eventually, member, policy, pytorchjob
 from tests.controllers.world import hub as running_hub

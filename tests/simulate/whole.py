@@ -11,9 +11,9 @@ from typing import Any
 
 from api.kindfiles import load_kinds
 from fleet.admission import rules
-from fleet.controllers.hub import ControllerConfig, Hub
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime import run_all
+from fleet.controllers.runtime.controller import run_all
+from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.engine.columns import cells, columns_of
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry

@@ -16,10 +16,10 @@ from typing import Any
 
 from api.kindfiles import load_kinds
 from fleet.admission import rules
-from fleet.controllers.decide import DecideLoop
-from fleet.controllers.hub import ControllerConfig, Hub
+from fleet.controllers.decide.loop import DecideLoop
 from fleet.controllers.manager import build_loops
-from fleet.controllers.runtime import run_all
+from fleet.controllers.runtime.controller import run_all
+from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.engine.registry import Registry
 from fleet.foresee.forward import Event, Stop, What
 from fleet.kinds import interpreter_of

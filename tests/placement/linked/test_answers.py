@@ -6,13 +6,13 @@ import json
 from dataclasses import replace
 
 import pytest
+from fleet.placement.greedy.ground import Ground
 
 from fleet.check import check
 from fleet.decide import decide
 from fleet.notation import codec
 from fleet.placement.candidates.candidate import Candidate, without
 from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.ground import Ground
 from fleet.placement.linked.bynode import MOST_NODE_VARIABLES, refined
 from fleet.placement.linked.linked import build
 from fleet.placement.packing.room import MemberRoom

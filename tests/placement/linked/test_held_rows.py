@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from fleet.placement.greedy.decision import Decision
 
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.unit import Nomination, Seat
-from fleet.placement.greedy.decision import Decision
 from fleet.placement.linked.linked import build
 from fleet.placement.problem import GangClass, HeldRow, Lane, Problem, RoomRow
 from fleet.snapshot import Config, Snapshot

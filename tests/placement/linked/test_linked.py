@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from fleet.placement.greedy.decision import Decision
+from fleet.placement.greedy.ground import Ground
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,8 +14,6 @@ from fleet.model.amounts import Amounts
 from fleet.model.unit import Component
 from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Policies
-from fleet.placement.greedy.decision import Decision
-from fleet.placement.greedy.ground import Ground
 from fleet.placement.linked.decode import decode
 from fleet.placement.linked.linked import age_bucket, build, weight
 from fleet.placement.packing.layout import lay_out

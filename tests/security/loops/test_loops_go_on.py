@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fleet.controllers.aside import Aside
-from fleet.controllers.bind import BindLoop
-from fleet.controllers.events import EventRecorder
-from fleet.controllers.observe import ObserveLoop
-from fleet.controllers.runtime import ASIDE_AFTER, ASIDE_S, Controller, Source, run_all
-from fleet.controllers.sweep import SweepLoop
+from fleet.controllers.bind.loop import BindLoop
+from fleet.controllers.dispatch.sweep import SweepLoop
+from fleet.controllers.observe.loop import ObserveLoop
+from fleet.controllers.runtime.aside import Aside
+from fleet.controllers.runtime.controller import ASIDE_AFTER, ASIDE_S, Controller, Source, run_all
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.ports import Event, Fenced, Key
 from fleet.store.memory import MemoryStore
 from fleet.wellknown import HANDLING_FAILED

@@ -1,0 +1,75 @@
+"""The sign of life of the controllers: the Lease fleet-system/fleet-controllers, and what it says of who decides.
+
+The leader renews it every RENEW_S. Its annotation holds a small JSON about its loops and members. Everybody else only
+reads: whether jobs are decided on, and since when not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body, Key, Store
+from fleet.wellknown import ANNOTATION_HEARTBEAT, SYSTEM_NAMESPACE
+
+LEASE = Key("coordination.k8s.io", "leases", SYSTEM_NAMESPACE, "fleet-controllers")
+RENEW_S = 5.0
+LATE_S = 15.0  # a Lease that is older: nobody leads
+HANGS_S = 60.0  # a decider that has finished no look for so long hangs, or fails each time
+LOOKS_S = 20.0  # it looks at least so often, whether or not something changed
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Nobody decides. `since`: epoch seconds, None when nobody ever has."""
+
+    since: float | None
+    why: str
+
+    def told(self, now: float) -> str:
+        """One sentence for people."""
+        if self.since is None:
+            return f"nobody decides: {self.why}"
+        return f"nobody decides since {rfc3339(self.since)} ({_length(now - self.since)}): {self.why}"
+
+
+def silence(lease: Body | None, now: float) -> Silence | None:
+    """None while somebody decides. `lease`: what is stored under LEASE; `now` in epoch seconds."""
+    spec = mapping((lease or {}).get("spec"))
+    renewed, holder = seconds(text(spec.get("renewTime"))), text(spec.get("holderIdentity"))
+    if lease is None or renewed is None:
+        return Silence(None, "no controllers have led this hub yet (fleet controllers; fleet up starts them)")
+    if now - renewed > LATE_S:
+        return Silence(renewed, f"no controllers process leads; the last one was {holder}")
+    acquired = seconds(text(spec.get("acquireTime"))) or renewed
+    looked = max(acquired, seconds(text(report_of(lease).get("looked"))) or 0.0)
+    if now - looked > HANGS_S:
+        return Silence(looked, f"the decider of {holder} has not finished a look at the fleet; its log says more")
+    return None
+
+
+def silence_of(store: Store, now: float) -> str:
+    """What to tell people of who decides on this hub; "" while somebody does. Asks what this process has seen."""
+    stored = store.peek(LEASE)
+    found = silence(stored.body if stored is not None else None, now)
+    return found.told(now) if found is not None else ""
+
+
+def report_of(lease: Body | None) -> Mapping[str, Any]:
+    """What the leader tells of itself, as controllers/runtime/heartbeat.py writes it; empty when that cannot be read."""
+    said = mapping(mapping((lease or {}).get("metadata")).get("annotations")).get(ANNOTATION_HEARTBEAT)
+    try:
+        return mapping(orjson.loads(text(said) or "{}"))
+    except orjson.JSONDecodeError:
+        return {}
+
+
+def _length(span: float) -> str:
+    if span < 120:
+        return f"{max(0, int(span))} s"
+    return f"{int(span // 60)} min" if span < 7200 else f"{int(span // 3600)} h"

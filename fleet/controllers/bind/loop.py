@@ -1,0 +1,296 @@
+"""Policies × objects → ResourceBindings: what follows which policy, what it asks for, how it is to be placed.
+
+A binding is derived from its object and its policy; what others write into it (placement, eviction tasks, attempts)
+is left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
+stops since somebody tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass the queue.
+Objects without pods need no decision: they go to every member that matches, from here. Objects with pods that are no
+gangs go nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fleet.admission.passing import hub_requires_queue, leaf_of_gang, why_queued
+from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
+from fleet.admission.travel import propagatable
+from fleet.admission.workloads import KNOWN, carries_pods
+from fleet.bindings import binding as b
+from fleet.bindings.components import to_body
+from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
+from fleet.controllers.cluster.matching import candidate, duplicated_to
+from fleet.controllers.cluster.taints import leaves_at
+from fleet.controllers.queue.trees import TreeReader
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.kinds import Interpreter, interpreter_for
+from fleet.model.quantity import BadQuantity
+from fleet.model.untyped import rows, text, whole
+from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.wellknown import (
+    ANNOTATION_JOB_GENERATION,
+    ANNOTATION_POLICY,
+    CLUSTER,
+    HUB_CONFIG,
+    POLICY,
+    POLICY_FAILED,
+    QUEUE_REQUIRED,
+    QUOTA,
+    SYSTEM_NAMESPACE,
+    WORK,
+    binding_name,
+)
+
+POLICIES = ("propagationpolicies", "clusterpropagationpolicies")
+_REFRESH = Key("", "", "", "which resources policies select")
+_RETRY_S = 1.0
+
+
+class BindLoop:
+    """Keeps the bindings of everything that a policy selects."""
+
+    name = "bind"
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._clusters_mark: object = None
+        self._queue_rules: object = None
+        self._tree = TreeReader(hub.store)
+        self._marks: dict[Key, object] = {}  # of bindings: what this loop has looked at
+        sources = [
+            *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source("scheduling.k8s.io", "priorityclasses", lambda event: self._bound(gang=True)),
+            Source(CLUSTER, "clusters", self._on_cluster),
+            Source("apiextensions.k8s.io", "customresourcedefinitions", lambda event: (_REFRESH,)),
+            Source(QUOTA, "elasticquotatrees", self._on_queue_rules),
+            Source("", "configmaps", self._on_config),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
+
+    async def run(self) -> None:
+        self.controller.queue.add(_REFRESH)
+        await self.controller.run()
+
+    # -- what asks for which work
+
+    def _on_policy(self, event: Event) -> Iterable[Key]:
+        """Everything that the policy selects now, and everything that follows it so far."""
+        policy = event.stored.body
+        yield _REFRESH
+        selectors = rows(b.spec_of(policy).get("resourceSelectors"))
+        namespace = policy["metadata"].get("namespace", "")
+        kinds = [k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None]
+        for group, resource in {(kind.group, kind.resource) for kind in kinds}:
+            for stored in self._hub.scan(group, resource, namespace or None):
+                if selects(selectors, stored.body, namespace):
+                    yield stored.key
+        claim = policy_claim(policy)
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if b.annotation(stored.body, ANNOTATION_POLICY) == claim:
+                yield from self._object_of(stored)
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        """A binding that went, or that somebody edited, is made right again; its status is not this loop's matter."""
+        key, meta = event.stored.key, event.stored.body["metadata"]
+        mark = (event.stored.uid, meta.get("generation"), b.annotation(event.stored.body, ANNOTATION_POLICY))
+        if event.type is EventType.DELETED:
+            self._marks.pop(key, None)
+        elif self._marks.get(key) == mark:
+            return ()
+        else:
+            self._marks[key] = mark
+        return self._object_of(event.stored)
+
+    def _on_cluster(self, event: Event) -> Iterable[Key]:
+        """A member that came, went or was relabelled matters to what goes to every member; its status does not."""
+        mark = repr([candidate(body) for body in self._hub.bodies(CLUSTER, "clusters")])
+        if mark == self._clusters_mark:
+            return ()
+        self._clusters_mark = mark
+        return self._bound(gang=False)
+
+    def _on_config(self, event: Event) -> Iterable[Key]:
+        ours = (event.stored.key.namespace, event.stored.key.name) == (SYSTEM_NAMESPACE, HUB_CONFIG)
+        return self._on_queue_rules(event) if ours else ()
+
+    def _on_queue_rules(self, event: Event) -> Iterable[Key]:
+        """The tree, and a choice for the whole hub, say which gangs wait in queues whatever their policies say."""
+        mark = (self._tree.read(), hub_requires_queue(self._hub.store))
+        if mark == self._queue_rules:
+            return ()
+        self._queue_rules = mark
+        return self._bound(gang=True)
+
+    def _bound(self, *, gang: bool) -> Iterable[Key]:
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if b.is_gang(stored.body) == gang:
+                yield from self._object_of(stored)
+
+    def _object_of(self, binding: Stored) -> Iterable[Key]:
+        key = object_key(self._hub.registry, b.resource_of(binding.body))
+        return (key,) if key is not None else ()
+
+    # -- the work
+
+    async def reconcile(self, key: Key) -> float | None:
+        if key == _REFRESH:
+            return self._refresh()
+        return await self._bind(key)
+
+    def _refresh(self) -> float | None:
+        """Follow the resources that policies select. Asks to come again while a selected kind is not known yet."""
+        sources, unknown = set(), False
+        for resource in POLICIES:
+            for policy in self._hub.bodies(POLICY, resource):
+                for entry in rows(b.spec_of(policy).get("resourceSelectors")):
+                    kind = self._hub.registry.kind_of(*_named(entry))
+                    if kind is None:
+                        unknown = True
+                    elif propagatable(kind):
+                        sources.add(Source(kind.group, kind.resource))
+        self.controller.follow_only(sources)
+        return 30.0 * _RETRY_S if unknown else None
+
+    async def _bind(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        kind = self._hub.registry.resource(key.group, key.resource)
+        if stored is None or kind is None or b.deleting(stored.body):
+            return None
+        body = stored.body
+        binding_key = Key(
+            WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, binding_name(kind.kind, key.name)
+        )
+        binding = self._hub.store.peek(binding_key)
+        if binding is not None and binding.body["spec"]["resource"].get("uid") != stored.uid:
+            return _RETRY_S  # of an object of this name that is gone: it leaves first
+        if binding is not None and b.deleting(binding.body):
+            return None  # its deletion comes back as an event
+        claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
+        policy = best_policy(body, policies_for(self._hub.store, kind, key, body), claim)
+        now = self._hub.clock.now()
+        if policy is None:
+            if binding is not None:
+                queue = self._on_a_leaf(body, binding.body)
+                await self._hub.edit(binding_key, lambda found: settle_unclaimed(found, now, queue=queue))
+            return None
+        interpreter = interpreter_for(kind)
+        wrong = _not_taken(body, policy, interpreter)
+        if wrong:
+            await self._events.once(body, POLICY_FAILED, f"{policy_claim(policy)} {wrong}")
+            if interpreter is not None or binding is None:
+                return None
+        return await self._follow(body, policy, interpreter, binding_key, binding)
+
+    async def _follow(
+        self, body: Body, policy: Body, interpreter: Interpreter | None, key: Key, binding: Stored | None
+    ) -> float | None:
+        """Make the binding of an object that follows the policy, or mend it."""
+        found, now = binding.body if binding is not None else None, self._hub.clock.now()
+        must = self._must_queue(body, policy, found) if interpreter is not None else ""
+        newly = bool(must) and (found is None or not b.wants_queue(found))
+        if found is not None and not newly and _waits_for_its_object(policy, body, found):
+            return None
+        again = None
+        if interpreter is None:
+            members, again = self._members(body, policy, found, now)
+            wanted = Wanted(body, policy, gang=False, members=members)
+        else:
+            classes = self._hub.bodies("scheduling.k8s.io", "priorityclasses")
+            wanted = wanted_of_job(body, policy, interpreter, classes, must)
+        if binding is None:
+            made = new_binding(body, wanted, key.namespace, key.name, now)
+            if not await self._hub.create(WORK, "resourcebindings", key.namespace, made):
+                return _RETRY_S
+        else:
+            await self._hub.edit(key, lambda stored: settle(stored, wanted, now), uid=binding.uid)
+        if newly:
+            placed = found is not None and bool(b.clusters_of(found))
+            does = "runs on and is charged to its queue" if placed else "waits in its queue"
+            message = f"the job {does}, though {policy_claim(policy)} does not say spec.suspension.scheduling: {must}"
+            await self._events.record(body, QUEUE_REQUIRED, message, warning=True)
+        return again
+
+    def _must_queue(self, body: Body, policy: Body, binding: Body | None) -> str:
+        """Why the gang waits in a queue although its policy does not say so, or ""."""
+        hub = hub_requires_queue(self._hub.store)
+        return why_queued(policy, self._tree.read(), *_charged_by(body, binding), hub=hub)
+
+    def _on_a_leaf(self, body: Body, binding: Body) -> bool:
+        tree = self._tree.read()
+        if tree is None:
+            return False
+        return hub_requires_queue(self._hub.store) or leaf_of_gang(tree, *_charged_by(body, binding)) is not None
+
+    def _members(
+        self, body: Body, policy: Body, binding: Body | None, now: float
+    ) -> tuple[tuple[str, ...], float | None]:
+        """Where an object without pods goes, and the seconds after which time alone changes that."""
+        placement = policy["spec"].get("placement")
+        clusters = [candidate(c) for c in self._hub.bodies(CLUSTER, "clusters") if not b.deleting(c)]
+        there = b.clusters_of(binding) if binding else ()
+        leaving = {c.name: at for c in clusters if c.name in there and (at := leaves_at(placement, c, now)) is not None}
+        staying = [name for name in there if leaving.get(name, now + 1) > now]
+        everywhere = duplicated_to(placement, clusters, staying)
+        if carries_pods(body):  # bound before this was looked at: what is there stays
+            everywhere = [name for name in everywhere if name in staying]
+        pauses = [at - now + 0.01 for at in leaving.values() if at > now]
+        return tuple(everywhere), min(pauses, default=None)
+
+
+def wanted_of_job(
+    body: Body, policy: Body, interpreter: Interpreter, priority_classes: Iterable[Body], must_queue: str = ""
+) -> Wanted:
+    """What the binding of a job is derived from. `must_queue`: see Wanted."""
+    class_name = (policy["spec"].get("schedulePriority") or {}).get("priorityClassName") or interpreter.priority_class(
+        body
+    )
+    try:
+        found = interpreter.components(body)
+    except BadQuantity:
+        found = ()  # decide refuses a gang without components and says why
+    components: tuple[dict[str, Any], ...] = tuple(to_body(c, interpreter.priority_class(body)) for c in found)
+    priority = _priority(class_name, priority_classes)
+    return Wanted(
+        body, policy, True, components, priority, suspended=interpreter.suspended(body), must_queue=must_queue
+    )
+
+
+def _priority(class_name: str, priority_classes: Iterable[Body]) -> int:
+    """Of the PriorityClass, of the cluster's default when none is named, 0 when there is none."""
+    for body in priority_classes:
+        if body["metadata"]["name"] == class_name or (not class_name and body.get("globalDefault")):
+            return whole(body.get("value"))
+    return 0
+
+
+def _named(reference: Body) -> tuple[str, str]:
+    return text(reference.get("apiVersion")), text(reference.get("kind"))
+
+
+def _not_taken(body: Body, policy: Body, interpreter: Interpreter | None) -> str:
+    """Why the policy binds the object to no member, in words that follow its name; "" when it does."""
+    scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
+    if interpreter is None:
+        return f"does not take it to members, since it has pods: {KNOWN}" if carries_pods(body) else ""
+    if scheduling.get("customSchedulingType") != "Gang":
+        return "selects a job, but its placement.replicaScheduling.customSchedulingType is not Gang"
+    return ""
+
+
+def _waits_for_its_object(policy: Body, body: Body, binding: Body) -> bool:
+    """Whether changes of a lazy policy wait until the object that follows it changes."""
+    if policy["spec"].get("activationPreference") != "Lazy":
+        return False
+    if b.annotation(binding, ANNOTATION_POLICY) != policy_claim(policy):
+        return False
+    return b.annotation(binding, ANNOTATION_JOB_GENERATION) == str(body["metadata"].get("generation", 0))
+
+
+def _charged_by(body: Body, binding: Body | None) -> tuple[str, dict[str, str]]:
+    """The namespace and the labels that say which leaf a job is charged to: a placed one as it was admitted."""
+    placed = binding is not None and bool(b.clusters_of(binding))
+    return body["metadata"].get("namespace", ""), dict(b.labels_of(binding if placed and binding else body))

@@ -1,0 +1,218 @@
+"""What a binding says because its object and its policy say so: made new, or mended in one that is there.
+
+Pure, so that every rule of "policy changed while the job waits / runs" can be read and tested in one place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.admission.selecting import of_namespace, policy_claim
+from fleet.bindings import binding as b
+from fleet.bindings.components import from_body
+from fleet.bindings.conditions import condition, drop_condition, set_condition
+from fleet.kinds import interpreter_of
+from fleet.kinds.topology import topologies
+from fleet.model.charge import beyond
+from fleet.model.times import rfc3339, rfc3339_micro
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_BACKOFF_LIMIT,
+    ANNOTATION_CHECKPOINT,
+    ANNOTATION_CREATOR,
+    ANNOTATION_ENQUEUED,
+    ANNOTATION_FORCE_DELETE,
+    ANNOTATION_HOLD,
+    ANNOTATION_JOB_GENERATION,
+    ANNOTATION_POLICY,
+    ANNOTATION_POLICY_GENERATION,
+    ANNOTATION_QUEUEING,
+    ANNOTATION_SUSPENDED,
+    ANNOTATION_TOPOLOGY,
+    ATTEMPT,
+    FINALIZER_BINDING,
+    LABEL_JOB_UID,
+    PREEMPTIBLE_LABELS,
+    QUEUING,
+    QUOTA_NAME_LABELS,
+    SCHEDULED,
+    WORK,
+)
+
+COPIED = (
+    "placement",
+    "failover",
+    "propagateDeps",
+    "conflictResolution",
+    "preserveResourcesOnDeletion",
+    "schedulerName",
+)
+COPIED_LABELS = (*QUOTA_NAME_LABELS, *PREEMPTIBLE_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """All that a binding is derived from. `members`: of an object without pods, where it goes."""
+
+    body: Body
+    policy: Body
+    gang: bool
+    components: tuple[dict[str, Any], ...] = ()
+    priority: int = 0
+    members: tuple[str, ...] = ()
+    suspended: bool = False  # its user suspended it: it is not to start
+    must_queue: str = ""  # why it waits in a queue although its policy does not say so
+
+    @property
+    def queue(self) -> bool:
+        """Whether the gang is to wait in a queue."""
+        said = bool((self.policy["spec"].get("suspension") or {}).get("scheduling"))
+        return self.gang and (said or bool(self.must_queue))
+
+
+def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: float) -> Body:
+    """The binding with its first status, to be written at once."""
+    meta = body["metadata"]
+    reference = {"apiVersion": body["apiVersion"], "kind": body["kind"], "name": meta["name"], "uid": meta["uid"]}
+    resource = {**reference, **({"namespace": meta["namespace"]} if meta.get("namespace") else {})}
+    binding: Body = {
+        "apiVersion": f"{WORK}/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {LABEL_JOB_UID: meta["uid"]},
+            "annotations": {ANNOTATION_ENQUEUED: rfc3339_micro(now)},
+            "ownerReferences": [{**reference, "controller": True, "blockOwnerDeletion": True}],
+            "finalizers": [FINALIZER_BINDING],
+        },
+        "spec": {"resource": resource},
+        "status": {},
+    }
+    settle(binding, wanted, now)
+    return binding
+
+
+def settle(binding: Body, wanted: Wanted, now: float) -> bool:
+    """Bring `binding` in line, in place; False when it was. What decide, dispatch and observe write stays."""
+    before = repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions")))
+    _settle_metadata(binding, wanted)
+    spec, policy = binding["spec"], wanted.policy["spec"]
+    for name in COPIED:
+        if policy.get(name) is not None and (name != "conflictResolution" or not of_namespace(wanted.policy)):
+            spec[name] = policy[name]
+        else:
+            spec.pop(name, None)
+    _settle_suspension(binding, wanted, now)
+    if wanted.gang:
+        spec["gang"] = True
+        _settle_components(binding, wanted)
+        spec["schedulePriority"] = {"priority": wanted.priority}
+    else:
+        _settle_members(binding, wanted, now)
+    return repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions"))) != before
+
+
+def _settle_components(binding: Body, wanted: Wanted) -> None:
+    """What it asks for. A gang that has its room keeps what it was admitted with until it waits again; it may ask for
+    less, and is charged for that once its pods are gone."""
+    spec = binding["spec"]
+    if b.clusters_of(binding) or b.tasks_of(binding):
+        had = map(from_body, spec.get("components") or ())
+        if beyond(map(from_body, wanted.components), had):
+            return
+    spec["components"] = [dict(component) for component in wanted.components]
+
+
+def _settle_metadata(binding: Body, wanted: Wanted) -> None:
+    meta, source = binding["metadata"], wanted.body["metadata"]
+    annotations = meta.setdefault("annotations", {})
+    annotations[ANNOTATION_POLICY] = policy_claim(wanted.policy)
+    annotations[ANNOTATION_POLICY_GENERATION] = str(wanted.policy["metadata"].get("generation", 0))
+    annotations[ANNOTATION_JOB_GENERATION] = str(source.get("generation", 0))
+    if wanted.queue:
+        annotations[ANNOTATION_QUEUEING] = "true"
+    else:
+        annotations.pop(ANNOTATION_QUEUEING, None)
+    for name, text in (
+        (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
+        (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
+        (ANNOTATION_CREATOR, b.annotation(wanted.body, ANNOTATION_CREATOR)),
+        (ANNOTATION_FORCE_DELETE, _either(wanted, ANNOTATION_FORCE_DELETE)),
+        (ANNOTATION_BACKOFF_LIMIT, _either(wanted, ANNOTATION_BACKOFF_LIMIT) if wanted.gang else ""),
+        (ANNOTATION_CHECKPOINT, b.annotation(wanted.body, ANNOTATION_CHECKPOINT)),
+        (ANNOTATION_TOPOLOGY, _topology(wanted)),
+    ):
+        if text:
+            annotations[name] = text
+        else:
+            annotations.pop(name, None)
+    if b.clusters_of(binding) or b.tasks_of(binding):
+        return  # it is charged as it was admitted until it waits again
+    labels = meta.setdefault("labels", {})
+    for name in COPIED_LABELS:
+        value = (source.get("labels") or {}).get(name)
+        if value is not None:
+            labels[name] = value
+        else:
+            labels.pop(name, None)
+
+
+def _topology(wanted: Wanted) -> str:
+    """The node label that the job's pods must share a value of; admission lets it name one."""
+    body = wanted.body
+    interpreter = interpreter_of(body["apiVersion"], body["kind"]) if wanted.gang else None
+    return next(iter(topologies(body, interpreter.templates(body))), "") if interpreter is not None else ""
+
+
+def _either(wanted: Wanted, name: str) -> str:
+    """An annotation: the job's word, else the policy's."""
+    return b.annotation(wanted.body, name) or b.annotation(wanted.policy, name)
+
+
+def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
+    """Dispatching follows the policy at once. Scheduling only while the gang waits: what runs is not stopped by it, and
+    is charged from then on."""
+    spec = binding["spec"]
+    suspension = {k: v for k, v in (wanted.policy["spec"].get("suspension") or {}).items() if k != "scheduling"}
+    if wanted.gang and not b.clusters_of(binding):
+        if wanted.queue:
+            suspension["scheduling"] = True
+            queuing = condition(binding, QUEUING)
+            if queuing is None or queuing["status"] != "True":
+                set_condition(binding, QUEUING, True, "Enqueued", "", now)
+        else:
+            drop_condition(binding, QUEUING)
+    elif b.queued(binding) or "scheduling" in (spec.get("suspension") or {}):
+        suspension["scheduling"] = False
+    if wanted.queue and b.clusters_of(binding) and not b.under_quota(binding) and not b.finished(binding):
+        set_condition(binding, QUEUING, False, "Dequeued", "", now)
+    if suspension:
+        spec["suspension"] = suspension
+    else:
+        spec.pop("suspension", None)
+
+
+def settle_unclaimed(binding: Body, now: float, *, queue: bool) -> bool:
+    """Bring a binding in line that no policy stands behind any more, in place; False when it was. It keeps what it has.
+    `queue`: should it wait, it waits in a queue."""
+    annotations = binding["metadata"].setdefault("annotations", {})
+    changed = annotations.pop(ANNOTATION_POLICY, None) is not None
+    if not queue or not b.is_gang(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.queued(binding):
+        return changed
+    annotations[ANNOTATION_QUEUEING] = "true"
+    binding["spec"].setdefault("suspension", {})["scheduling"] = True
+    set_condition(binding, QUEUING, True, "Enqueued", "", now)
+    return True
+
+
+def _settle_members(binding: Body, wanted: Wanted, now: float) -> None:
+    binding["metadata"]["annotations"].setdefault(ATTEMPT, "1")
+    if b.clusters_of(binding) != wanted.members:
+        binding["spec"]["clusters"] = [{"name": name} for name in wanted.members]
+        binding.setdefault("status", {})["lastScheduledTime"] = rfc3339(now)
+    if wanted.members:
+        set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
+    else:
+        set_condition(binding, SCHEDULED, False, "NoClusterFit", "No member matches the policy's placement.", now)

@@ -1,0 +1,77 @@
+"""NoExecute taints of members: what is there and does not tolerate one leaves, at once or after a time.
+
+As in Karmada: `spec.taints` of the Cluster, `placement.clusterTolerations` of the policy. A toleration with
+`tolerationSeconds` counts from the taint's `timeAdded`, which the hub writes where nobody did. It does not let
+newcomers in (matching.py): they would have to leave again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.controllers.cluster.matching import Candidate, tolerated, toleration
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.hub import Hub
+from fleet.model.matching import taints_text
+from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import mapping, rows, text
+from fleet.ports import Body, Key
+from fleet.wellknown import CLUSTER
+
+EXECUTE = "NoExecute"
+TAINTED = "MemberTainted"  # why something was evicted
+
+
+def leaves_at(placement: Mapping[str, Any] | None, cluster: Candidate, now: float) -> float | None:
+    """Epoch seconds at which what follows this placement has to leave the member; None: never. A taint without a time
+    was added just now."""
+    times = [_until(placement, taint, now) for taint in cluster.taints if taint.get("effect") == EXECUTE]
+    return min((time for time in times if time is not None), default=None)
+
+
+def _until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: float) -> float | None:
+    added = seconds(text(taint.get("timeAdded"))) or now
+    matching = [
+        entry for entry in rows(mapping(placement).get("clusterTolerations")) if tolerated(taint, (toleration(entry),))
+    ]
+    if not matching:
+        return min(added, now)
+    limits = [entry["tolerationSeconds"] for entry in matching if entry.get("tolerationSeconds") is not None]
+    return added + max(0.0, float(min(limits))) if limits else None
+
+
+def why(cluster: Candidate) -> str:
+    """Why something leaves it."""
+    executing = [taint for taint in cluster.taints if taint.get("effect") == EXECUTE]
+    said = taints_text(executing)
+    return f"member {cluster.name} has a taint that the job does not tolerate, or no longer: {said}"
+
+
+class TaintTimes:
+    """A Loop: writes `timeAdded` of NoExecute taints that have none."""
+
+    name = "taints"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.controller = Controller(self.name, hub.store, [Source(CLUSTER, "clusters")], self._reconcile, workers=1)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    async def _reconcile(self, key: Key) -> float | None:
+        added = rfc3339(self._hub.clock.now())
+
+        def change(body: Body) -> bool:
+            timeless = [
+                taint
+                for taint in rows(mapping(body.get("spec")).get("taints"))
+                if taint.get("effect") == EXECUTE and not taint.get("timeAdded")
+            ]
+            for taint in timeless:
+                taint["timeAdded"] = added
+            return bool(timeless)
+
+        await self._hub.edit(key, change)
+        return None

@@ -1,0 +1,172 @@
+"""Reserved units → started, or back in their queue: what those who are asked have answered, and for how long to wait.
+
+Whoever answers for a check writes its state into the QueueUnit's status: Ready, or Rejected (Retry is the same). When
+all are Ready the unit starts where it was nominated. When one is not, or time is up, it backs off as after any failed
+attempt, and asks anew the next time. What it was decided for may change meanwhile: then it goes back without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from fleet.bindings import binding as b
+from fleet.controllers.decide.commit import PlanCommitter
+from fleet.controllers.decide.snapshot import Sources
+from fleet.controllers.fields import reserving
+from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
+from fleet.controllers.fields.reserving import Nomination
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.engine.status import StatusError, conflict
+from fleet.model.plan import Placement
+from fleet.model.untyped import mapping
+from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
+from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
+
+log = structlog.get_logger(__name__)
+
+REJECTED, TIMED_OUT, VOID = "AdmissionCheckRejected", "AdmissionChecksTimedOut", "NotReserved"
+AGAIN_S = 1.0  # after a commit that lost to another writer
+
+
+class AdmissionChecksLoop:
+    """Looks after units that are Reserved."""
+
+    name = "admission-checks"
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._committer = PlanCommitter(hub, events)
+        self._reserved: set[Key] = set()
+        sources = [
+            Source(QUEUE, "queueunits", self._on_unit),
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source(QUEUE, "queues", self._all),
+            Source(CLUSTER, "clusters", self._all),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=4)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        key = event.stored.key
+        phase = mapping(event.stored.body.get("status")).get("phase")
+        if event.type is EventType.DELETED or phase != reserving.RESERVED:
+            self._reserved.discard(key)
+            return ()
+        self._reserved.add(key)
+        return (key,)
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        key = Key(QUEUE, "queueunits", event.stored.key.namespace, unit_name(event.stored.key.name))
+        return (key,) if key in self._reserved else ()
+
+    def _all(self, event: Event) -> Iterable[Key]:
+        return tuple(self._reserved)
+
+    async def reconcile(self, key: Key) -> float | None:
+        unit = self._hub.store.peek(key)
+        if unit is None or mapping(unit.body.get("status")).get("phase") != reserving.RESERVED:
+            return None
+        name = key.name.removesuffix(UNIT_SUFFIX)
+        binding = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace, name))
+        if binding is None or b.deleting(binding.body):
+            return None  # the unit goes with it
+        now = self._hub.clock.now()
+        nomination = reserving.nomination_of(unit.body)
+        why = self._void(nomination, unit.body, binding.body)
+        if nomination is None or why:
+            return await self._back(unit, binding, VOID, why or "its nomination cannot be read")
+        _, names = reserving.asked_of(self._hub, reserving.Queues.of(self._hub), unit.body, binding.body)
+        entries = reserving.answers(unit.body, names, now)
+        refused = next((e for e in entries if e["state"] in (reserving.REJECTED, reserving.RETRY)), None)
+        if refused is not None:
+            said = f": {refused['message']}" if refused.get("message") else ""
+            failure = b.Failure("", now, REJECTED)
+            return await self._back(
+                unit, binding, REJECTED, f"admission check {refused['name']} rejected it{said}", failure
+            )
+        late = [e["name"] for e in entries if e["state"] != reserving.READY]
+        if not late:
+            return await self._start(unit, binding, nomination)
+        if now >= nomination.until:
+            message = f"admission checks were not ready within {nomination.until - nomination.since:.0f} s: "
+            failure = b.Failure("", now, TIMED_OUT)
+            return await self._back(unit, binding, TIMED_OUT, message + ", ".join(late), failure)
+        await self._hub.edit(key, lambda body: _ask(body, names, now), uid=unit.uid)
+        return nomination.until - now + 0.01
+
+    def _void(self, nomination: Nomination | None, unit: Body, binding: Body) -> str:
+        """What has become of the decision that it would start by; "" while it stands."""
+        if nomination is None or not b.queued(binding) or b.clusters_of(binding):
+            return "it was decided anew"
+        if b.suspended(binding) or b.held(binding) or unit["spec"].get("active") is False:
+            return "it was held while its admission checks were waited for"
+        if binding["metadata"].get("generation") != nomination.generation:
+            return "the job or its policy changed while its admission checks were waited for"
+        if unit["spec"].get("queue") != nomination.queue:
+            return "it moved to another queue while its admission checks were waited for"
+        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        if (cluster is not None and b.deleting(cluster)) or nomination.member not in self._hub.members.names():
+            return f"member {nomination.member} is gone or being removed"
+        return ""
+
+    async def _start(self, unit: Stored, binding: Stored, nomination: Nomination) -> float | None:
+        if not self._hub.members.ready(nomination.member):
+            return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
+        placement = Placement(binding.uid, nomination.member, nomination.share_until)
+        writes = self._committer.start_writes(
+            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain
+        )
+        try:
+            done = isinstance(await self._hub.commit(writes), Committed)
+        except StatusError as error:
+            log.warning("a reserved unit was refused", unit=str(unit.key), error=error.message)
+            done = False
+        return None if done else AGAIN_S
+
+    async def _back(
+        self, unit: Stored, binding: Stored, reason: str, message: str, failure: b.Failure | None = None
+    ) -> float | None:
+        now = self._hub.clock.now()
+        failures: Sequence[b.Failure] = b.failures_of(binding.body)
+        if failure is not None:
+            failures = b.with_failure(failures, replace(failure, message=message[:FAILURE_TEXT_MAX]))
+
+        def waits_again(body: Body) -> Body:
+            if (body.get("status") or {}).get("phase") != reserving.RESERVED:
+                raise conflict(QUEUE, "queueunits", unit.key.name)
+            reserving.back_in_queue(body, failures, failure is not None, message, now)
+            return body
+
+        def tell(body: Body) -> Body | None:
+            if b.clusters_of(body):
+                raise conflict(WORK, "resourcebindings", binding.key.name)
+            reserving.tell_back(body, failures, reason, message, now)
+            return body
+
+        writes: list[Write] = [
+            self._hub.change(unit.key, waits_again, uid=unit.uid),
+            self._hub.change(binding.key, tell, uid=binding.uid),
+            self._events.write(binding.body["spec"]["resource"], SCHEDULE_FAILED, message, warning=True),
+        ]
+        try:
+            done = isinstance(await self._hub.commit(writes), Committed)
+        except StatusError:
+            done = False  # somebody else was first: what that came to is on its way here
+        return None if done else AGAIN_S
+
+
+def _ask(unit: Body, names: Sequence[str], now: float) -> bool:
+    """The entries of exactly these checks, in place; False when it has them."""
+    wanted = reserving.answers(unit, names, now)
+    if (unit.get("status") or {}).get(reserving.CHECKS) == wanted:
+        return False
+    unit["status"][reserving.CHECKS] = wanted
+    return True

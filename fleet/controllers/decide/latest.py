@@ -1,0 +1,70 @@
+"""The snapshot as the decider sees it now, kept where other processes can read it: for questions such as `what-if`.
+
+The API process has no inventory of the members. So the decider leaves its newest snapshot in the store's history, one
+row that the next replaces, outside the objects and their log. A fleet that changes all the time must not pay for
+readers that may never come: a row is written only when the snapshot is another, and no sooner than twenty times as long
+as the last one took, so that it costs a twentieth of a processor at most. What is read may be so much older.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from fleet.controllers.decide.record import Packer
+from fleet.controllers.runtime.controller import cancelled
+from fleet.controllers.runtime.hub import Hub
+from fleet.ports import StoreUnavailable
+from fleet.snapshot import Snapshot
+
+log = structlog.get_logger(__name__)
+
+KIND = "snapshot"  # of the store's history
+PAUSE_MIN_S = 1.0  # between two rows
+PAUSE_MAX_S = 60.0
+PAUSE_PER_COST = 20.0
+
+
+class LatestSnapshot:
+    """Takes every snapshot of the decider, and writes the newest when it is due."""
+
+    def __init__(self, hub: Hub, packer: Packer) -> None:
+        self._hub = hub
+        self._packer = packer
+        self._offered: tuple[Snapshot, float] | None = None
+        self._written: Snapshot | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._due = 0.0
+        self.rows = 0  # written; tests read it
+
+    def offer(self, snapshot: Snapshot, now: float) -> None:
+        """Returns at once. `now`: the epoch second that the snapshot is of."""
+        if not self._hub.config.record_decisions:
+            return
+        self._offered = (snapshot, now)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.create_task(self._write_when_due(), name="latest snapshot")
+
+    async def close(self) -> None:
+        """Write no more; what was offered is forgotten."""
+        self._offered = None
+        await cancelled(self._writing)
+
+    async def _write_when_due(self) -> None:
+        while self._offered is not None:
+            await self._hub.clock.sleep(max(0.0, self._due - self._hub.clock.monotonic()))
+            (snapshot, now), self._offered = self._offered, None
+            if snapshot == self._written:
+                continue
+            began = self._hub.clock.monotonic()
+            try:
+                row = await asyncio.to_thread(self._packer.pack_snapshot, snapshot, now)
+                await self._hub.store.history(KIND, row, keep=1)
+                self._written = snapshot
+                self.rows += 1
+            except Exception as error:
+                bug = None if isinstance(error, StoreUnavailable) else error
+                log.warning("the latest snapshot is not written", error=str(error), exc_info=bug)
+            ended = self._hub.clock.monotonic()
+            self._due = ended + min(PAUSE_MAX_S, max(PAUSE_MIN_S, PAUSE_PER_COST * (ended - began)))

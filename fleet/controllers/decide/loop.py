@@ -1,0 +1,234 @@
+"""The decider's loop: something changed → snapshot → decide → commit, and a reason for everything that waits.
+
+It wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs `decide`
+beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding takes at
+most half of the time and the rest of the hub keeps up. What it commits is safe by itself: each chunk carries what it
+was decided on as preconditions, so a unit that changed meanwhile drops out and a changed tree or policy means deciding
+again. What `decide` raises is a bug: decider.py finds a way around it, and faults.py tells of it.
+
+A process that begins knows no member yet. To decide then would send jobs to whichever member is read first and tell
+everybody else that there are none, so it waits for the members that are said to be ready, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from fleet.controllers.decide.commit import PlanCommitter
+from fleet.controllers.decide.decider import SEED, Decider, Resort
+from fleet.controllers.decide.faults import Faults
+from fleet.controllers.decide.latest import LatestSnapshot
+from fleet.controllers.decide.queueitems import QueueItems
+from fleet.controllers.decide.reasons import ReasonWriter
+from fleet.controllers.decide.record import DecisionRecorder
+from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
+from fleet.controllers.decide.waking import next_change
+from fleet.controllers.runtime.controller import Controller, Source, Teller
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.controllers.runtime.metrics import Counted, Phases
+from fleet.members.members import Changed
+from fleet.model.plan import Plan
+from fleet.model.reason import Code, Reason, instant
+from fleet.placement.problem import Solver
+from fleet.ports import Event, Fenced, Key, StoreUnavailable
+from fleet.snapshot import Config, Snapshot
+from fleet.solver.intime import InTime
+from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
+
+log = structlog.get_logger(__name__)
+
+GATHER_MAX_S = 0.3
+AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
+AGAIN_MAX_S = 1.0
+LOOK_S = 0.5  # between two looks at members that are not read yet; a member that is read brings the next one sooner
+UNREAD_TOLD = 10  # of what cannot be read in one cycle
+_CYCLE = Key("", "", "", "decide")
+
+
+class DecideLoop:
+    """Places waiting gangs and says why the others wait."""
+
+    name = "decide"
+
+    def __init__(self, hub: Hub, events: EventRecorder, solver: Solver | None, aside: Teller) -> None:
+        self._hub = hub
+        self._solver = Counted(solver, hub.metrics) if solver is not None else None
+        self._decider = Decider(hub.clock.monotonic)
+        tuned = hub.config
+        config = Config(
+            reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s,
+            head_after_s=tuned.head_after_s,
+        )  # fmt: skip
+        self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
+        self._committer = PlanCommitter(hub, events)
+        self._reasons = ReasonWriter(hub, events)
+        self._recorder = DecisionRecorder(hub)
+        self._latest = LatestSnapshot(hub, self._recorder.packer)
+        self._faults = Faults(hub, events, self._recorder.packer)
+        self._items = QueueItems(hub)
+        self._aside = aside
+        self._unreadable: set[Key] = set()  # bindings that say so
+        self._last: Snapshot | None = None
+        self._seen: Snapshot | None = None  # what this cycle decides on
+        self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
+        self._reads_until: float | None = None  # monotonic; None before the first look
+        self._began = False  # whether the members were read once, or waited for long enough
+        self._took_s = 0.0  # by the last cycle that decided something
+        self._lost = 0  # cycles in a row of which nothing could be committed
+        self.cycles = 0  # decisions made; tests read it
+        sources = [
+            Source(WORK, "resourcebindings", self._wake),
+            Source(QUEUE, "queueunits", self._wake),
+            Source(QUEUE, "queues", self._wake),
+            Source(QUOTA, "elasticquotatrees", self._wake),
+            Source(CLUSTER, "clusters", self._wake),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
+
+    async def run(self) -> None:
+        self._hub.members.subscribe(self._on_member)
+        try:
+            await self.controller.run()
+        finally:  # what it began beside its cycles ends with it
+            for part in (self._items, self._latest, self._recorder):
+                await part.close()
+
+    def look_again(self) -> None:
+        """Have it look although nothing changed: that it lives is seen from its looks."""
+        self.controller.queue.add(_CYCLE)
+
+    def _wake(self, event: Event) -> Iterable[Key]:
+        return (_CYCLE,)
+
+    def _on_member(self, changed: Changed) -> None:
+        self.controller.queue.add(_CYCLE)
+
+    async def reconcile(self, key: Key) -> float | None:
+        """One cycle; returns when to look again although nothing changed."""
+        await self._hub.clock.sleep(max(self._hub.config.gather_s, min(self._took_s, GATHER_MAX_S)))
+        began = self._hub.clock.monotonic()
+        if not self._may_begin(began):
+            return LOOK_S
+        metrics, now = self._hub.metrics, self._hub.clock.now()
+        self._seen = None
+        try:
+            outcome, again = await self._cycle(began, now)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            metrics.cycles.labels("failed").inc()
+            await self._faults.tell(error, Resort.UNDECIDED, self._seen, now)
+            raise
+        metrics.looked(outcome, self._hub.clock.now())
+        return again
+
+    async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
+        """How it went, as metrics name it, and when to look again."""
+        whole = self._builder.build(now)
+        await self._tell_unreadable(now)
+        heard = self._decider.heard(whole.snapshot, now)
+        self._hub.metrics.aside.set(len(self._decider.aside))
+        picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
+        self._latest.offer(heard, now)
+        if not whole.waiting:
+            self._hub.metrics.see(whole.snapshot, {})
+            self._items.offer(whole, {})
+            self._last = None
+            return "idle", None
+        outcome = "unchanged"
+        over = self._stands_until is not None and self._stands_until <= now
+        if over or heard != self._last:
+            decided = await self._decide(picture, began, now)
+            if decided is None:
+                self.controller.queue.add(_CYCLE)
+                return "failed", None
+            outcome, (plan, phases) = "decided", decided
+            reasons = {**plan.reasons, **self._left_out()}
+            phases.begin("commit")
+            complete = await self._carry_out(picture, whole, plan, reasons, now)
+            self._hub.metrics.decided(plan, phases.end())
+            self._hub.metrics.see(whole.snapshot, reasons)
+            self._items.offer(whole, reasons)
+            self._took_s = self._hub.clock.monotonic() - began
+            # What was committed comes back as changes. A time that runs out is none.
+            self._last = heard if complete else None
+            self._stands_until = next_change(heard, plan.reasons, now)
+        else:
+            self._hub.metrics.see(whole.snapshot)
+            self._reasons.renew(whole)
+        pauses = [self._stands_until - now + 0.01] if self._stands_until is not None else []
+        pauses += [picture.again_at - now + 0.01] if picture.again_at is not None else []
+        pauses += [one.until - now + 0.01 for one in self._decider.aside.values()]
+        pauses += [pause for pause in (await self._reasons.flush(),) if pause is not None]
+        return outcome, min(pauses, default=None)
+
+    async def _tell_unreadable(self, now: float) -> None:
+        """Bindings that cannot be read say so, once, and no longer say so when they can be."""
+        failing = self._builder.unreadable
+        for key in [key for key in self._unreadable if key not in failing]:
+            self._unreadable.discard(key)
+            if self._hub.store.peek(key) is not None:
+                await self._aside.handled(self.name, key)
+        for key in [key for key in failing if key not in self._unreadable][:UNREAD_TOLD]:
+            self._unreadable.add(key)
+            await self._faults.tell(failing[key], Resort.UNREAD, None, now, [f"{key.namespace}/{key.name}"])
+            await self._aside.tell(self.name, key, failing[key])
+
+    async def _decide(self, picture: Picture, began: float, now: float) -> tuple[Plan, Phases] | None:
+        """None when somebody was left out: decide again."""
+        clock = self._hub.clock.monotonic
+        phases = Phases(clock, "snapshot", began)
+        solver = InTime(self._solver, clock, began=began) if self._solver is not None else None
+        self._seen = picture.snapshot
+        decide = self._decider.decide
+        decided = await asyncio.to_thread(decide, picture.snapshot, now=now, solver=solver, mark=phases.begin)
+        self.cycles += 1
+        if decided.fault is not None and decided.resort is not None:
+            names = [unit.name for unit in decided.left_out]
+            await self._faults.tell(decided.fault, decided.resort, picture.snapshot, now, names)
+        return (decided.plan, phases) if decided.plan is not None else None
+
+    def _left_out(self) -> dict[str, Reason]:
+        """Why those wait that the decider is not asked about."""
+        return {
+            key: Reason(Code.DECIDER_FAILED, {"error": one.error, "until": instant(one.until)})
+            for key, one in self._decider.aside.items()
+        }
+
+    def _may_begin(self, clock: float) -> bool:
+        """See the module. `clock`: monotonic seconds."""
+        if self._reads_until is None:
+            self._reads_until = clock + self._hub.config.members_read_s
+        self._began = self._began or clock >= self._reads_until or self._builder.all_read()
+        return self._began
+
+    async def _carry_out(
+        self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float
+    ) -> bool:
+        """Whether all of the plan was committed. `whole`, `reasons`: with those who were left out."""
+        placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
+        await self._committer.nominate(picture, plan)
+        wanted = {claim.unit for claim in plan.claims}
+        await self._committer.release_expired(picture, wanted, now)
+        claimed = await self._committer.take_back(picture, plan) if wanted else frozenset()
+        self._reasons.offer(whole, {key: why for key, why in reasons.items() if key not in wanted - claimed})
+        if placed or claimed:
+            evicted = sum(eviction.preemptor in claimed for eviction in plan.evictions)
+            log.info(
+                "decided", placed=placed, claimed=len(claimed), evicted=evicted, waiting=len(plan.reasons),
+                shipped=plan.certificate.shipped,
+            )  # fmt: skip
+            await self._recorder.record(picture.snapshot, plan, now=now, seed=SEED)
+        complete = placed == len(plan.placements) and claimed == wanted
+        if complete or placed or claimed:
+            self._lost = 0
+        if not complete:
+            # What was lost to is on its way here, and wakes the loop. Should it never come, this must not spin.
+            self.controller.queue.add_after(_CYCLE, min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(self._lost, 10)))
+            self._lost += 1
+        return complete

@@ -1,0 +1,151 @@
+"""What pods need beside their job: copies in the member, shared by all bindings that name them, gone with the last.
+
+Claims are the exception: deleting one deletes its volume, and with it the checkpoints that a job which moves or starts
+again wants to find. A claim stays in the member when its last user leaves, without our labels, and serves whoever names
+it next; only when its original on the hub was deleted does it go. The volume itself never travels.
+
+Who uses a copy is written on the copy itself, so nothing is lost with this process. Two bindings that touch one copy
+at the same time take turns, and each sees what the other wrote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Sequence
+
+from fleet.admission.travel import why_not
+from fleet.bindings import binding as b
+from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch.manifests import (
+    CLAIM,
+    DEPENDENCIES,
+    OFTEN_LOCAL,
+    dependency,
+    hash_of,
+    is_dependency,
+    users_of,
+    with_users,
+)
+from fleet.controllers.runtime.hub import Hub
+from fleet.controllers.runtime.index import BindingIndex
+from fleet.kinds.interpreter import Dependency
+from fleet.members.members import Did, Outcome
+from fleet.ports import Body, Key, Stored
+from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB, WORK
+
+
+class Dependencies:
+    """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims and service accounts."""
+
+    def __init__(self, hub: Hub, index: BindingIndex) -> None:
+        self._hub = hub
+        self._index = index
+        self._locks: dict[tuple[str, Key], asyncio.Lock] = {}
+        self._bindings: dict[Key, set[Key]] = {}
+
+    def bindings_of(self, key: Key) -> Iterable[Key]:
+        """The bindings that named this object when they were looked at."""
+        return tuple(self._bindings.get(key, ()))
+
+    async def send(
+        self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]
+    ) -> tuple[Outcome | None, list[str]]:
+        """An outcome when one could not be sent (later ones are not tried), and those that the hub does not have.
+        Something foreign of that name in the member is left as it is, and serves."""
+        missing: list[str] = []
+        for kind, namespace, name in self._with_pull_secrets(wanted):
+            key = Key("", DEPENDENCIES[kind], namespace, name)
+            self._bindings.setdefault(key, set()).add(stored.key)
+            source = self._hub.store.peek(key)
+            if source is not None and why_not(self._hub.registry.need("", key.resource), key, source.body, tenant=True):
+                missing.append(f"{kind} {namespace}/{name} (its type stays on the hub)")
+                continue
+            if source is None or b.deleting(source.body):
+                if kind in OFTEN_LOCAL:
+                    continue
+                missing.append(f"{kind} {namespace}/{name} (not on the hub)")
+                continue
+            async with self._lock(member, key):
+                there = self._hub.members.find(member, key)
+                if there is not None and not is_dependency(there):
+                    continue  # it is propagated there by a binding of its own
+                users = {stored.uid, *(self._known(users_of(there)) if there is not None else ())}
+                body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
+                if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
+                    continue
+                outcome = await self._hub.members.apply(member, body)
+            if outcome.did not in (Did.DONE, Did.CONFLICT):
+                return outcome, missing
+        return None, missing
+
+    def _with_pull_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
+        """With the Secrets that service accounts add to their pods."""
+        found = {dependency for dependency in wanted if dependency[0] in DEPENDENCIES}
+        for kind, namespace, name in tuple(found):
+            account = self._hub.peek("", "serviceaccounts", namespace, name) if kind == "ServiceAccount" else None
+            for entry in (account or {}).get("imagePullSecrets") or ():
+                found.add(("Secret", namespace, str(entry["name"])))
+        return sorted(found)
+
+    def used_in(self, member: str, uid: str) -> list[Body]:
+        """The copies in the member that the binding uses."""
+        return [body for body in self._hub.members.owned(member) if is_dependency(body) and uid in users_of(body)]
+
+    async def release(self, member: str, copy: Body, uid: str, *, stays: bool = False) -> bool:
+        """Take the binding off the copy's users, and the copy away with the last; `stays`: leave it to the member
+        instead, without our claim. False: try again."""
+        key = Key(
+            "", DEPENDENCIES.get(copy["kind"], ""), copy["metadata"].get("namespace", ""), copy["metadata"]["name"]
+        )
+        async with self._lock(member, key):
+            there = self._hub.members.find(member, key)
+            if there is None or not is_dependency(there) or uid not in users_of(there):
+                return True
+            if b.deleting(there):
+                return False
+            others = {user for user in users_of(there) if user != uid} & self._living()
+            if others or not (stays or is_kept(self._hub, there)):
+                return (await share(self._hub, member, there, others)).did is Did.NOT_FOUND
+            return (await let_stay(self._hub, member, there)).did is not Did.UNREACHABLE
+
+    def _known(self, users: Collection[str]) -> list[str]:
+        """Those that are bindings of this hub: what a copy says of its users is believed of nobody else."""
+        others = [uid for uid in users if self._index.key(uid) is None]  # or not seen yet, after a start
+        return list(set(users).difference(others) | (self._living().intersection(others) if others else set()))
+
+    def _living(self) -> set[str]:
+        return {stored.uid for stored in self._hub.scan(WORK, "resourcebindings")}
+
+    def _lock(self, member: str, key: Key) -> asyncio.Lock:
+        return self._locks.setdefault((member, key), asyncio.Lock())
+
+
+def is_kept(hub: Hub, copy: Body) -> bool:
+    """Whether a copy stays in its member when nobody of ours uses it any more: see the module."""
+    if copy.get("kind") != CLAIM:
+        return False
+    meta = copy["metadata"]
+    source = hub.peek("", DEPENDENCIES[CLAIM], meta.get("namespace", ""), meta["name"])
+    return source is not None and not b.deleting(source)
+
+
+async def share(hub: Hub, member: str, copy: Body, users: Collection[str]) -> Outcome:
+    """Write down who uses the copy now; with no users it is deleted."""
+    if not users:
+        return await hub.members.delete(member, copy)
+    if copy.get("kind") != CLAIM:
+        return await hub.members.apply(member, with_users(copy, hub.hub_id, users))
+    # Most of a claim may never change: only who uses it is written, so that none of the member's defaults become ours.
+    marks = with_users(copy, hub.hub_id, users)["metadata"]
+    labels, annotations = marks["labels"], marks["annotations"]
+    return await hub.members.relabel(
+        member, copy, {LABEL_BINDING: labels[LABEL_BINDING]},
+        {ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
+    )  # fmt: skip
+
+
+async def let_stay(hub: Hub, member: str, copy: Body) -> Outcome:
+    """Take our marks off the copy."""
+    return await hub.members.relabel(
+        member, copy, dict.fromkeys((LABEL_HUB, LABEL_BINDING)), dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH))
+    )

@@ -1,0 +1,389 @@
+"""Bindings → members: what is wanted goes there, dependencies first; what is not wanted leaves.
+
+Level-triggered in both directions: each look compares the binding with what the members' caches show. Objects carry a
+digest, so looking costs no requests. A slow member has a bounded number of calls in flight and its bindings wait for
+their turn aside, so that it costs the others nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from fleet.admission.travel import why_not
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import drop_condition, is_true, set_condition
+from fleet.controllers.cluster.matching import Candidate, candidate
+from fleet.controllers.dispatch.dependencies import Dependencies
+from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks
+from fleet.controllers.dispatch.outgoing import Unsafe
+from fleet.controllers.dispatch.overdue import Overdue
+from fleet.controllers.dispatch.overrides import BadOverride
+from fleet.controllers.dispatch.withdraw import Withdrawal
+from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.controllers.runtime.index import BindingIndex
+from fleet.kinds import interpreter_of
+from fleet.members.members import Changed, Did, Outcome
+from fleet.model.reason import Code, Reason
+from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.wellknown import (
+    CLUSTER,
+    FINALIZER_BINDING,
+    FULLY_APPLIED,
+    LABEL_HUB,
+    POLICY,
+    SYNC_FAILED,
+    SYNC_SUCCEED,
+    SYSTEM_NAMESPACE,
+    WORK,
+)
+
+log = structlog.get_logger(__name__)
+
+RETRY_FIRST_S = 0.5
+RETRY_MAX_S = 30.0
+OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
+
+
+class _Busy(Exception):
+    """The member has its full number of calls in flight; the key is parked and comes back."""
+
+
+class DispatchLoop:
+    """Keeps the members in line with the bindings."""
+
+    name = "dispatch"
+
+    def __init__(self, hub: Hub, events: EventRecorder, evictor: Evictor, index: BindingIndex) -> None:
+        self._hub = hub
+        self._events = events
+        self._evictor = evictor
+        self._index = index
+        self._dependencies = Dependencies(hub, index)
+        self._withdrawal = Withdrawal(hub, self._dependencies)
+        self._overdue = Overdue(hub, events)
+        self._in_flight: dict[str, int] = {}
+        self._parked: dict[str, deque[Key]] = {}
+        self._tries: dict[Key, int] = {}
+        self._clusters_mark: object = None
+        self._marks: dict[Key, str] = {}  # of jobs and bindings: what was looked at
+        sources = [
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source(CLUSTER, "clusters", self._on_cluster),
+            *(Source("", resource, self._on_dependency) for resource in DEPENDENCIES.values()),
+            *(Source(POLICY, resource, self._on_override) for resource in OVERRIDES),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
+        self._resources: set[tuple[str, str]] = set()
+
+    async def run(self) -> None:
+        self._hub.members.subscribe(self._on_member)
+        await self.controller.run()
+
+    # -- what asks for which work
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        self._index.put(event.stored)
+        key = object_key(self._hub.registry, event.stored.body["spec"]["resource"])
+        if key is not None and (key.group, key.resource) not in self._resources:
+            self._resources.add((key.group, key.resource))
+            self.controller.follow_only(Source(group, name, self._on_object) for group, name in self._resources)
+        return (event.stored.key,) if self._is_new(event) else ()
+
+    def _on_object(self, event: Event) -> Iterable[Key]:
+        return self._index.of_object(event.stored.key) if self._is_new(event) else ()
+
+    def _is_new(self, event: Event) -> bool:
+        """Whether it says more than another status, which observe writes and which does not travel. The full pass
+        that every loop makes now and then (ADDED) always counts."""
+        key, meta = event.stored.key, event.stored.body["metadata"]
+        if event.type is EventType.DELETED:
+            self._marks.pop(key, None)
+        elif "generation" in meta:
+            said = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")
+            mark = repr((event.stored.uid, *(meta.get(name) for name in said)))
+            if event.type is EventType.MODIFIED and self._marks.get(key) == mark:
+                return False
+            self._marks[key] = mark
+        return True
+
+    def _on_dependency(self, event: Event) -> Iterable[Key]:
+        return self._dependencies.bindings_of(event.stored.key)
+
+    def _on_override(self, event: Event) -> Iterable[Key]:
+        return [s.key for s in self._hub.scan(WORK, "resourcebindings") if b.clusters_of(s.body)]
+
+    def _on_cluster(self, event: Event) -> Iterable[Key]:
+        mark = self._withdrawal.clusters_mark()
+        if mark == self._clusters_mark:
+            return ()
+        self._clusters_mark = mark
+        return [s.key for s in self._hub.scan(WORK, "resourcebindings") if b.attempt(s.body)]
+
+    def _on_member(self, changed: Changed) -> None:
+        if changed.what == "ready":
+            for stored in self._hub.scan(WORK, "resourcebindings"):
+                if changed.member in self._withdrawal.touched(stored.body):
+                    self.controller.queue.add(stored.key)
+            return
+        key = self._index.key(changed.binding)
+        stored_binding = self._hub.store.peek(key) if key is not None else None
+        if stored_binding is not None:
+            leaving = b.tasks_of(stored_binding.body) or b.deleting(stored_binding.body)
+            if changed.what == "job" or leaving:
+                self.controller.queue.add(stored_binding.key)
+
+    # -- the work
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        if stored is None:
+            self._tries.pop(key, None)
+            return None
+        try:
+            return await self._settle(stored)
+        except _Busy:
+            return None
+
+    async def _settle(self, stored: Stored) -> float | None:
+        binding = stored.body
+        stays = b.deleting(binding) and self._stays(binding)
+        wanted = () if b.deleting(binding) and not stays else b.clusters_of(binding)
+        left = await self._withdrawal.withdraw(binding, wanted)
+        if stays:
+            left |= await self._withdrawal.let_stay(binding, wanted)
+        if left:
+            await self._overdue.look(stored, left)
+        if b.deleting(binding):
+            if left:
+                return self._again(stored.key)
+            await self._let_go(stored)
+            return None
+        if any(task["fromCluster"] not in left for task in b.tasks_of(binding)):
+            await self._hub.edit(stored.key, lambda body: _tasks_done(body, left), uid=stored.uid)
+        if b.is_gang(binding) and not wanted:
+            return self._again(stored.key) if left else None
+        return await self._send(stored, wanted, left)
+
+    async def _send(self, stored: Stored, wanted: Sequence[str], left: Iterable[str]) -> float | None:
+        key = object_key(self._hub.registry, stored.body["spec"]["resource"])
+        source = self._hub.store.peek(key) if key is not None else None
+        if key is None or source is None or source.uid != stored.body["spec"]["resource"].get("uid"):
+            return None  # its object is gone, and it will be
+        stays = self._stays_here(stored, key, source)
+        if stays:
+            await self._refuse(stored, wanted, stays)
+            return None
+        if b.finished(stored.body) and not self._there(stored.body, wanted):
+            return self._again(stored.key) if left else None  # over, and cleaned away in its member: not to run again
+        outcomes: dict[str, Outcome] = {}
+        missing: list[str] = []
+        for member in wanted:
+            if b.dispatching_suspended(stored.body, member):
+                outcomes[member] = self._suspended(stored.body, member, key)
+                continue
+            outcomes[member], lacking = await self._send_to(stored, member, key, source.body)
+            missing += [text for text in lacking if text not in missing]
+        again = await self._judge(stored, outcomes)
+        written = await self._hub.edit(
+            stored.key, lambda body: _applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
+        )
+        whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
+        if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
+            text = f"Successfully applied to cluster {', '.join(wanted)}"
+            await self._events.courtesy(stored.body["spec"]["resource"], SYNC_SUCCEED, text)
+        if again or left:
+            return self._again(stored.key)
+        self._tries.pop(stored.key, None)
+        return None
+
+    def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
+        """Why the object must not go to any member, whatever made its binding; "" when it may."""
+        if (key.namespace or SYSTEM_NAMESPACE) != stored.key.namespace:
+            return f"a binding of namespace {stored.key.namespace} places nothing of namespace {key.namespace}"
+        kind = self._hub.registry.need(key.group, key.resource)
+        return why_not(kind, key, source.body, tenant=b.of_tenant(stored.body))
+
+    async def _refuse(self, stored: Stored, wanted: Sequence[str], why: str) -> None:
+        outcomes = {member: Outcome(Did.REFUSED, why) for member in wanted}
+        now = self._hub.clock.now()
+        await self._hub.edit(stored.key, lambda body: _applied(body, outcomes, (), (), now), uid=stored.uid)
+
+    async def _judge(self, stored: Stored, outcomes: dict[str, Outcome]) -> bool:
+        """Whether to try again. A gang that its member will not take is evicted, with a back-off."""
+        again = False
+        for member, outcome in outcomes.items():
+            if outcome.did in (Did.DONE, Did.SUSPENDED):
+                continue
+            again = True
+            foreign = outcome.did is Did.CONFLICT and not self._ours(outcome.body)
+            if outcome.did not in (Did.REFUSED, Did.OVERRIDE) and not foreign:
+                continue
+            code = Code.OVERRIDE_FAILED if outcome.did is Did.OVERRIDE else Code.MEMBER_REFUSED
+            message = Reason(code, {"member": member, "message": outcome.message}).text
+            await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
+            # What runs there is not stopped because a change of it was refused: FullyApplied says so.
+            if b.is_gang(stored.body) and not self._there(stored.body, [member]):
+                failure = b.Failure(member, self._hub.clock.now(), str(code))
+                await self._evictor.evict(stored, reason=str(code), message=message, failure=failure)
+        return again
+
+    def _stays(self, binding: Body) -> bool:
+        """Whether its copies stay in their members when it goes: its policy says so, and its object is what went."""
+        if not binding["spec"].get("preserveResourcesOnDeletion"):
+            return False
+        key = object_key(self._hub.registry, binding["spec"]["resource"])
+        source = self._hub.store.peek(key) if key is not None else None
+        gone = source is None or source.uid != binding["spec"]["resource"].get("uid")
+        return gone or (source is not None and b.deleting(source.body))
+
+    def _suspended(self, binding: Body, member: str, key: Key) -> Outcome:
+        """A copy that was sent before stays as it is; nothing new is sent."""
+        sent = self._hub.members.find(member, key)
+        if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
+            return Outcome(Did.DONE)
+        return Outcome(Did.SUSPENDED, "its policy suspends dispatching there")
+
+    def _ours(self, body: Body | None) -> bool:
+        return body is not None and (body["metadata"].get("labels") or {}).get(LABEL_HUB) == self._hub.hub_id
+
+    async def _send_to(self, stored: Stored, member: str, key: Key, source: Body) -> tuple[Outcome, list[str]]:
+        """What became of it, and which dependencies the hub does not have."""
+        binding = stored.body
+        cluster = self._cluster(member)
+        overrides = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
+        missing: list[str] = []
+        if not self._hub.members.ready(member):
+            sent = self._hub.members.find(member, key)
+            if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
+                return Outcome(Did.DONE), missing  # as far as anybody knows; looked at again when it answers
+            return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
+        self._enter(member, stored.key)
+        try:
+            interpreter = interpreter_of(source["apiVersion"], source["kind"])
+            if interpreter is not None and binding["spec"].get("propagateDeps"):
+                outcome, missing = await self._dependencies.send(
+                    stored, member, interpreter.dependencies(source), cluster, overrides
+                )
+                if outcome is not None:
+                    return outcome, missing
+            body = manifest(source, binding, self._hub.hub_id, cluster, overrides)
+            there = self._hub.members.find(member, key)
+            if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
+                return Outcome(Did.DONE), missing
+            overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
+            outcome = await self._hub.members.apply(member, body, overwrite=overwrite)
+            if outcome.did is Did.UNREACHABLE:
+                self._withdrawal.uncertain(binding, member)
+            return outcome, missing
+        except BadOverride as error:
+            return Outcome(Did.OVERRIDE, str(error)), missing
+        except Unsafe as error:
+            return Outcome(Did.REFUSED, str(error)), missing
+        finally:
+            self._leave(member)
+
+    def _there(self, binding: Body, wanted: Sequence[str]) -> bool:
+        return any(member in wanted for member, _ in self._hub.members.copies(binding["metadata"]["uid"]))
+
+    def _cluster(self, member: str) -> Candidate:
+        body = self._hub.peek(CLUSTER, "clusters", "", member)
+        return candidate(body) if body is not None else Candidate(member, {}, {})
+
+    async def _let_go(self, stored: Stored) -> None:
+        """Nothing is left anywhere: the binding may go."""
+
+        def drop(body: Body) -> Body | None:
+            finalizers = body["metadata"].get("finalizers") or []
+            if FINALIZER_BINDING not in finalizers:
+                return None
+            body["metadata"]["finalizers"] = [name for name in finalizers if name != FINALIZER_BINDING]
+            return body
+
+        kind = self._hub.registry.need(WORK, "resourcebindings")
+        await self._hub.objects.change(
+            kind, stored.key.namespace, stored.key.name, drop, self._hub.options, uid=stored.uid
+        )
+        self._tries.pop(stored.key, None)
+        self._withdrawal.forget(stored.uid)
+
+    # -- bounds
+
+    def _again(self, key: Key) -> float:
+        """Seconds until the next try: doubling, bounded. Changes in a member bring the key back earlier."""
+        tries = self._tries[key] = self._tries.get(key, 0) + 1
+        return float(min(RETRY_MAX_S, RETRY_FIRST_S * 2 ** min(tries - 1, 10)))
+
+    def _enter(self, member: str, key: Key) -> None:
+        if self._in_flight.get(member, 0) >= self._hub.config.calls_per_member_max:
+            self._parked.setdefault(member, deque()).append(key)
+            raise _Busy
+        self._in_flight[member] = self._in_flight.get(member, 0) + 1
+
+    def _leave(self, member: str) -> None:
+        self._in_flight[member] -= 1
+        parked = self._parked.get(member)
+        if parked:
+            self.controller.queue.add(parked.popleft())
+
+
+def _tasks_done(binding: Body, left: Iterable[str]) -> bool:
+    kept = [task for task in b.tasks_of(binding) if task["fromCluster"] in set(left)]
+    if len(kept) == len(b.tasks_of(binding)):
+        return False
+    if kept:
+        binding["spec"]["gracefulEvictionTasks"] = kept
+    else:
+        binding["spec"].pop("gracefulEvictionTasks", None)
+        drop_condition(binding, b.WITHDRAWN)
+    return True
+
+
+def _applied(
+    binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], left: Iterable[str], now: float
+) -> bool:
+    """Write down what became of each member, in place; only for the members it is placed in now. A member that still
+    has something of it (`left`) stays listed: that is how it is remembered."""
+    if set(outcomes) != set(b.clusters_of(binding)):
+        return False
+    status = binding.setdefault("status", {})
+    known = {item["clusterName"]: item for item in status.get("aggregatedStatus") or ()}
+    items = [known[member] for member in sorted(set(left) - set(outcomes)) if member in known]
+    changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
+    for member, outcome in sorted(outcomes.items()):
+        if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
+            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # it was applied; nobody can say that it is not now
+            items.append(known[member])
+            continue
+        applied = outcome.did is Did.DONE
+        item = {**known.get(member, {}), "clusterName": member, "applied": applied}
+        item.pop("appliedMessage", None)
+        if not applied:
+            item["appliedMessage"] = outcome.message
+        changed |= item != known.get(member)
+        items.append(item)
+    status["aggregatedStatus"] = items
+    failed = [
+        f"{member}: {outcome.message}" for member, outcome in sorted(outcomes.items()) if outcome.did is not Did.DONE
+    ]
+    if failed:
+        unreachable = all(o.did in (Did.DONE, Did.UNREACHABLE) for o in outcomes.values())
+        reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
+        if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
+            reason = "DispatchingSuspended"
+        if any(o.did is Did.OVERRIDE for o in outcomes.values()):
+            reason = str(Code.OVERRIDE_FAILED)
+        changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
+    elif missing:
+        changed |= set_condition(
+            binding, FULLY_APPLIED, False, "DependencyMissing", f"cannot be sent: {', '.join(missing)}", now
+        )
+    else:
+        message = "All works have been successfully applied"
+        changed |= set_condition(binding, FULLY_APPLIED, True, "FullyAppliedSuccess", message, now)
+    return changed

@@ -1,0 +1,147 @@
+"""What goes into a member for a binding: the object itself and what its pods need, stamped as ours. Pure."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from fleet.bindings import binding as b
+from fleet.bindings.components import from_body
+from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch.outgoing import checked
+from fleet.controllers.dispatch.overrides import blaming, overridden
+from fleet.kinds import interpreter_of
+from fleet.kinds.topology import within
+from fleet.marks import without_hub_keys
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_DOMAIN,
+    ANNOTATION_HASH,
+    ANNOTATION_JOB,
+    ANNOTATION_TOPOLOGY,
+    ANNOTATION_USERS,
+    ATTEMPT,
+    LABEL_BINDING,
+    LABEL_HUB,
+)
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+DEPENDENCIES = {
+    "ConfigMap": "configmaps",
+    "Secret": "secrets",
+    "PersistentVolumeClaim": "persistentvolumeclaims",
+    "ServiceAccount": "serviceaccounts",
+}
+# What a member may well have of its own, so that it is not missed when the hub does not have it.
+OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount")
+CLAIM = "PersistentVolumeClaim"
+_OF_ONE_CLUSTER = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")  # annotations
+
+
+def marks(hub_id: str, binding: Body) -> dict[str, str]:
+    """The labels of everything that a binding puts into a member."""
+    return {LABEL_HUB: hub_id, LABEL_BINDING: binding["metadata"]["uid"], ATTEMPT: str(b.attempt(binding))}
+
+
+def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
+    """The object of a binding as this member gets it. Raises BadOverride, and Unsafe where no override is to blame."""
+    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some), policies)
+
+
+def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
+    labels = marks(hub_id, binding)
+    annotations = {ANNOTATION_JOB: b.job_name(binding)}
+    interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
+    if interpreter is not None:
+        bare = {name: value for name, value in source.items() if name != "status"}  # not changed below: copied
+        changed = overridden(bare, source, cluster, policies)
+        topology = b.annotation(binding, ANNOTATION_TOPOLOGY)
+        if topology:
+            own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
+            domain = b.annotation(binding, ANNOTATION_DOMAIN)
+            changed = within(changed, interpreter.templates(changed), topology, domain, own)
+        charged = [from_body(entry) for entry in binding["spec"].get("components") or ()]
+        return hashed(checked(interpreter.stamp(changed, labels, annotations), source, labels, charged))
+    body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
+    return hashed(checked(body, source, labels, None))
+
+
+def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Sequence[Body]) -> Body:
+    """A dependency as this member gets it: of a claim what it asks for, without the volume that it got on the hub, of a
+    service account no token Secrets. `users`: uids of all the bindings that use it there, at least one.
+    It carries no attempt: it is shared. Raises as `manifest`."""
+    listed = sorted(users)
+    labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
+    annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}
+
+    def make(some: Sequence[Body]) -> Body:
+        body = _marked(overridden(_bare(source), source, cluster, some), labels, annotations)
+        return hashed(checked(body, source, labels, None))
+
+    return blaming(make, policies)
+
+
+def users_of(copy_: Body) -> frozenset[str]:
+    """Uids of the bindings that a copy in a member names as its users. What people of the member made of the annotation
+    is none; whoever asks compares the uids with the hub's own bindings."""
+    text = (copy_["metadata"].get("annotations") or {}).get(ANNOTATION_USERS, "[]")
+    try:
+        found = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = []
+    named = {uid for uid in found if isinstance(uid, str) and uid} if isinstance(found, list) else set()
+    own = (copy_["metadata"].get("labels") or {}).get(LABEL_BINDING)
+    return frozenset(named) or frozenset({own} if own else ())
+
+
+def with_users(copy_: Body, hub_id: str, users: Iterable[str]) -> Body:
+    """A dependency's manifest as the member shows it, for other users."""
+    body = _bare(copy_)
+    remaining = sorted(users)
+    labels = {**body["metadata"].get("labels", {}), LABEL_HUB: hub_id, LABEL_BINDING: remaining[0]}
+    return hashed(_marked(body, labels, {ANNOTATION_USERS: orjson.dumps(remaining).decode()}))
+
+
+def is_dependency(copy_: Body) -> bool:
+    return ANNOTATION_USERS in (copy_["metadata"].get("annotations") or {})
+
+
+def hash_of(body: Body) -> str:
+    return str((body["metadata"].get("annotations") or {}).get(ANNOTATION_HASH, ""))
+
+
+def hashed(body: Body) -> Body:
+    """The manifest with its digest, so that an equal one need not be sent again."""
+    annotations = body["metadata"].setdefault("annotations", {})
+    annotations.pop(ANNOTATION_HASH, None)
+    digest = hashlib.sha256(orjson.dumps(body, option=orjson.OPT_SORT_KEYS)).hexdigest()[:32]
+    annotations[ANNOTATION_HASH] = digest
+    return body
+
+
+def _bare(source: Body) -> Body:
+    """Without what only the hub (or the member) means."""
+    body = {k: copy.deepcopy(v) for k, v in source.items() if k not in ("metadata", "status")}
+    meta = source["metadata"]
+    kept = {name: meta[name] for name in ("name", "namespace") if meta.get(name)}
+    kept["labels"] = without_hub_keys(meta.get("labels") or {})
+    kept["annotations"] = without_hub_keys(
+        {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
+    )
+    if source.get("kind") == "Namespace":
+        body.pop("spec", None)
+    if source.get("kind") == CLAIM:
+        body["spec"] = {k: v for k, v in (body.get("spec") or {}).items() if k != "volumeName"}
+        kept["annotations"] = {k: v for k, v in kept["annotations"].items() if not k.startswith(_OF_ONE_CLUSTER)}
+    if source.get("kind") == "ServiceAccount":
+        body.pop("secrets", None)
+    return {**body, "metadata": kept}
+
+
+def _marked(body: Body, labels: dict[str, str], annotations: dict[str, str]) -> Body:
+    body["metadata"]["labels"] = {**(body["metadata"].get("labels") or {}), **labels}
+    body["metadata"]["annotations"] = {**(body["metadata"].get("annotations") or {}), **annotations}
+    return body

@@ -1,0 +1,165 @@
+"""Taking out of members what a binding does not want there (any more), and knowing what is still left.
+
+"Left" is what keeps an eviction task and a finalizer in place, so it must never be answered too early: a member that
+cannot be asked counts as having something, until it answers, is gone from the hub, or is given up by its annotation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from fleet.bindings import binding as b
+from fleet.controllers.dispatch.dependencies import Dependencies
+from fleet.controllers.dispatch.manifests import marks
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.members.members import Did
+from fleet.model.untyped import mapping, rows, text
+from fleet.ports import Body
+from fleet.wellknown import (
+    ANNOTATION_FORCE_REMOVAL,
+    ANNOTATION_HASH,
+    ANNOTATION_JOB,
+    ATTEMPT,
+    CLUSTER,
+    LABEL_BINDING,
+    LABEL_HUB,
+)
+
+log = structlog.get_logger(__name__)
+
+
+class Withdrawal:
+    """See the module."""
+
+    def __init__(self, hub: Hub, dependencies: Dependencies) -> None:
+        self._hub = hub
+        self._dependencies = dependencies
+        self._uncertain: dict[str, set[str]] = {}  # binding uid -> members where an apply may still land
+
+    def uncertain(self, binding: Body, member: str) -> None:
+        """An apply was not answered: it may have happened, or happen yet."""
+        self._uncertain.setdefault(binding["metadata"]["uid"], set()).add(member)
+
+    def forget(self, uid: str) -> None:
+        self._uncertain.pop(uid, None)
+
+    def clusters_mark(self) -> object:
+        """Changes when a Cluster comes, goes, is being deleted or given up."""
+        return sorted(
+            (c["metadata"]["name"], b.deleting(c), _given_up(c)) for c in self._hub.bodies(CLUSTER, "clusters")
+        )
+
+    def touched(self, binding: Body) -> set[str]:
+        """Every member where something of it may be."""
+        uid = binding["metadata"]["uid"]
+        found = {*b.clusters_of(binding), *(task["fromCluster"] for task in b.tasks_of(binding))}
+        shown = rows(mapping(binding.get("status")).get("aggregatedStatus"))
+        found |= {name for item in shown if (name := text(item.get("clusterName")))}
+        found |= {member for member, _ in self._hub.members.copies(uid)}
+        found |= {pod.member for pod in self._hub.members.pods_of(uid)}
+        return found | self._uncertain.get(uid, set())
+
+    async def withdraw(self, binding: Body, keep: Sequence[str]) -> set[str]:
+        """Ask every member but `keep` (and `keep` for older attempts) to remove what it has of the binding; returns the
+        members where something is, or may be, left."""
+        if b.attempt(binding) == 0:
+            return set()
+        left: set[str] = set()
+        for member in sorted(self.touched(binding)):
+            if self._given_up(member):
+                continue
+            if member in keep:
+                await self._remove_older(binding, member)
+            elif not self._hub.members.ready(member) or not await self._remove(binding, member):
+                left.add(member)
+        return left
+
+    async def let_stay(self, binding: Body, members: Sequence[str]) -> set[str]:
+        """Give what these members have of the binding over to them: it stays, without our claim. Pods keep the labels
+        that their template gave them. Returns the members where that could not be done yet."""
+        left: set[str] = set()
+        for member in members:
+            if self._given_up(member) or b.attempt(binding) == 0:
+                continue
+            outcome = await self._hub.members.relabel(
+                member,
+                self._named(binding),
+                dict.fromkeys((LABEL_HUB, LABEL_BINDING, ATTEMPT)),
+                dict.fromkeys((ANNOTATION_JOB, ANNOTATION_HASH)),
+            )
+            if not self._hub.members.ready(member) or outcome.did is Did.UNREACHABLE:
+                left.add(member)
+                continue
+            for copy in self._dependencies.used_in(member, binding["metadata"]["uid"]):
+                if not await self._dependencies.release(member, copy, binding["metadata"]["uid"], stays=True):
+                    left.add(member)
+        return left
+
+    def _given_up(self, member: str) -> bool:
+        cluster = self._hub.peek(CLUSTER, "clusters", "", member)
+        return cluster is None or _given_up(cluster)
+
+    async def _remove_older(self, binding: Body, member: str) -> None:
+        for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
+            if name == member and _attempt(body) < b.attempt(binding) and not b.deleting(body):
+                await self._hub.members.delete(member, body)
+
+    async def _remove(self, binding: Body, member: str) -> bool:
+        """True when the member shows nothing of it any more."""
+        uid, nothing = binding["metadata"]["uid"], True
+        for name, body in self._hub.members.copies(uid):
+            if name != member:
+                continue
+            if _attempt(body) > b.attempt(binding) and not b.deleting(binding):
+                log.warning("a newer attempt than the hub knows is left alone", member=member, binding=uid)
+                continue
+            nothing = False
+            if not b.deleting(body):
+                await self._hub.members.delete(member, body)
+        if nothing and (not b.is_gang(binding) or member in self._uncertain.get(uid, ())):
+            nothing = await self._remove_by_name(binding, member)
+        if nothing:
+            self._uncertain.get(uid, set()).discard(member)
+        if any(pod.member == member for pod in self._hub.members.pods_of(uid)):
+            nothing = False
+        if nothing:
+            for copy in self._dependencies.used_in(member, uid):
+                nothing = await self._dependencies.release(member, copy, uid) and nothing
+        return nothing
+
+    async def _remove_by_name(self, binding: Body, member: str) -> bool:
+        """For what the cache need not show: objects without pods, and jobs whose apply was not answered."""
+        resource = binding["spec"]["resource"]
+        key = object_key(self._hub.registry, resource)
+        if key is None:
+            return True
+        there = self._hub.members.find(member, key)
+        if (
+            there is not None
+            and (there["metadata"].get("labels") or {}).get(LABEL_BINDING) != binding["metadata"]["uid"]
+        ):
+            return True
+        if there is not None and b.deleting(there):
+            return False
+        outcome = await self._hub.members.delete(member, there or self._named(binding))
+        # A conflict is something that is not ours; what a member refuses to know cannot be there.
+        return outcome.did in (Did.NOT_FOUND, Did.CONFLICT, Did.REFUSED)
+
+    def _named(self, binding: Body) -> Body:
+        """As much of its object as names it in a member."""
+        resource = binding["spec"]["resource"]
+        meta = {"name": resource["name"], "labels": marks(self._hub.hub_id, binding)}
+        if resource.get("namespace"):
+            meta["namespace"] = resource["namespace"]
+        return {"apiVersion": resource["apiVersion"], "kind": resource["kind"], "metadata": meta}
+
+
+def _given_up(cluster: Body) -> bool:
+    return b.deleting(cluster) and b.annotation(cluster, ANNOTATION_FORCE_REMOVAL) == "true"
+
+
+def _attempt(body: Body) -> int:
+    text = (body["metadata"].get("labels") or {}).get(ATTEMPT, "0")
+    return int(text) if text.isdigit() else 0

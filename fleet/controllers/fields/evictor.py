@@ -1,0 +1,125 @@
+"""Evicting a gang as one commit: its binding, its unit's phase, and the event that tells of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.controllers.fields import reserving
+from fleet.controllers.fields.evict import evict
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.engine.status import conflict
+from fleet.model.times import rfc3339
+from fleet.ports import Body, Committed, Key, Stored, Write
+from fleet.wellknown import EVICT_SUCCEED, QUEUE, WORK, unit_name
+
+FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
+
+
+class Evictor:
+    """Carries out what failover, dispatch and observe decide; see evict.py for what it means."""
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+
+    async def evict(
+        self,
+        stored: Stored,
+        *,
+        reason: str,
+        message: str,
+        failure: b.Failure | None = None,
+        left_behind: bool = False,
+        hold: bool = False,
+    ) -> bool:
+        """False when the binding changed meanwhile: look at it again. `hold`: its unit waits until a person makes it
+        active again."""
+        unit = self._hub.store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
+        writes = self.writes(
+            stored, unit, reason=reason, message=message, failure=failure, left_behind=left_behind, hold=hold
+        )
+        if not isinstance(await self._hub.commit(writes), Committed):
+            return False
+        self._hub.metrics.evictions.labels(reason).inc()
+        return True
+
+    def writes(
+        self,
+        stored: Stored,
+        unit: Stored | None,
+        *,
+        reason: str,
+        message: str,
+        failure: b.Failure | None = None,
+        left_behind: bool = False,
+        hold: bool = False,
+        exactly: bool = False,
+    ) -> list[Write]:
+        """What `evict` commits, to be committed beside something else; it loses when the binding has changed.
+        `exactly`: it loses as well when the unit has, and is refused (409) when the job is over by then."""
+        binding, now = stored.body, self._hub.clock.now()
+        reserved = reserving.nomination_of(unit.body) if unit is not None else None
+        members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")
+        if failure is not None:
+            failure = replace(failure, message=message[:FAILURE_TEXT_MAX])
+
+        def change(body: Body) -> Body | None:
+            if exactly and (b.finished(body) or b.deleting(body)):
+                raise conflict(WORK, "resourcebindings", stored.key.name, "its job is over")
+            done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)
+            if not done and reserved is not None:  # it has nothing in the member yet, and only gives its room up
+                reserving.tell_back(body, failures if failure else (), reason, message, now)
+                return body
+            return body if done else None
+
+        failures = b.failures_of(binding)
+        if failure is not None:
+            failures = b.with_failure(failures, failure)
+        generation = binding["metadata"].get("generation")
+        writes: list[Write] = [self._hub.change(stored.key, change, uid=stored.uid, generation=generation)]
+        if unit is not None:
+            requeued = b.wants_queue(binding)
+            writes.append(
+                self._hub.change(
+                    unit.key,
+                    lambda body: _requeued(body, failures, reason, message, requeued, now, hold),
+                    uid=unit.uid,
+                    generation=unit.body["metadata"].get("generation") if exactly else None,
+                )
+            )
+        text = f"Evicted from cluster {members}: {message}"
+        writes.append(self._events.write(binding["spec"]["resource"], EVICT_SUCCEED, text))
+        return writes
+
+
+def _requeued(
+    unit: Body,
+    failures: tuple[b.Failure, ...],
+    reason: str,
+    message: str,
+    requeued: bool,
+    now: float,
+    hold: bool,
+) -> Body:
+    if hold:
+        unit["spec"]["active"] = False
+    reserving.give_up(unit)
+    status = unit["status"]
+    until = b.backoff_until(failures)
+    status["phase"] = "TimeoutBackoff" if until is not None and until > now else "Enqueued"
+    status["message"] = message
+    status["lastUpdateTime"] = rfc3339(now)
+    status["podState"] = {"running": 0, "pending": 0}
+    for name in ("admissions", "charged"):
+        status.pop(name, None)
+    if until is not None and requeued:
+        status["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
+    set_condition(unit, "Evicted", True, reason, message, now)
+    for type_ in ("QuotaReserved", "Admitted"):
+        set_condition(unit, type_, False, reason, "", now)
+    for type_ in ("PodsReady", "Finished"):
+        drop_condition(unit, type_)
+    return unit

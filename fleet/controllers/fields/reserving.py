@@ -1,0 +1,189 @@
+"""A unit that is Reserved: quota and room are its own, and it starts when everybody who must agree has agreed.
+
+Its QueueUnit's status says so: `nomination` is where it will go, and what that was decided for; `admissionChecks` are
+those who are asked, each Pending until whoever answers for it writes Ready or Rejected there. The decider counts such
+a unit as placed, so that nobody else gets what it waits with; nothing is in the member yet, so giving it up costs
+nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.admission.selecting import labels_match
+from fleet.bindings import binding as b
+from fleet.bindings import claims, heads
+from fleet.bindings.conditions import set_condition
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.model.reason import Code, Reason, instant
+from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import mapping, rows, text
+from fleet.ports import Body
+from fleet.quota.parse import DEPTH_MAX
+from fleet.wellknown import (
+    ANNOTATION_CHECKS_TIMEOUT,
+    ANNOTATION_QUOTA_FULLNAME,
+    ANNOTATION_QUOTA_PARENT,
+    ANNOTATION_RETRIES,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    SCHEDULED,
+)
+
+RESERVED = "Reserved"
+NOMINATION, CHECKS = "nomination", "admissionChecks"  # in status
+PATIENCE_MAX_S = 10 * 365 * 86400.0  # for admission checks; times beyond cannot be written down
+PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Where a Reserved unit is to go, since when and until when it waits for that, and what it was decided for: the
+    binding's `generation` and its `queue`."""
+
+    member: str
+    since: float
+    until: float
+    generation: int
+    queue: str
+    domain: str = ""  # the value of its topology label that it should lie in, if it has one
+    share_until: float | None = None  # as of the placement that it will be
+
+
+def nomination_of(unit: Body | None) -> Nomination | None:
+    """None for a unit that is not Reserved, and for one whose nomination does not parse."""
+    status = mapping((unit or {}).get("status"))
+    said = status.get(NOMINATION)
+    if status.get("phase") != RESERVED or not isinstance(said, dict) or not said.get("member"):
+        return None
+    since, until = (seconds(said.get(name) or "") for name in ("since", "until"))
+    generation = said.get("bindingGeneration")
+    if since is None or until is None or not isinstance(generation, int):
+        return None
+    where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
+    share_until = seconds(said.get("shareUntil") or "")
+    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until)
+
+
+class Queues:
+    """The Queues of the tree as they are now, to be asked for those above each."""
+
+    def __init__(self, bodies: Iterable[Body]) -> None:
+        self._by_name: dict[str, Body] = {}
+        self._by_path: dict[str, Body] = {}
+        for body in bodies:
+            self._by_name[body["metadata"]["name"]] = body
+            self._by_path.setdefault(b.annotation(body, ANNOTATION_QUOTA_FULLNAME), body)
+
+    @classmethod
+    def of(cls, hub: Hub) -> Queues:
+        return cls(hub.bodies(QUEUE, "queues", QUEUE_NAMESPACE))
+
+    def line(self, name: str) -> tuple[Body, ...]:
+        """The Queue of this name, then those of the nodes above its own, the root's last."""
+        found: list[Body] = []
+        queue = self._by_name.get(name)
+        while queue is not None and len(found) < DEPTH_MAX:
+            found.append(queue)
+            parent = b.annotation(queue, ANNOTATION_QUOTA_PARENT)
+            queue = self._by_path.get(parent) if parent else None
+        return tuple(found)
+
+
+def asked_of(hub: Hub, queues: Queues, unit: Body, binding: Body) -> tuple[tuple[Body, ...], tuple[str, ...]]:
+    """The queue of a unit with those above it, and the checks that its job has to pass in any of them."""
+    line = queues.line(str((unit.get("spec") or {}).get("queue") or ""))
+    if not any(b.spec_of(queue).get(CHECKS) for queue in line):
+        return line, ()
+    key = object_key(hub.registry, b.resource_of(binding))
+    job = hub.store.peek(key) if key is not None else None
+    return line, wanted(line, b.labels_of(job.body) if job is not None else {})
+
+
+def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The checks of these queues that a job with these labels has to pass, in their order, each once."""
+    asked = (check for queue in line for check in rows(b.spec_of(queue).get(CHECKS)))
+    matching = (c for c in asked if labels_match(c.get("labelSelector"), labels))
+    return tuple(dict.fromkeys(name for c in matching if (name := text(c.get("name")))))
+
+
+def patience_s(line: Iterable[Body], default: float) -> float:
+    """How long units wait for their checks: as the first of these queues says; a number that does not parse says
+    nothing."""
+    said = (b.number(b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT)) for queue in line)
+    return next((min(float(seconds), PATIENCE_MAX_S) for seconds in said if seconds), default)
+
+
+def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
+    """The entries of `status.admissionChecks`: what is there already, Pending for those that are new."""
+    there = {text(entry.get("name")): entry for entry in rows(mapping(unit.get("status")).get(CHECKS))}
+    new = {"state": PENDING, "message": "", "lastTransitionTime": rfc3339(now)}
+    return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
+
+
+def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
+    """The unit, Reserved, in place: who answered before answers again."""
+    reason = reason_of(nomination, names)
+    claims.release(unit)
+    heads.nominate(unit, None)
+    status = unit.setdefault("status", {})
+    status.pop("requeueState", None)
+    status.pop(CHECKS, None)
+    status.update(
+        phase=RESERVED,
+        message=reason.text,
+        reason={"code": str(reason.code), "numbers": dict(reason.numbers)},
+        lastUpdateTime=rfc3339(now),
+        nomination={
+            "member": nomination.member,
+            "since": rfc3339(nomination.since),
+            "until": rfc3339(nomination.until),
+            "bindingGeneration": nomination.generation,
+            "queue": nomination.queue,
+            **({"domain": nomination.domain} if nomination.domain else {}),
+            **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
+        },
+        admissionChecks=answers(unit, names, now),
+    )
+    set_condition(unit, "QuotaReserved", True, "QuotaReserved", "", now)
+    return unit
+
+
+def reason_of(nomination: Nomination, names: Sequence[str]) -> Reason:
+    numbers = {"member": nomination.member, "checks": ", ".join(names), "until": instant(nomination.until)}
+    return Reason(Code.ADMISSION_CHECKS, numbers)
+
+
+def tell_reserved(binding: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
+    """What its binding, and so its job, says meanwhile."""
+    reason = reason_of(nomination, names)
+    set_condition(binding, SCHEDULED, False, str(reason.code), reason.text, now)
+    return binding
+
+
+def give_up(unit: Body) -> None:
+    """Take what makes it Reserved out of the unit, in place; its phase is the caller's matter."""
+    status = unit.setdefault("status", {})
+    status.pop(NOMINATION, None)
+    status.pop(CHECKS, None)
+    status.pop("reason", None)
+
+
+def back_in_queue(unit: Body, failures: Sequence[b.Failure], backs_off: bool, message: str, now: float) -> None:
+    """The unit, Reserved no more, in place. `failures`: all of its binding; `backs_off`: the last is of this wait."""
+    give_up(unit)
+    until = b.backoff_until(failures) if backs_off else None
+    unit["status"].update(
+        phase="TimeoutBackoff" if until is not None else "Enqueued", message=message, lastUpdateTime=rfc3339(now)
+    )
+    if until is not None:
+        unit["status"]["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
+    set_condition(unit, "QuotaReserved", False, "AdmissionChecks", message, now)
+
+
+def tell_back(binding: Body, failures: Sequence[b.Failure], reason: str, message: str, now: float) -> None:
+    """Its binding says why it waits again, and how often it failed, in place."""
+    if failures:
+        binding["metadata"].setdefault("annotations", {})[ANNOTATION_RETRIES] = b.failures_text(failures)
+    set_condition(binding, SCHEDULED, False, reason, message, now)

@@ -1,0 +1,92 @@
+"""Namespaces: a `default` ServiceAccount in each new one, and the end of each that is deleted.
+
+A namespace being deleted takes no new objects (the API sees to that); here everything in it is deleted, kind by kind,
+and when nothing is left the finalizer goes, and the namespace with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.engine.status import StatusError
+from fleet.model.untyped import mapping, texts
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options
+from fleet.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
+
+AGAIN_S = 0.5  # while finalizers hold what is in it
+KUBERNETES = "kubernetes"
+
+
+def _of_accounts(event: Event) -> Iterable[Key]:
+    if event.type is not EventType.DELETED or event.stored.key.name != "default":
+        return ()
+    return (Key("", "namespaces", "", event.stored.key.namespace),)
+
+
+class Namespaces:
+    """A Loop."""
+
+    name = "namespaces"
+
+    def __init__(self, objects: Objects, options: Options) -> None:
+        self._objects, self._options = objects, options
+        sources = [Source("", "namespaces"), Source("", "serviceaccounts", _of_accounts)]
+        self.controller = Controller(self.name, objects.store, sources, self._reconcile)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    async def _reconcile(self, key: Key) -> float | None:
+        stored = await self._objects.store.get(key)
+        if stored is None:
+            return None
+        if stored.body["metadata"].get("deletionTimestamp"):
+            return await self._finish(key, stored.body)
+        await self._account(key.name)
+        return None
+
+    async def _account(self, namespace: str) -> None:
+        kind = self._objects.registry.need("", "serviceaccounts")
+        if await self._objects.store.get(Key("", "serviceaccounts", namespace, "default")) is not None:
+            return
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
+        try:
+            await self._objects.create(kind, namespace, body, self._options)
+        except StatusError as error:
+            if error.code not in (403, 404, 409):  # going, gone, or made by somebody else
+                raise
+
+    async def _finish(self, key: Key, namespace: Body) -> float | None:
+        left, failed = False, None
+        for kind in list(self._objects.registry):
+            if not kind.namespaced or "delete" not in kind.verbs:
+                continue
+            page = await self._objects.store.list(kind.group, kind.resource, namespace=key.name)
+            for stored in page.items:
+                try:
+                    written = await self._objects.delete(
+                        kind, key.name, stored.key.name, self._options, {"propagationPolicy": "Background"}
+                    )
+                except (Fenced, StoreUnavailable):
+                    raise
+                except Exception as error:  # the others go all the same
+                    if not (isinstance(error, StatusError) and error.code == 404):
+                        failed = error
+                else:
+                    left = left or not written.deleted
+        if failed is not None:
+            raise failed
+        if left:
+            return AGAIN_S
+
+        def change(body: Body) -> Body | None:
+            spec = body["spec"] = dict(mapping(body.get("spec")))
+            spec["finalizers"] = [f for f in texts(spec.get("finalizers")) if f != KUBERNETES]
+            return body
+
+        kind = self._objects.registry.need("", "namespaces")
+        uid = namespace["metadata"]["uid"]
+        await self._objects.change(kind, "", key.name, change, self._options, uid=uid)
+        return None

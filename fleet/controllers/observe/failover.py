@@ -1,0 +1,265 @@
+"""Moving gangs away from where they cannot stay: the job failed, the member goes, is lost, or is not allowed any more.
+
+Unreachable alone does not move anything: a second copy beside a live one that merely cannot be seen is worse than
+waiting. Only a policy with `failover.cluster` accepts that. A gang has one live copy, so every purge mode but Never
+removes the old one first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import condition, drop_condition, set_condition
+from fleet.controllers.cluster.matching import allows, candidate
+from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
+from fleet.controllers.fields.evict import purge_mode
+from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.controllers.runtime.index import BindingIndex
+from fleet.members.members import Changed, PodView
+from fleet.model.reason import Code, Reason
+from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body, Event, Key, Stored
+from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name
+
+TAINTS_OF_LOST_MEMBERS = ("cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable")
+INFRASTRUCTURE = frozenset(
+    {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempted", "Preempting", "NodeAffinity",
+     "DeletionByTaintManager", "UnexpectedAdmissionError", "TerminationByKubelet"}
+)  # fmt: skip
+
+
+class FailoverLoop:
+    """Evicts what must leave its member."""
+
+    name = "failover"
+
+    def __init__(self, hub: Hub, events: EventRecorder, evictor: Evictor, index: BindingIndex) -> None:
+        self._hub = hub
+        self._events = events
+        self._evictor = evictor
+        self._index = index
+        self._lost_since: dict[str, float] = {}  # member -> when it was first seen not to answer
+        self._clusters_mark: object = None
+        sources = [
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source(QUEUE, "queueunits", self._on_unit),
+            Source(CLUSTER, "clusters", self._on_cluster),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=4)
+
+    async def run(self) -> None:
+        self._hub.members.subscribe(self._on_member)
+        await self.controller.run()
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        self._index.put(event.stored)
+        return (event.stored.key,)
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        """Only its limit of time matters here."""
+        spec = b.spec_of(event.stored.body)
+        if not spec.get("maximumExecutionTimeSeconds"):
+            return ()
+        name = text(mapping(spec.get("consumerRef")).get("name"))
+        return (Key(WORK, "resourcebindings", event.stored.key.namespace, name),)
+
+    def _on_cluster(self, event: Event) -> Iterable[Key]:
+        clusters = self._hub.bodies(CLUSTER, "clusters")
+        mark = repr([(candidate(c), b.deleting(c), b.annotation(c, ANNOTATION_FORCE_REMOVAL)) for c in clusters])
+        if mark == self._clusters_mark:
+            return ()
+        self._clusters_mark = mark
+        return self._placed()
+
+    def _placed(self, member: str | None = None) -> list[Key]:
+        stored = self._hub.scan(WORK, "resourcebindings")
+        return [s.key for s in stored if (b.clusters_of(s.body) if member is None else member in b.clusters_of(s.body))]
+
+    def _on_member(self, changed: Changed) -> None:
+        if changed.what == "ready":
+            for key in self._placed(changed.member):
+                self.controller.queue.add(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        if stored is None or b.deleting(stored.body) or not b.is_gang(stored.body) or not b.clusters_of(stored.body):
+            return None
+        member = b.clusters_of(stored.body)[0]
+        cluster = self._hub.peek(CLUSTER, "clusters", "", member)
+        if cluster is None or b.deleting(cluster):
+            given_up = cluster is None or b.annotation(cluster, ANNOTATION_FORCE_REMOVAL) == "true"
+            message = f"member {member} is being removed" if cluster is not None else f"member {member} is gone"
+            await self._evictor.evict(stored, reason="ClusterRemoved", message=message, left_behind=given_up)
+            return None
+        if not allows(stored.body["spec"].get("placement"), candidate(cluster)):
+            message = f"the policy's placement does not allow member {member} any more"
+            await self._evictor.evict(stored, reason="PlacementChanged", message=message)
+            return None
+        if b.suspended(stored.body) and not b.finished(stored.body):
+            await self._evictor.evict(stored, reason="Suspended", message="its user suspended the job")
+            return None
+        if not self._hub.members.ready(member):
+            return await self._lost(stored, member)
+        self._lost_since.pop(member, None)
+        await self._hub.edit_all(self._mark_reachable(stored))
+        if b.finished(stored.body):
+            return await self._failed(stored, member)
+        now, tainted = self._hub.clock.now(), candidate(cluster)
+        leaves = leaves_at(stored.body["spec"].get("placement"), tainted, now)
+        if leaves is not None and leaves <= now:
+            done = await self._evictor.evict(stored, reason=TAINTED, message=why(tainted))
+            return None if done else 1.0
+        pauses = [leaves - now + 0.01] if leaves is not None else []
+        pauses += [pause for pause in (await self._over_time(stored),) if pause is not None]
+        return min(pauses, default=None)
+
+    # -- a job that runs for longer than it may
+
+    async def _over_time(self, stored: Stored) -> float | None:
+        """Seconds until its time is up; it counts from when all pods of this attempt had a node. A job whose time is up
+        would only start again, so it is held: a person gives it more time and makes its unit active."""
+        unit = self._hub.store.peek(self._unit_key(stored))
+        limit = ((unit.body.get("spec") or {}) if unit is not None else {}).get("maximumExecutionTimeSeconds")
+        began = condition(stored.body, GANG_WHOLE)
+        since = seconds(began["lastTransitionTime"]) if began is not None else None
+        if not limit or since is None:
+            return None
+        left = since + float(limit) - self._hub.clock.now()
+        if left > 0:
+            return left + 0.01
+        message = f"it ran longer than its limit of {limit} s"
+        done = await self._evictor.evict(stored, reason=b.OVER_TIME, message=message, hold=True)
+        return None if done else 1.0
+
+    # -- a member that does not answer
+
+    async def _lost(self, stored: Stored, member: str) -> float | None:
+        now = self._hub.clock.now()
+        since = self._lost_since.setdefault(member, now)
+        reported = since + self._hub.config.member_reported_s
+        if now < reported:
+            return reported - now + 0.01
+        reason = Reason(Code.MEMBER_UNREACHABLE, {"member": member})
+        if condition(stored.body, b.REACHABLE) is None:
+            await self._hub.edit_all(self._mark_unreachable(stored, reason, now))
+            resource = stored.body["spec"]["resource"]
+            await self._events.record(resource, str(Code.MEMBER_UNREACHABLE), reason.text, warning=True)
+        failover = (stored.body["spec"].get("failover") or {}).get("cluster")
+        if failover is None or purge_mode(failover.get("purgeMode")) == "Never" or b.finished(stored.body):
+            return None
+        tolerance = lost_tolerance_s(stored.body["spec"].get("placement") or {}, self._hub.config.member_lost_s)
+        if tolerance is None:
+            return None
+        if now < since + tolerance:
+            return since + tolerance - now + 0.01
+        message = f"member {member} was not reachable for {tolerance:.0f} s; its policy accepts a second copy"
+        failure = b.Failure(member, now, str(Code.MEMBER_UNREACHABLE), backoff=False)
+        await self._evictor.evict(
+            stored, reason=str(Code.MEMBER_UNREACHABLE), message=message, failure=failure, left_behind=True
+        )
+        return None
+
+    def _unit_key(self, stored: Stored) -> Key:
+        return Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
+
+    def _mark_unreachable(self, stored: Stored, reason: Reason, now: float) -> list[Any]:
+        def binding(body: Body) -> bool:
+            for item in (body.get("status") or {}).get("aggregatedStatus") or ():
+                item["health"] = "Unknown"
+            return bool(b.clusters_of(body)) and set_condition(
+                body, b.REACHABLE, False, str(reason.code), reason.text, now
+            )
+
+        def unit(body: Body) -> bool:
+            status = body.setdefault("status", {})
+            status["message"] = reason.text
+            status["reason"] = {"code": str(reason.code), "numbers": dict(reason.numbers)}
+            status["lastUpdateTime"] = rfc3339(now)
+            return True
+
+        found = self._hub.store.peek(self._unit_key(stored))
+        return [(stored.key, stored.uid, binding), *([(found.key, found.uid, unit)] if found is not None else [])]
+
+    def _mark_reachable(self, stored: Stored) -> list[Any]:
+        if condition(stored.body, b.REACHABLE) is None:
+            return []
+
+        def unit(body: Body) -> bool:
+            status = body.get("status") or {}
+            if (status.get("reason") or {}).get("code") != str(Code.MEMBER_UNREACHABLE):
+                return False
+            status["message"] = ""
+            del status["reason"]
+            return True
+
+        found = self._hub.store.peek(self._unit_key(stored))
+        units = [(found.key, found.uid, unit)] if found is not None else []
+        return [(stored.key, stored.uid, lambda body: drop_condition(body, b.REACHABLE)), *units]
+
+    # -- a job that failed
+
+    async def _failed(self, stored: Stored, member: str) -> float | None:
+        over = condition(stored.body, b.FINISHED)
+        application = (stored.body["spec"].get("failover") or {}).get("application")
+        if over is None or over.get("reason") != "Failed" or application is None:
+            return None
+        if purge_mode(application.get("purgeMode")) == "Never":
+            return None
+        now = self._hub.clock.now()
+        given = (application.get("decisionConditions") or {}).get("tolerationSeconds")
+        tolerance = self._hub.config.unhealthy_s if given is None else float(given)
+        since = seconds(over.get("lastTransitionTime") or "") or now
+        if now < since + tolerance:
+            return since + tolerance - now + 0.01
+        user = not infrastructure(self._hub.members.pods_of(stored.uid))
+        moves = sum(1 for failure in b.failures_of(stored.body) if failure.user)
+        if user and moves >= self._hub.config.user_failures_max:
+            message = f"the job failed in member {member} after {moves} moves: it stays Failed"
+            await self._stay(stored, message, now)
+            return None
+        message = f"the job failed in member {member}" + (f": {over['message']}" if over.get("message") else "")
+        failure = b.Failure(member, now, "ApplicationFailure", user=user)
+        if not await self._evictor.evict(stored, reason="ApplicationFailure", message=message, failure=failure):
+            return 1.0
+        return None
+
+    async def _stay(self, stored: Stored, message: str, now: float) -> None:
+        def unit(body: Body) -> bool:
+            changed = (body.get("status") or {}).get("message") != message
+            body.setdefault("status", {}).update(message=message, lastUpdateTime=rfc3339(now))
+            return changed
+
+        def binding(body: Body) -> bool:
+            return set_condition(body, b.FINISHED, True, "Failed", message, now)
+
+        over = condition(stored.body, b.FINISHED)
+        if over is not None and over.get("message") == message:
+            return
+        found = self._hub.store.peek(self._unit_key(stored))
+        edits = [(stored.key, stored.uid, binding), *([(found.key, found.uid, unit)] if found is not None else [])]
+        await self._hub.edit_all(edits)
+        await self._events.record(stored.body["spec"]["resource"], EVICT_FAILED, message, warning=True)
+
+
+def lost_tolerance_s(placement: Mapping[str, Any], default: float) -> float | None:
+    """How long a gang whose policy opts in stays in a member that is lost; None: for ever."""
+    for toleration in placement.get("clusterTolerations") or ():
+        if toleration.get("key") in (*TAINTS_OF_LOST_MEMBERS, None, "") and toleration.get("effect") in (
+            "NoExecute",
+            None,
+            "",
+        ):
+            given = toleration.get("tolerationSeconds")
+            return float(given) if given is not None else None
+    return default
+
+
+def infrastructure(pods: Iterable[PodView]) -> bool:
+    """Whether some pod failed since its node did, not since its program did."""
+    return any(p.phase == "Failed" and (p.reason in INFRASTRUCTURE or p.reason.startswith("OutOf")) for p in pods)

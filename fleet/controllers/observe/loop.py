@@ -1,0 +1,297 @@
+"""What the members show → status on the hub: of the binding, of its unit, of the job itself; one commit for all three.
+
+Users look at the job, queues at the unit, the decider at the binding: they must agree, so they are written together.
+Every step of a job's life is written at once; details in between (counts, timestamps) at most once a second a job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fleet.bindings import binding as b
+from fleet.bindings.components import from_body, to_body, total
+from fleet.bindings.conditions import condition, drop_condition, is_true, set_condition
+from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.runtime.aside import kept
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.controllers.runtime.index import BindingIndex
+from fleet.kinds import Health, Interpreter, State, interpreter_of
+from fleet.members.members import Changed, PodView
+from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body, Event, Key, Stored
+from fleet.wellknown import (
+    ANNOTATION_POTENTIAL,
+    ATTEMPT,
+    CLUSTER,
+    FULLY_APPLIED,
+    GANG_WHOLE,
+    PENDING,
+    QUEUE,
+    QUEUING,
+    SCHEDULED,
+    WORK,
+    unit_name,
+)
+
+GATHER_S = 0.1  # what a member shows of one job within this time is one write: its pods, their nodes, its conditions
+STARTED_PARTLY_FACTOR = 10  # a gang whose later pods are made by its earlier ones (MPI) may take this much longer
+_OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What is seen of a placed gang: its copy of the current attempt and that copy's pods."""
+
+    copy: Body | None
+    pods: Sequence[PodView]
+    state: State
+    message: str
+    health: Health
+
+    @property
+    def over(self) -> str:
+        """Succeeded, Failed, or "" while it is not over."""
+        return _OVER.get(self.state, "")
+
+
+class ObserveLoop:
+    """Keeps the status of gangs; withdraws those that do not become whole."""
+
+    name = "observe"
+
+    def __init__(self, hub: Hub, evictor: Evictor, index: BindingIndex) -> None:
+        self._hub = hub
+        self._evictor = evictor
+        self._index = index
+        self._written: dict[Key, tuple[float, object]] = {}
+        sources = [Source(WORK, "resourcebindings", self._on_binding), Source(QUEUE, "queueunits", self._on_unit)]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
+
+    async def run(self) -> None:
+        self._hub.members.subscribe(self._on_member)
+        await self.controller.run()
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        self._index.put(event.stored)
+        return (event.stored.key,)
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        reference = mapping(b.spec_of(event.stored.body).get("consumerRef"))
+        return (Key(WORK, "resourcebindings", event.stored.key.namespace, text(reference.get("name"))),)
+
+    def _on_member(self, changed: Changed) -> None:
+        key = self._index.key(changed.binding)
+        if key is not None:
+            self.controller.queue.add_after(key, GATHER_S)
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = self._hub.store.peek(key)
+        if stored is None or not b.is_gang(stored.body) or b.deleting(stored.body):
+            self._written.pop(key, None)
+            return None
+        resource = stored.body["spec"]["resource"]
+        interpreter = interpreter_of(resource["apiVersion"], resource["kind"])
+        if interpreter is None:
+            return None
+        sight = self._look(stored.body, interpreter)
+        pause = await self._write(stored, interpreter, sight)
+        patience = await self._watch_over(stored, sight) if sight is not None else None
+        return min((p for p in (pause, patience) if p is not None), default=None)
+
+    def _look(self, binding: Body, interpreter: Interpreter) -> Sight | None:
+        members, uid = b.clusters_of(binding), binding["metadata"]["uid"]
+        if not members:
+            return None
+        member, attempt = members[0], b.attempt(binding)
+        copies = [body for name, body in self._hub.members.copies(uid) if name == member and _attempt(body) == attempt]
+        pods = [p for p in self._hub.members.pods_of(uid) if p.member == member and p.attempt == attempt]
+        if not copies:
+            return Sight(None, pods, State.UNKNOWN, "", Health.UNKNOWN)
+        standing = interpreter.state(copies[0].get("status"))
+        health = interpreter.health(copies[0]) if self._hub.members.ready(member) else Health.UNKNOWN
+        return Sight(copies[0], pods, standing.state, standing.message, health)
+
+    async def _write(self, stored: Stored, interpreter: Interpreter, sight: Sight | None) -> float | None:
+        """Returns the seconds to wait when it is too early for details."""
+        now, clock = self._hub.clock.now(), self._hub.clock.monotonic()
+        key, binding = stored.key, stored.body
+        step = (
+            b.attempt(binding),
+            b.queued(binding),
+            sight is not None and (sight.state, whole(binding, sight)),
+            _waits_for(binding),
+        )
+        at, last_step = self._written.get(key, (0.0, None))
+        interval = self._hub.config.status_interval_s
+        if last_step == step and clock - at < interval:
+            return at + interval - clock + 0.01
+        job_key = object_key(self._hub.registry, binding["spec"]["resource"])
+        unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+        edits = [(key, stored.uid, lambda body: _settle_binding(body, sight, now))]
+        if unit is not None and sight is not None and sight.copy is not None:
+            edits.append((unit.key, unit.uid, lambda body: _settle_unit(body, binding, sight, now)))
+        if job_key is not None:
+            uid = str(binding["spec"]["resource"].get("uid"))
+            edits.append((job_key, uid, lambda body: _settle_job(body, binding, interpreter, sight)))
+        before = self._hub.store.peek(key)
+        if not await self._hub.edit_all(edits):
+            return interval
+        self._written[key] = (clock, step)
+        return None if before is not None else interval
+
+    async def _watch_over(self, stored: Stored, sight: Sight) -> float | None:
+        """A gang that is not whole in time gives its room back. Returns the seconds until it is to be judged."""
+        binding, member = stored.body, b.clusters_of(stored.body)[0]
+        sent = condition(binding, FULLY_APPLIED)
+        if sent is None or (sent["status"] != "True" and sent.get("reason") != "DependencyMissing"):
+            return None
+        if is_true(binding, GANG_WHOLE) or whole(binding, sight) or sight.over or sight.state is State.SUSPENDED:
+            return None
+        since = seconds(sent["lastTransitionTime"])
+        if since is None or not self._hub.members.ready(member):
+            return None
+        homeless = [pod for pod in sight.pods if not pod.node and pod.phase == "Pending"]
+        limit = self._whole_s(member) * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
+        left = since + limit - self._hub.clock.now()
+        if left > 0:
+            return left + 0.01
+        have, want = sum(1 for pod in sight.pods if pod.node), _replicas(binding)
+        why = next((f": {pod.name}: {pod.reason}" for pod in homeless if pod.reason), "")
+        message = f"only {have} of {want} pods found a node in member {member} within {limit:.0f} s{why}"
+        failure = b.Failure(member, self._hub.clock.now(), "GangNotWhole")
+        await self._evictor.evict(stored, reason="GangNotWhole", message=message, failure=failure)
+        return None
+
+    def _whole_s(self, member: str) -> float:
+        """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some."""
+        cluster = self._hub.peek(CLUSTER, "clusters", "", member)
+        grows = cluster is not None and bool(b.annotation(cluster, ANNOTATION_POTENTIAL))
+        return self._hub.config.nodes_added_s if grows else self._hub.config.gang_whole_s
+
+
+def _attempt(body: Body) -> int:
+    text = (body["metadata"].get("labels") or {}).get(ATTEMPT, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def _replicas(binding: Body) -> int:
+    return sum(int(component["replicas"]) for component in binding["spec"].get("components") or ())
+
+
+def whole(binding: Body, sight: Sight) -> bool:
+    """Whether every replica of every component has a pod with a node (or one that ran and is finished)."""
+    have: dict[str, int] = {}
+    for pod in sight.pods:
+        if pod.node or pod.phase in ("Succeeded", "Failed"):
+            have[pod.component.lower()] = have.get(pod.component.lower(), 0) + 1
+    return all(have.get(c["name"], 0) >= int(c["replicas"]) for c in binding["spec"].get("components") or ())
+
+
+def _waits_for(binding: Body) -> str:
+    """What a waiting binding says of why it waits: one of its kind of steps is another reason."""
+    told = condition(binding, SCHEDULED)
+    return str(told.get("reason")) + str(told.get("message")) if told is not None and told["status"] == "False" else ""
+
+
+def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
+    members = b.clusters_of(binding)
+    if sight is None or sight.copy is None or not members or _attempt(sight.copy) != b.attempt(binding):
+        return False
+    status = binding.setdefault("status", {})
+    known: Body = next((i for i in status.get("aggregatedStatus") or () if i["clusterName"] == members[0]), {})
+    item = {"applied": True, **known, "clusterName": members[0], "health": str(sight.health)}
+    item.pop("status", None)
+    if sight.copy.get("status"):
+        item["status"] = sight.copy["status"]
+    changed = bool(status.get("aggregatedStatus") != [item])
+    status["aggregatedStatus"] = [item]
+    if sight.over:
+        said = condition(binding, b.FINISHED)
+        if said is None or said.get("reason") != sight.over:  # failover may have added why it stays so
+            changed |= set_condition(binding, b.FINISHED, True, sight.over, sight.message, now)
+    else:
+        changed |= drop_condition(binding, b.FINISHED)
+    if whole(binding, sight) and not is_true(binding, GANG_WHOLE):
+        changed |= set_condition(binding, GANG_WHOLE, True, "GangWhole", "every pod has a node", now)
+    return changed
+
+
+def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
+    """`status.charged`, only while the member runs more than the unit was admitted with: the hub's API has no pods."""
+    components = binding["spec"].get("components") or ()
+    admitted = tuple(from_body(component) for component in components)
+    found = b.charged_components(admitted, sight.pods)
+    told = {"charged": total([to_body(component) for component in found])} if found != admitted else {}
+    if status.get("charged") == told.get("charged"):
+        return False
+    status.pop("charged", None)
+    status.update(told)
+    return True
+
+
+def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
+    status = unit.setdefault("status", {})
+    if status.get("phase") in ("Enqueued", "TimeoutBackoff"):
+        return False  # it has been put back meanwhile
+    phase = {"Succeeded": "Succeed", "Failed": "Failed"}.get(sight.over)
+    if phase is None:
+        phase = "Running" if sight.state is State.RUNNING else "Dequeued"
+    counts = {
+        "running": sum(1 for pod in sight.pods if pod.phase == "Running"),
+        "pending": sum(1 for pod in sight.pods if pod.phase == "Pending"),
+    }
+    changed = bool((status.get("phase"), status.get("podState")) != (phase, counts))
+    status["phase"], status["podState"] = phase, counts
+    changed |= _settle_charged(status, binding, sight)
+    if whole(binding, sight):
+        changed |= set_condition(unit, "PodsReady", True, "GangWhole", "", now)
+    if sight.over:
+        changed |= set_condition(unit, "Finished", True, sight.over, sight.message, now)
+    if changed:
+        status["lastUpdateTime"] = rfc3339(now)
+    return changed
+
+
+def _settle_job(job: Body, binding: Body, interpreter: Interpreter, sight: Sight | None) -> bool:
+    """The job's status is its member's, after the hub's own condition. While its member shows nothing (yet, or because
+    it cannot be reached) what was seen last stays."""
+    wanted = job_status(binding, interpreter, sight)
+    if aside := kept(job):
+        wanted["conditions"] = [*aside, *(wanted.get("conditions") or ())]
+    if (job.get("status") or {}) == wanted:
+        return False
+    job["status"] = wanted
+    return True
+
+
+def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> Body:
+    shown: Body | None = None
+    if sight is not None:
+        aggregated = (binding.get("status") or {}).get("aggregatedStatus") or ()
+        shown = (sight.copy or {}).get("status") or next((item.get("status") for item in aggregated), None)
+    own = _own_condition(binding, interpreter)
+    if own is not None and own["type"] == PENDING:
+        return {"conditions": [own]}
+    merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
+    lost = condition(binding, b.REACHABLE)
+    if lost is not None:  # first, so that the last one stays what the job's STATE shows
+        at = lost["lastTransitionTime"]
+        shown_as = interpreter.condition(b.REACHABLE, "False", lost["reason"], lost["message"], at)
+        merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
+    return merged
+
+
+def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
+    """What the hub itself has to say: queuing, with the reason why it still waits; or pending, outside of queues."""
+    why, queuing = condition(binding, SCHEDULED), condition(binding, QUEUING)
+    waiting = why is not None and why["status"] == "False" and not b.clusters_of(binding)
+    if queuing is not None:
+        message = str(why["message"]) if waiting and why is not None else queuing.get("message", "")
+        at = queuing["lastTransitionTime"]
+        return interpreter.condition(QUEUING, queuing["status"], queuing["reason"], message, at)
+    if waiting and why is not None:
+        return interpreter.condition(PENDING, "True", why["reason"], why["message"], why["lastTransitionTime"])
+    return None

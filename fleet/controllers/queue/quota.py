@@ -1,0 +1,141 @@
+"""ElasticQuotaTree → Queue objects: one for each node of the tree, and none for nodes that are gone.
+
+Users look at queues, and tune one by its `queuePolicy`; so a node that stays keeps its Queue, name and all. A tree
+that cannot be read changes nothing: the queues stay as they were until it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+
+import structlog
+
+from fleet.bindings import binding as b
+from fleet.controllers.queue.trees import tree_object
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.hub import Hub
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body, Event, Fenced, Key, Stored, StoreUnavailable
+from fleet.quota.parse import BadTree, parse_tree
+from fleet.quota.tree import QuotaNode
+from fleet.wellknown import (
+    ANNOTATION_QUOTA_FULLNAME,
+    ANNOTATION_QUOTA_PARENT,
+    QUEUE,
+    QUEUE_NAMESPACE,
+    QUOTA,
+    TREE_NAMESPACE,
+)
+
+log = structlog.get_logger(__name__)
+
+PREFIX_MAX = 58
+GIVEN_UP, INSTEAD = "Round", "Priority"  # queue policies
+_THE_TREE = Key(QUOTA, "elasticquotatrees", TREE_NAMESPACE, "")  # there is one: every event asks for the same work
+
+
+def queue_prefix(path: str) -> str:
+    """`generateName` of a node's Queue: "root/child_2" -> "root-child-2-". Its last 58 characters with the dash."""
+    name = path.lower().replace("/", "-").replace("_", "-")
+    return name[-(PREFIX_MAX - 1) :].lstrip("-.") + "-"
+
+
+def queue_body(node: QuotaNode) -> Body:
+    return {
+        "apiVersion": f"{QUEUE}/v1alpha1",
+        "kind": "Queue",
+        "metadata": {
+            "generateName": queue_prefix(node.path),
+            "namespace": QUEUE_NAMESPACE,
+            "annotations": {ANNOTATION_QUOTA_FULLNAME: node.path, ANNOTATION_QUOTA_PARENT: node.parent or ""},
+        },
+        "spec": {"queuePolicy": node.policy},
+    }
+
+
+def _always(event: Event) -> list[Key]:
+    return [_THE_TREE]
+
+
+class QuotaLoop:
+    """Keeps the Queues of the tree."""
+
+    name = "quota"
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._told: set[Key] = set()
+        sources = [Source(QUOTA, "elasticquotatrees", _always), Source(QUEUE, "queues", _always)]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
+
+    async def run(self) -> None:
+        self.controller.queue.add(_THE_TREE)
+        await self.controller.run()
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored = tree_object(self._hub.store)
+        nodes = {}
+        if stored is not None:
+            try:
+                nodes = dict(parse_tree(stored.body["spec"]).nodes)
+            except (BadTree, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+                log.warning("the quota tree cannot be read", tree=str(stored.key), error=str(error))
+                await self._tell(stored.key, error)
+                return None
+            await self._tell(stored.key, None)
+        have: dict[str, Stored] = {}
+        surplus: list[Stored] = []
+        queues = self._hub.scan(QUEUE, "queues", QUEUE_NAMESPACE)
+        for queue in sorted(queues, key=lambda q: (text(q.body["metadata"].get("creationTimestamp")), q.key.name)):
+            path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME)
+            if not path:
+                continue
+            if path in nodes and path not in have:
+                have[path] = queue
+            else:
+                surplus.append(queue)
+        for path, node in nodes.items():
+            if path not in have:
+                await self._hub.create(QUEUE, "queues", QUEUE_NAMESPACE, queue_body(node))
+            else:
+                await self._each(have[path].key, self._hub.edit(have[path].key, partial(_settle, node=node)))
+        for queue in surplus:
+            await self._each(queue.key, self._hub.delete(queue.key, uid=queue.uid))
+        return None
+
+    async def _each(self, key: Key, write: Awaitable[object]) -> None:
+        """One Queue that cannot be written costs itself alone."""
+        try:
+            await write
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            log.warning("a Queue cannot be written", key=str(key), error=repr(error)[:300])
+            await self._tell(key, error)
+        else:
+            await self._tell(key, None)
+
+    async def _tell(self, key: Key, error: Exception | None) -> None:
+        """Say on the object that it cannot be handled, or no longer."""
+        teller = self.controller.teller
+        if teller is None or (error is None and key not in self._told):
+            return
+        if error is None:
+            self._told.discard(key)
+            await teller.handled(self.name, key)
+        elif key not in self._told:
+            self._told.add(key)
+            await teller.tell(self.name, key, error)
+
+
+def _settle(queue: Body, node: QuotaNode) -> bool:
+    """Bring a Queue in line with its node, in place; False when it was. `Round` is a policy that Kube Queue gave up:
+    what still asks for it gets Priority, as there."""
+    annotations = queue["metadata"].setdefault("annotations", {})
+    spec = queue["spec"] = dict(mapping(queue.get("spec")))
+    before = annotations.get(ANNOTATION_QUOTA_PARENT), spec.get("queuePolicy")
+    annotations[ANNOTATION_QUOTA_PARENT] = node.parent or ""
+    if spec.get("queuePolicy") == GIVEN_UP:
+        spec["queuePolicy"] = INSTEAD
+    return before != (annotations[ANNOTATION_QUOTA_PARENT], spec.get("queuePolicy"))

@@ -1,0 +1,132 @@
+"""Queues that let only some of their jobs be considered: the first so many, or one at a time.
+
+What Kube Queue's annotations `max-depth` and `wait-for-pods-running` ask for. A unit that is not considered is held for
+this decision and says what it waits for, so that nothing in the core need know. Both keep from starting only; a unit
+that is placed or Reserved stays. One whose pods do not run within a time is not waited for any longer: a queue must not
+stand still for an image that cannot be pulled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fleet.bindings import binding as b
+from fleet.members.members import PodView
+from fleet.model.order import queue_order
+from fleet.model.reason import named_to
+from fleet.model.unit import Phase, Unit
+from fleet.ports import Body, Stored
+from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
+
+PODS_RUN_S = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """How a queue's jobs are considered: the first `depth` in its order (None: all); the next only when all pods of
+    the one before run."""
+
+    depth: int | None = None
+    one_by_one: bool = False
+
+
+def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
+    """By full path, of the queues that ask for any of this. What does not parse asks for nothing."""
+    found: dict[str, Turns] = {}
+    for queue in queues:
+        path = b.annotation(queue, ANNOTATION_QUOTA_FULLNAME)
+        depth = b.number(_first(queue, MAX_DEPTH_ANNOTATIONS))
+        turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true")
+        if path and turns != Turns():
+            found[path] = turns
+    return found
+
+
+def _first(queue: Body, names: Iterable[str]) -> str:
+    return next((text for name in names if (text := b.annotation(queue, name))), "")
+
+
+def starting(unit: Unit, pods: Iterable[PodView]) -> bool:
+    """Whether it has left its queue and some of its pods do not run yet."""
+    run: dict[str, int] = {}
+    for pod in pods:
+        if pod.member == unit.member and pod.phase in ("Running", "Succeeded"):
+            run[pod.component.lower()] = run.get(pod.component.lower(), 0) + 1
+    placed = unit.phase is Phase.PLACED
+    return placed and any(run.get(c.name.lower(), 0) < c.replicas for c in unit.components)
+
+
+class Waits:
+    """Says who is not considered, and keeps the units that say so, so that an equal picture has the same objects."""
+
+    def __init__(self, patience_s: float) -> None:
+        """`patience_s`: how long a queue waits for the pods of one unit, from when it was placed."""
+        self._patience_s = patience_s
+        self.again_at: float | None = None  # when to look again although nothing changed
+        self._read: tuple[int, dict[str, Turns]] = (-1, {})
+        self._kept: dict[str, tuple[Unit, str, Unit]] = {}
+
+    @property
+    def one_by_one(self) -> frozenset[str]:
+        """Queues of which one unit starts at a time."""
+        return frozenset(path for path, turns in self._read[1].items() if turns.one_by_one)
+
+    def look(
+        self,
+        queues: Sequence[Stored],
+        units: Mapping[str, Unit],
+        queue_unit: Callable[[str], Stored | None],
+        pods_of: Callable[[str], Iterable[PodView]],
+        now: float,
+    ) -> dict[str, Unit]:
+        """The units of `units` that change. `queue_unit` and `pods_of`: of a unit, by its id."""
+        mark = max((queue.revision for queue in queues), default=0)
+        if self._read[0] != mark:
+            self._read = (mark, turns_of(queue.body for queue in queues))
+        turns, kept = self._read[1], {}
+        lines: dict[str, list[Unit]] = {}
+        ahead: dict[str, Unit] = {}
+        until: dict[str, float] = {}
+        for unit in units.values() if turns else ():
+            leaf = unit.leaf
+            if leaf is None or leaf not in turns:
+                continue
+            if unit.phase is not Phase.WAITING:
+                over = (unit.placed_at or now) + self._patience_s
+                if turns[leaf].one_by_one and over > now and starting(unit, pods_of(unit.id)):
+                    until[leaf] = max(over, until.get(leaf, over))
+                    ahead.setdefault(leaf, unit)
+            elif not unit.held and not _backs_off(queue_unit(unit.id)):
+                lines.setdefault(leaf, []).append(unit)
+        self.again_at = min((until[leaf] for leaf in lines if leaf in until), default=None)
+        for leaf, line in lines.items():
+            before = ahead.get(leaf)
+            for unit in line if before is not None else _beyond(turns[leaf].depth, line):
+                why = _why(leaf, turns[leaf].depth, before, unit)
+                known = self._kept.get(unit.id)
+                if known is None or known[0] is not unit or known[1] != why:
+                    known = (unit, why, replace(unit, held=True, held_why=why, waits_turn=True))
+                kept[unit.id] = known
+        self._kept = kept
+        return {key: known[2] for key, known in kept.items()}
+
+
+def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:
+    """Those of a queue that come after the first `depth`."""
+    if depth is None or depth >= len(line):
+        return []
+    line.sort(key=queue_order)
+    return line[depth:]
+
+
+def _why(leaf: str, depth: int | None, before: Unit | None, unit: Unit) -> str:
+    """Why `unit` is not considered. `before`: one of its queue that is starting."""
+    if before is None:
+        return f"{leaf} considers its first {depth} jobs only"
+    named = named_to(unit.name.partition("/")[0], before.name)
+    return f"{leaf} starts one job at a time, and waits for the pods of {named} to run"
+
+
+def _backs_off(unit: Stored | None) -> bool:
+    return unit is not None and (unit.body.get("status") or {}).get("phase") == "TimeoutBackoff"

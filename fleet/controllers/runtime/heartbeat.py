@@ -1,0 +1,104 @@
+"""A Loop: the leader's sign of life, for everybody who wants to know whether jobs are decided on (fleet/bindings/heartbeat.py).
+
+It is written under the leader's epoch. What it tells is bounded: the worst loops, a few keys, some members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import orjson
+
+from fleet.bindings.heartbeat import LATE_S, LEASE, LOOKS_S, RENEW_S
+from fleet.controllers.runtime.hub import Hub
+from fleet.model.times import rfc3339, rfc3339_micro
+from fleet.ports import Body, StoreUnavailable
+from fleet.wellknown import ANNOTATION_HEARTBEAT
+
+LOOK_EACH = int(LOOKS_S // RENEW_S)  # beats
+LOOPS_MAX = 20
+NAMES_MAX = 5  # keys that are set aside
+MEMBERS_MAX = 100
+FAILING_S = 60.0  # a loop that failed or ended within this is told of
+
+
+class Heartbeat:
+    """See the module. `holder`: name of this process; `look_again` makes the decider look."""
+
+    name = "heartbeat"
+
+    def __init__(self, hub: Hub, holder: str, look_again: Callable[[], None]) -> None:
+        self._hub, self._holder, self._look_again = hub, holder, look_again
+        self._acquired = hub.clock.now()
+        self._counted: dict[str, tuple[int, float]] = {}  # loop -> failures and restarts, and when they last grew
+
+    async def run(self) -> None:
+        for number in count():
+            if number % LOOK_EACH == 0:
+                self._look_again()
+            try:
+                await self.beat()
+            except StoreUnavailable:
+                pass  # the Lease grows old meanwhile, which is the truth
+            await self._hub.clock.sleep(RENEW_S)
+
+    async def beat(self) -> None:
+        report = orjson.dumps(self.report()).decode()
+        renewed = rfc3339_micro(self._hub.clock.now())
+
+        def change(lease: Body) -> bool:
+            spec = lease.setdefault("spec", {})
+            if spec.get("holderIdentity") != self._holder:
+                spec["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+            spec.update(
+                holderIdentity=self._holder, acquireTime=rfc3339_micro(self._acquired), renewTime=renewed,
+                leaseDurationSeconds=int(LATE_S),
+            )  # fmt: skip
+            lease["metadata"].setdefault("annotations", {})[ANNOTATION_HEARTBEAT] = report
+            return True
+
+        if self._hub.store.peek(LEASE) is None:
+            body: Body = {
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": LEASE.name, "namespace": LEASE.namespace}, "spec": {"leaseTransitions": -1},
+            }  # fmt: skip
+            change(body)
+            await self._hub.create(LEASE.group, LEASE.resource, LEASE.namespace, body)
+        else:
+            await self._hub.edit(LEASE, change)
+
+    def report(self) -> dict[str, Any]:
+        """What the annotation holds."""
+        hub, metrics = self._hub, self._hub.metrics
+        now = hub.clock.now()
+        aside = sorted(f"{loop.name}: {key}" for loop in metrics.loops for key in loop.aside)
+        return {
+            "looked": rfc3339(metrics.looked_at) if metrics.looked_at > self._acquired else None,
+            "decided": rfc3339(metrics.decided_at) if metrics.decided_at else None,
+            "failing": self._failing(now)[:LOOPS_MAX],
+            "aside": {"count": len(aside), "first": [name[:200] for name in aside[:NAMES_MAX]]},
+            "members": {
+                name: {"ready": hub.members.ready(name), "silent_s": _whole(hub.members.silent_s(name))}
+                for name in sorted(hub.members.names())[:MEMBERS_MAX]
+            },
+        }
+
+    def _failing(self, now: float) -> list[dict[str, Any]]:
+        """Loops with failures or ends of late."""
+        found: list[dict[str, Any]] = []
+        for loop in self._hub.metrics.loops:
+            ends = self._hub.metrics.ends.get(loop.name, 0)
+            so_many = loop.failures + ends
+            before, at = self._counted.get(loop.name, (0, 0.0))
+            if so_many > before:
+                at = now
+            self._counted[loop.name] = (so_many, at)
+            if at and now - at < FAILING_S:
+                found.append({"loop": loop.name, "failures": loop.failures, "restarts": ends, "last": rfc3339(at)})
+        return found
+
+
+def _whole(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds)

@@ -1,0 +1,162 @@
+"""What every loop of the controllers holds: the hub's objects under the leader's fence, the members, time, and bounds.
+
+Loops read what this process has seen (`peek`, `scan`: level-triggered work may be a moment behind) and write through
+`Objects`, so that the engine's rules hold for Fleet's own writes too. Every commit carries the leadership epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from fleet.admission.finished import USER_FAILURES_MAX
+from fleet.controllers.runtime.metrics import Metrics
+from fleet.engine.kind import Kind
+from fleet.engine.registry import Registry
+from fleet.engine.status import StatusError
+from fleet.members.members import Members
+from fleet.model.untyped import mapping, text
+from fleet.objects.objects import Objects
+from fleet.objects.writing import Options, User
+from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
+from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER
+
+CONTROLLER = User(name=CONTROLLERS_USER, groups=("system:masters",), hub=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """Bounds and pauses of the loops, in seconds unless the name says otherwise."""
+
+    reclaim: bool = True  # whether a job within its guarantee or share may evict what others borrowed
+    protection_s: float = 300.0  # nobody is evicted for so long after its start
+    claim_s: float = 900.0  # freed room is kept for so long for the job that it was freed for
+    head_after_s: float = 600.0  # a job that has waited so long has room collected for it; 0: none ever
+    members_read_s: float = 15.0  # a process that begins decides nothing until the members are read, or for so long
+    gather_s: float = 0.03  # decide waits this long for more after the first change
+    chunk_units_max: int = 200  # of one commit of a plan
+    reason_writes_per_s: int = 100  # reasons of waiting units, all together
+    reason_repeat_s: float = 5.0  # of one unit, when only the numbers changed
+    reason_shown_s: float = 15.0  # the same of its binding and job
+    gang_whole_s: float = 60.0  # from dispatch until every pod has a node, else the gang is withdrawn
+    nodes_added_s: float = 900.0  # the same in a member whose Cluster lists nodes that its autoscaler could add
+    status_interval_s: float = 1.0  # between two status writes of one job, after the first
+    unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
+    member_lost_s: float = 300.0  # a lost member's jobs are moved after this, where the policy opts in and does not say
+    member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
+    user_failures_max: int = USER_FAILURES_MAX  # moves of a job that fails by its own fault; then it stays Failed
+    calls_per_member_max: int = 16  # dispatches in flight to one member
+    pods_run_s: float = 600.0  # a queue with wait-for-pods-running waits for the pods of one job at most this long
+    admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say
+    withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
+    sweep_s: float = 30.0  # between two searches for orphans in the members
+    event_ttl_s: float = 3600.0
+    record_decisions: bool = True
+
+
+@dataclass(slots=True)
+class Hub:
+    """See the module. `hub_id` marks everything that this hub puts into members."""
+
+    store: Store
+    objects: Objects
+    registry: Registry
+    members: Members
+    clock: Clock
+    ids: Ids
+    hub_id: str
+    epoch: int | None = None
+    config: ControllerConfig = field(default_factory=ControllerConfig)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    @property
+    def options(self) -> Options:
+        return Options(user=CONTROLLER, manager=FIELD_MANAGER, field_validation="Ignore", epoch=self.epoch)
+
+    # -- reading
+    def peek(self, group: str, resource: str, namespace: str, name: str) -> Body | None:
+        stored = self.store.peek(Key(group, resource, namespace, name))
+        return stored.body if stored is not None else None
+
+    def scan(self, group: str, resource: str, namespace: str | None = None) -> Sequence[Stored]:
+        return self.store.scan(group, resource, namespace=namespace)
+
+    def bodies(self, group: str, resource: str, namespace: str | None = None) -> list[Body]:
+        return [stored.body for stored in self.store.scan(group, resource, namespace=namespace)]
+
+    # -- writing
+    def new(self, group: str, resource: str, namespace: str, body: Body) -> Write:
+        """A write that creates the object, status included; it loses when one of the name exists."""
+        kind = self.registry.need(group, resource)
+        return self.objects.prepare_new(kind, namespace, body, self.options, with_status=True)
+
+    def change(
+        self,
+        key: Key,
+        change: Callable[[Body], Body | None],
+        *,
+        uid: str | None = None,
+        generation: int | None = None,
+    ) -> Write:
+        """A write that changes the whole object, spec and status at once; it loses when the object is missing or has
+        another uid or generation."""
+        kind = self.registry.need(key.group, key.resource)
+        return self.objects.prepare_change(
+            kind, key.namespace, key.name, change, self.options, uid=uid, generation=generation
+        )
+
+    async def commit(self, writes: Iterable[Write]) -> Committed | Conflict:
+        return await self.store.commit(list(writes), epoch=self.epoch)
+
+    async def create(self, group: str, resource: str, namespace: str, body: Body) -> bool:
+        """False when an object of the name exists."""
+        return isinstance(await self.commit([self.new(group, resource, namespace, body)]), Committed)
+
+    async def edit(self, key: Key, change: Callable[[Body], bool], *, uid: str | None = None) -> bool:
+        """Change the object in place and store it; `change` says whether it changed anything. It is first tried on what
+        this process has seen, so that an edit which is not needed costs nothing. False when nothing was written."""
+        seen = self.store.peek(key)
+        if seen is None or not change(orjson.loads(seen.raw)):
+            return False
+        return isinstance(await self.commit([self.change(key, _if_changed(change), uid=uid)]), Committed)
+
+    async def edit_all(self, edits: Iterable[tuple[Key, str, Callable[[Body], bool]]]) -> bool:
+        """Several edits (key, uid, change) as one commit, those left out that are not needed. False when one of the
+        objects is gone or another by now; then nothing was written."""
+        writes: list[Write] = []
+        for key, uid, change in edits:
+            seen = self.store.peek(key)
+            if seen is not None and seen.uid == uid and change(orjson.loads(seen.raw)):
+                writes.append(self.change(key, _if_changed(change), uid=uid))
+        return not writes or isinstance(await self.commit(writes), Committed)
+
+    async def delete(self, key: Key, *, uid: str | None = None) -> None:
+        """Ask for the object's deletion; finalizers hold it. One that is gone, or another by now, is no error."""
+        kind = self.registry.need(key.group, key.resource)
+        preconditions: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
+        try:
+            await self.objects.delete(kind, key.namespace, key.name, self.options, preconditions)
+        except StatusError as error:
+            if error.code not in (404, 409):
+                raise
+
+
+def _if_changed(change: Callable[[Body], bool]) -> Callable[[Body], Body | None]:
+    return lambda body: body if change(body) else None
+
+
+def kind_of(registry: Registry, resource: object) -> Kind | None:
+    """The kind of the object that a binding's `spec.resource` (or any reference) names."""
+    said = mapping(resource)
+    return registry.kind_of(text(said.get("apiVersion")), text(said.get("kind")))
+
+
+def object_key(registry: Registry, resource: object) -> Key | None:
+    """The key of the object that a binding's `spec.resource` names; None while its kind is not known, and for what
+    names none."""
+    kind, said = kind_of(registry, resource), mapping(resource)
+    name = text(said.get("name"))
+    return Key(kind.group, kind.resource, text(said.get("namespace")), name) if kind is not None and name else None

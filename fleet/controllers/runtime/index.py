@@ -1,0 +1,43 @@
+"""Which binding is meant: by its uid (members know nothing else of it) and by the object that it places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.bindings import binding as b
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.ports import Key, Stored
+from fleet.wellknown import SYSTEM_NAMESPACE, WORK, binding_name
+
+
+class BindingIndex:
+    """Uids and keys of bindings, learned as they are seen."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._keys: dict[str, Key] = {}
+
+    def put(self, stored: Stored) -> None:
+        self._keys[stored.uid] = stored.key
+
+    def key(self, uid: str) -> Key | None:
+        """None for a uid that no binding has now."""
+        if not uid:
+            return None
+        key = self._keys.get(uid)
+        stored = self._hub.store.peek(key) if key is not None else None
+        if stored is not None and stored.uid == uid:
+            return key
+        self._keys.pop(uid, None)
+        return None
+
+    def of_object(self, key: Key) -> Iterable[Key]:
+        """The key that the object's binding has, if it has one."""
+        kind = self._hub.registry.resource(key.group, key.resource)
+        if kind is None:
+            return ()
+        name = binding_name(kind.kind, key.name)
+        found = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace or SYSTEM_NAMESPACE, name))
+        if found is None or object_key(self._hub.registry, b.resource_of(found.body)) != key:
+            return ()
+        return (found.key,)
