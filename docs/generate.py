@@ -18,8 +18,8 @@ import typer
 
 from fleet.cli.examples import EXAMPLES
 from fleet.cli.main import app
-from fleet.marks import TABLE as MARKS
 from fleet.model.reason import TABLE
+from fleet.wellknown.marks import TABLE as MARKS
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from run_examples import files, renewed  # noqa: F401 (files: for the tests)
@@ -51,7 +51,7 @@ Amounts of resources are kept in base units there (millicores, bytes) and printe
 """  # noqa: E501
 MARKS_HEAD = """# Labels, annotations and finalizers
 
-Made by `docs/generate.py` from `fleet/marks.py`: every key that Fleet works with, and who writes it.
+Made by `docs/generate.py` from `fleet/wellknown/marks.py`: every key that Fleet works with, and who writes it.
 
 A key of the **hub** is refused from everybody else, on every kind and on pod templates, at create and at change. An object that is sent back as it is passes, and an update that leaves such a key out keeps it. An unknown key below `fleet.io/` is refused with the nearest name, and so are keys below `work.karmada.io/`, `propagationpolicy.karmada.io/` and `clusterpropagationpolicy.karmada.io/`.
 A key of the **user** is checked as any field. A key of the **administrator** stands on an object that only administrators may write. A finalizer of the hub may be taken off by everybody who may update the object.

@@ -15,11 +15,11 @@ import orjson
 from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
-from fleet.marks import TABLE
 from fleet.model.untyped import at, mapping, rows, text
 from fleet.objects.writing import Review
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_RETRIES, WORK, binding_name
+from fleet.wellknown.marks import TABLE
 
 USER_FAILURES_MAX = 3  # moves of a job that fails by its own fault; then it stays Failed
 _AFTER_THE_END = ("ttlSecondsAfterFinished", "cleanPodPolicy")

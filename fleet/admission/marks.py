@@ -12,10 +12,10 @@ from typing import Any
 from fleet.admission.rule import forbidden
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
-from fleet.marks import kept_from, problem, reserved
 from fleet.objects.writing import Review
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CREATOR
+from fleet.wellknown.marks import kept_from, problem, reserved
 
 _PLACES = ("labels", "annotations")
 

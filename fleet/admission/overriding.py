@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fleet.marks import fixed_for_tenants, problem, reserved
+from fleet.wellknown.marks import fixed_for_tenants, problem, reserved
 
 _MAPS = ("labels", "annotations")
 _OF_CONTAINERS = ("image", "command", "args", "env")

@@ -7,10 +7,10 @@ from typing import Any
 
 from fleet.kinds.interpreter import Body, Dependency, Template
 from fleet.kinds.requests import pod_requests
-from fleet.marks import without_hub_keys
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
+from fleet.wellknown.marks import without_hub_keys
 
 HOSTNAME = "kubernetes.io/hostname"
 _NOWHERE = (Requirement("", "In"),)  # an empty term of a node affinity matches no node

@@ -15,7 +15,6 @@ from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import within
-from fleet.marks import without_hub_keys
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_DOMAIN,
@@ -27,6 +26,7 @@ from fleet.wellknown import (
     LABEL_BINDING,
     LABEL_HUB,
 )
+from fleet.wellknown.marks import without_hub_keys
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 DEPENDENCIES = {
