@@ -13,7 +13,7 @@ from fleet.engine.crd import kind_of
 from fleet.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
 from tests.admission.test_policies import JOBS, MAPS, gang, policy
-from tests.controllers.test_untaken import RAY, pod, rayjob
+from tests.controllers.bind.test_untaken import RAY, pod, rayjob
 from tests.controllers.world import cluster_policy, pytorchjob
 
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}

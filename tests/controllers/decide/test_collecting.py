@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
+from tests.controllers.decide.test_reclaiming import job, leaves
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.test_reclaiming import job, leaves
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 
 SOON = ControllerConfig(reclaim=False, head_after_s=30.0)

@@ -17,8 +17,8 @@ from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
 from fleet.quota.parse import parse_tree
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
+from tests.controllers.decide.test_commit import waiting
 from tests.controllers.fastloop import eventually
-from tests.controllers.test_commit import waiting
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"

@@ -7,8 +7,8 @@ from typing import Any
 
 from fleet.ports import Key
 from fleet.wellknown import ANNOTATION_FORCE_DELETE
+from tests.controllers.dispatch.test_leaving import configmap, with_config
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.test_leaving import configmap, with_config
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 OURS = ("fleet.io/hub", "fleet.io/binding", "fleet.io/attempt")
