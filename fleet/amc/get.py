@@ -20,7 +20,7 @@ CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 TABLE = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
 )
-HUB_LABEL = "fleet.io/hub"  # on every object that the hub put into a member (fleet/wellknown/__init__.py)
+HUB_LABEL = "fleet.io/hub"  # on every object that the hub put into a member (fleet/wellknown)
 MEMBERS_AT_ONCE = 16
 PAGE = 500
 PAGES_MAX = 2000  # a listing of a million objects ends; one that never does would be a fault of the server

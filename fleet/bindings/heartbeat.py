@@ -61,7 +61,7 @@ def silence_of(store: Store, now: float) -> str:
 
 
 def report_of(lease: Body | None) -> Mapping[str, Any]:
-    """What the leader tells of itself, as controllers/runtime/heartbeat.py writes it; empty when that cannot be read."""
+    """What the leader tells of itself, as runtime/heartbeat.py writes it; empty when that cannot be read."""
     said = mapping(mapping((lease or {}).get("metadata")).get("annotations")).get(ANNOTATION_HEARTBEAT)
     try:
         return mapping(orjson.loads(text(said) or "{}"))

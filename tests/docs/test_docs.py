@@ -141,8 +141,8 @@ def test_every_condition_and_event_that_the_controllers_name_is_documented() -> 
 
 
 def _imported_by_controllers() -> Iterator[str]:
-    """The constants of wellknown.py that are reasons of Events and that a controller uses."""
-    sources = "\n".join(path.read_text() for path in (ROOT / "fleet" / "controllers").glob("*.py"))
+    """The constants of fleet/wellknown that are reasons of Events and that a controller uses."""
+    sources = "\n".join(path.read_text() for path in (ROOT / "fleet" / "controllers").rglob("*.py"))
     for constant in vars(wellknown):
         if constant.endswith(("_SUCCEED", "_FAILED")) and re.search(rf"\b{constant}\b", sources):
             yield constant

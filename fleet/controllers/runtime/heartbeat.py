@@ -1,4 +1,4 @@
-"""A Loop: the leader's sign of life, for everybody who wants to know whether jobs are decided on (fleet/bindings/heartbeat.py).
+"""A loop that renews the leader's sign of life, which says whether jobs are decided on (fleet/bindings/heartbeat.py).
 
 It is written under the leader's epoch. What it tells is bounded: the worst loops, a few keys, some members.
 """

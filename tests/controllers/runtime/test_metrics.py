@@ -21,7 +21,7 @@ from tests.controllers.decide.test_commit import waiting
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 
 
 def listed_metrics() -> dict[str, tuple[set[str], str]]:
