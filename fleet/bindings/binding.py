@@ -1,16 +1,13 @@
-"""What a ResourceBinding says, read in one place: where it is, what it waits for, how often it failed, what it uses.
+"""What a ResourceBinding says, read in one place: where it is, what it waits for, what it uses.
 
-Several loops conclude from the same fields. Each conclusion is one pure function here, so that they cannot differ;
-docs/reference/objects.md says who writes the fields.
+Loops and the API conclude from the same fields. Each conclusion is one pure function, so that they cannot differ;
+docs/reference/objects.md names the writers of the fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
 from typing import Any
-
-import orjson
 
 from fleet.bindings.conditions import condition, is_true
 from fleet.members.members import PodView
@@ -18,14 +15,13 @@ from fleet.model.charge import running
 from fleet.model.times import seconds
 from fleet.model.unit import Component
 from fleet.model.untyped import mapping, pairs, rows, text, texts
+from fleet.model.untyped import number as whole_number
 from fleet.ports import Body
 from fleet.wellknown import (
-    ANNOTATION_BACKOFF_LIMIT,
     ANNOTATION_ENQUEUED,
     ANNOTATION_HOLD,
     ANNOTATION_POLICY,
     ANNOTATION_QUEUEING,
-    ANNOTATION_RETRIES,
     ANNOTATION_SUSPENDED,
     ATTEMPT,
     QUEUING,
@@ -35,17 +31,18 @@ FINISHED = "Finished"  # condition: True with reason Succeeded or Failed once th
 REACHABLE = "MemberReachable"  # condition: only while it is False
 WITHDRAWN = "Withdrawn"  # condition: only while it is False: what leaves a member has not left it in time
 OVER_TIME = "MaximumExecutionTimeExceeded"  # reason of an eviction
-FAILURES_KEPT = 20
-BACKOFF_FIRST_S = 1.0
-BACKOFF_MAX_S = 300.0
-BACKOFF_LIMIT = 100  # attempts, where neither job nor policy says; then a job is held
 DIGITS_MAX = 18  # of a number in an annotation; more of them say none
 LIVE_PHASES = ("Pending", "Running", "Unknown")
 
 
-def spec_of(body: Body) -> Mapping[str, Any]:
+def spec_of(body: Body | None) -> Mapping[str, Any]:
     """Its spec, empty where it has none that can be read."""
-    return mapping(body.get("spec"))
+    return mapping((body or {}).get("spec"))
+
+
+def status_of(body: Body | None) -> Mapping[str, Any]:
+    """Its status, empty where it has none that can be read."""
+    return mapping((body or {}).get("status"))
 
 
 def labels_of(body: Body) -> Mapping[str, str]:
@@ -74,6 +71,34 @@ def tasks_of(binding: Body) -> tuple[dict[str, Any], ...]:
     """Its graceful eviction tasks: members that it is leaving."""
     tasks = rows(spec_of(binding).get("gracefulEvictionTasks"))
     return tuple({**task, "fromCluster": text(task.get("fromCluster"))} for task in tasks)
+
+
+def member_of(binding: Body | None) -> str | None:
+    """The member that it is leaving, or else is placed in; None while it is in none."""
+    if binding is None:
+        return None
+    places = (*(task["fromCluster"] for task in tasks_of(binding)), *clusters_of(binding))
+    return next(iter(places), None)
+
+
+def component_bodies(binding: Body) -> tuple[Any, ...]:
+    """Its components as they are stored; `components.components_of` reads them."""
+    return tuple(spec_of(binding).get("components") or ())
+
+
+def priority_of(binding: Body) -> int:
+    """What its job or its policy gives it. Raises ValueError for what is no number."""
+    return whole_number(mapping(spec_of(binding).get("schedulePriority")).get("priority") or 0)
+
+
+def placed_at(binding: Body) -> str:
+    """When it was placed last, as it is written; "" for never."""
+    return text(status_of(binding).get("lastScheduledTime"))
+
+
+def copies_of(binding: Body | None) -> list[dict[str, Any]]:
+    """What its members say of their copies: {clusterName, applied, health, status}."""
+    return rows(status_of(binding).get("aggregatedStatus"))
 
 
 def queued(binding: Body) -> bool:
@@ -135,77 +160,15 @@ def job_name(binding: Body) -> str:
     return f"{resource['namespace']}/{name}" if resource.get("namespace") else name
 
 
+def enqueued(binding: Body) -> str:
+    """When it was first enqueued, as it is written: kept over re-queueing."""
+    said = annotation(binding, ANNOTATION_ENQUEUED)
+    return said if seconds(said) else text(binding["metadata"].get("creationTimestamp"))
+
+
 def enqueued_at(binding: Body) -> float:
-    created = seconds(text(binding["metadata"].get("creationTimestamp"))) or 0.0
-    return seconds(annotation(binding, ANNOTATION_ENQUEUED)) or created
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One attempt that came to nothing. `user`: the job's own fault, counted against its retries."""
-
-    member: str
-    at: float
-    reason: str
-    user: bool = False
-    backoff: bool = True  # waits before the next attempt
-    message: str = ""  # for people; the evictor fills it in
-    number: int = 0  # how many there were with it, of those that back off; 0 for one of before this was counted
-
-
-def failures_of(binding: Body) -> tuple[Failure, ...]:
-    """Newest last; what does not parse counts as no failures (a person may edit the annotation)."""
-    said = annotation(binding, ANNOTATION_RETRIES)
-    if not said:
-        return ()
-    try:
-        return tuple(
-            Failure(
-                str(entry.get("member", "")),
-                float(entry.get("at", 0)),
-                str(entry.get("reason", "")),
-                bool(entry.get("user")),
-                bool(entry.get("backoff", True)),
-                str(entry.get("message", "")),
-                int(entry.get("number", 0)),
-            )
-            for entry in orjson.loads(said)
-        )
-    except (ValueError, AttributeError, TypeError, OverflowError):
-        return ()
-
-
-def failures_text(failures: Sequence[Failure]) -> str:
-    return orjson.dumps([asdict(failure) for failure in failures[-FAILURES_KEPT:]]).decode()
-
-
-def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure, ...]:
-    """One more, counted: only the newest are kept, and the number goes on."""
-    return (*failures, replace(failure, number=backoffs(failures) + failure.backoff))
-
-
-def backoffs(failures: Sequence[Failure]) -> int:
-    """How many attempts came to nothing and were followed by a back-off."""
-    return max(failures[-1].number if failures else 0, sum(1 for failure in failures if failure.backoff))
-
-
-def gave_up(binding: Body) -> str:
-    """Why no further attempt is made, after too many that came to nothing; "" while there will be another."""
-    failures = failures_of(binding)
-    said = number(annotation(binding, ANNOTATION_BACKOFF_LIMIT))
-    limit = BACKOFF_LIMIT if said is None else said
-    count = backoffs(failures)
-    if limit == 0 or count < limit:
-        return ""
-    attempts, last = "1 attempt" if count == 1 else f"{count} attempts", failures[-1]
-    return f"{attempts} came to nothing, the last: {last.message or last.reason}"
-
-
-def backoff_until(failures: Sequence[Failure]) -> float | None:
-    """When the next attempt may start: 1 s after the first failure, doubling to 5 minutes; None without a back-off."""
-    if not failures or not failures[-1].backoff:
-        return None
-    return failures[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(backoffs(failures) - 1, 60))
+    """The same in epoch seconds."""
+    return seconds(enqueued(binding)) or 0.0
 
 
 def finished(binding: Body) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fleet.bindings import binding as b
 from fleet.model.amounts import Amounts
 from fleet.model.quantity import BadQuantity, quantity, texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
+from fleet.ports import Body
 
 REPLICAS_MAX = 2**31 - 1  # of a component, as in every job kind
 
@@ -47,10 +49,15 @@ def _requirement_body(entry: Requirement) -> dict[str, Any]:
     return body
 
 
+def requests_of(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The quantities that each of its pods asks for."""
+    return (body.get("replicaRequirements") or {}).get("resourceRequest") or {}
+
+
 def from_body(body: Mapping[str, Any]) -> Component:
     """The core's component. Raises BadQuantity for amounts that are none."""
     requirements = body.get("replicaRequirements") or {}
-    requests = {name: _amount(value, name) for name, value in (requirements.get("resourceRequest") or {}).items()}
+    requests = {name: _amount(value, name) for name, value in requests_of(body).items()}
     requests["pods"] = 1
     claim = requirements.get("nodeClaim") or {}
     terms = (claim.get("hardNodeAffinity") or {}).get("nodeSelectorTerms") or ()
@@ -75,6 +82,11 @@ def from_body(body: Mapping[str, Any]) -> Component:
             ),
         ),
     )
+
+
+def components_of(binding: Body) -> tuple[Component, ...]:
+    """All of a binding. Raises BadQuantity."""
+    return tuple(from_body(body) for body in b.component_bodies(binding))
 
 
 def _amount(value: object, resource: str) -> int:

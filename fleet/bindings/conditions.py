@@ -9,9 +9,14 @@ from fleet.model.untyped import mapping, rows
 from fleet.ports import Body
 
 
+def conditions_of(body: Body | None) -> list[dict[str, Any]]:
+    """All of `status.conditions`."""
+    return rows(mapping((body or {}).get("status")).get("conditions"))
+
+
 def condition(body: Body, type_: str) -> dict[str, Any] | None:
-    """The condition of this type in `status.conditions`, or None."""
-    for entry in rows(mapping(body.get("status")).get("conditions")):
+    """The condition of this type, or None."""
+    for entry in conditions_of(body):
         if entry.get("type") == type_:
             return dict(entry)
     return None
@@ -42,7 +47,7 @@ def set_condition(body: Body, type_: str, status: bool | str, reason: str, messa
 
 def drop_condition(body: Body, type_: str) -> bool:
     """Take the condition out of `body` in place; False when it was not there."""
-    conditions = rows(mapping(body.get("status")).get("conditions"))
+    conditions = conditions_of(body)
     kept = [entry for entry in conditions if entry.get("type") != type_]
     if len(kept) == len(conditions):
         return False

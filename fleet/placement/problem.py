@@ -102,8 +102,8 @@ class Problem:
     known answer: from the stage of this band on they do in every answer that is as good so far. `passed`: reservations
     that an answer may give up, as few as can be beside the best in the first `firm` bands, the guaranteed ones.
     `proven`: of the first bands, what no answer exceeds that reaches as much in each band before. `part`: how much
-    of the time may be used at most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many small rows,
-    of which presolving makes little."""
+    of the time may be used at most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many
+    small rows, of which presolving makes little."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.admission.selecting import of_namespace, policy_claim
 from fleet.bindings import binding as b
-from fleet.bindings.components import from_body
+from fleet.bindings.components import components_of, from_body
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
@@ -119,7 +119,7 @@ def _settle_components(binding: Body, wanted: Wanted) -> None:
     less, and is charged for that once its pods are gone."""
     spec = binding["spec"]
     if b.clusters_of(binding) or b.tasks_of(binding):
-        had = map(from_body, spec.get("components") or ())
+        had = components_of(binding)
         if beyond(map(from_body, wanted.components), had):
             return
     spec["components"] = [dict(component) for component in wanted.components]

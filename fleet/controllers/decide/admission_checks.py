@@ -13,17 +13,18 @@ from dataclasses import replace
 import structlog
 
 from fleet.bindings import binding as b
+from fleet.bindings.failures import Failure, failures_of, with_failure
+from fleet.bindings.nomination import Nomination, nomination_of
+from fleet.bindings.unit import RESERVED, active, phase_of, queue_of
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Sources
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
-from fleet.controllers.fields.reserving import Nomination
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
-from fleet.model.untyped import mapping
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
 
@@ -56,8 +57,7 @@ class AdmissionChecksLoop:
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
         key = event.stored.key
-        phase = mapping(event.stored.body.get("status")).get("phase")
-        if event.type is EventType.DELETED or phase != reserving.RESERVED:
+        if event.type is EventType.DELETED or phase_of(event.stored.body) != RESERVED:
             self._reserved.discard(key)
             return ()
         self._reserved.add(key)
@@ -72,14 +72,14 @@ class AdmissionChecksLoop:
 
     async def reconcile(self, key: Key) -> float | None:
         unit = self._hub.store.peek(key)
-        if unit is None or mapping(unit.body.get("status")).get("phase") != reserving.RESERVED:
+        if unit is None or phase_of(unit.body) != RESERVED:
             return None
         name = key.name.removesuffix(UNIT_SUFFIX)
         binding = self._hub.store.peek(Key(WORK, "resourcebindings", key.namespace, name))
         if binding is None or b.deleting(binding.body):
             return None  # the unit goes with it
         now = self._hub.clock.now()
-        nomination = reserving.nomination_of(unit.body)
+        nomination = nomination_of(unit.body)
         why = self._void(nomination, unit.body, binding.body)
         if nomination is None or why:
             return await self._back(unit, binding, VOID, why or "its nomination cannot be read")
@@ -88,7 +88,7 @@ class AdmissionChecksLoop:
         refused = next((e for e in entries if e["state"] in (reserving.REJECTED, reserving.RETRY)), None)
         if refused is not None:
             said = f": {refused['message']}" if refused.get("message") else ""
-            failure = b.Failure("", now, REJECTED)
+            failure = Failure("", now, REJECTED)
             return await self._back(
                 unit, binding, REJECTED, f"admission check {refused['name']} rejected it{said}", failure
             )
@@ -97,7 +97,7 @@ class AdmissionChecksLoop:
             return await self._start(unit, binding, nomination)
         if now >= nomination.until:
             message = f"admission checks were not ready within {nomination.until - nomination.since:.0f} s: "
-            failure = b.Failure("", now, TIMED_OUT)
+            failure = Failure("", now, TIMED_OUT)
             return await self._back(unit, binding, TIMED_OUT, message + ", ".join(late), failure)
         await self._hub.edit(key, lambda body: _ask(body, names, now), uid=unit.uid)
         return nomination.until - now + 0.01
@@ -106,11 +106,11 @@ class AdmissionChecksLoop:
         """What has become of the decision that it would start by; "" while it stands."""
         if nomination is None or not b.queued(binding) or b.clusters_of(binding):
             return "it was decided anew"
-        if b.suspended(binding) or b.held(binding) or unit["spec"].get("active") is False:
+        if b.suspended(binding) or b.held(binding) or not active(unit):
             return "it was held while its admission checks were waited for"
         if binding["metadata"].get("generation") != nomination.generation:
             return "the job or its policy changed while its admission checks were waited for"
-        if unit["spec"].get("queue") != nomination.queue:
+        if queue_of(unit) != nomination.queue:
             return "it moved to another queue while its admission checks were waited for"
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
         if (cluster is not None and b.deleting(cluster)) or nomination.member not in self._hub.members.names():
@@ -132,15 +132,15 @@ class AdmissionChecksLoop:
         return None if done else AGAIN_S
 
     async def _back(
-        self, unit: Stored, binding: Stored, reason: str, message: str, failure: b.Failure | None = None
+        self, unit: Stored, binding: Stored, reason: str, message: str, failure: Failure | None = None
     ) -> float | None:
         now = self._hub.clock.now()
-        failures: Sequence[b.Failure] = b.failures_of(binding.body)
+        failures: Sequence[Failure] = failures_of(binding.body)
         if failure is not None:
-            failures = b.with_failure(failures, replace(failure, message=message[:FAILURE_TEXT_MAX]))
+            failures = with_failure(failures, replace(failure, message=message[:FAILURE_TEXT_MAX]))
 
         def waits_again(body: Body) -> Body:
-            if (body.get("status") or {}).get("phase") != reserving.RESERVED:
+            if phase_of(body) != RESERVED:
                 raise conflict(QUEUE, "queueunits", unit.key.name)
             reserving.back_in_queue(body, failures, failure is not None, message, now)
             return body
@@ -166,7 +166,7 @@ class AdmissionChecksLoop:
 def _ask(unit: Body, names: Sequence[str], now: float) -> bool:
     """The entries of exactly these checks, in place; False when it has them."""
     wanted = reserving.answers(unit, names, now)
-    if (unit.get("status") or {}).get(reserving.CHECKS) == wanted:
+    if b.status_of(unit).get(reserving.CHECKS) == wanted:
         return False
     unit["status"][reserving.CHECKS] = wanted
     return True

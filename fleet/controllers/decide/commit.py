@@ -16,6 +16,8 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
+from fleet.bindings.nomination import Nomination, nomination_of
+from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evictor import Evictor
@@ -287,10 +289,9 @@ class PlanCommitter:
         self, binding: Stored, unit: Stored, placement: Placement, domain: str, checks: Sequence[str], patience_s: float
     ) -> list[Write]:
         now, member = self._hub.clock.now(), placement.member
-        where = str((unit.body.get("spec") or {}).get("queue") or "")
-        nomination = reserving.Nomination(
-            member, now, now + patience_s, _generation(binding) or 0, where, domain, placement.share_until
-        )
+        until, where = now + patience_s, queue_of(unit.body)
+        share_until = placement.share_until
+        nomination = Nomination(member, now, until, _generation(binding) or 0, where, domain, share_until)
 
         def tell(body: Body) -> Body:
             if not waits(body):
@@ -308,7 +309,7 @@ class PlanCommitter:
         ]
 
     def start_writes(
-        self, sources: Sources, placement: Placement, expected: reserving.Nomination | None = None, domain: str = ""
+        self, sources: Sources, placement: Placement, expected: Nomination | None = None, domain: str = ""
     ) -> list[Write]:
         """The unit, out of its queue and into the member; they lose when it changed. `expected`: its nomination, which
         it must still have. `domain`: the value of its topology label that it should lie in, if it has one."""
@@ -324,7 +325,7 @@ class PlanCommitter:
             generation = unit.body["metadata"].get("generation")
 
             def dequeue(body: Body) -> Body:
-                if expected is not None and reserving.nomination_of(body) != expected:
+                if expected is not None and nomination_of(body) != expected:
                     raise conflict(QUEUE, "queueunits", unit.key.name)
                 return dequeued(body, binding.body, member, attempt, now)
 

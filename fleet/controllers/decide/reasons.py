@@ -14,6 +14,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
+from fleet.bindings.unit import in_queue, message_of, reason_of
 from fleet.controllers.decide.commit import SCHEDULER
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
@@ -161,12 +162,11 @@ class ReasonWriter:
     def _stored(self, sources: Sources) -> _Said | None:
         """What a process before this one wrote."""
         if sources.unit is not None:
-            status = mapping(sources.unit.body.get("status"))
-            reason = mapping(status.get("reason"))
+            reason = reason_of(sources.unit.body)
             told = condition(sources.binding.body, SCHEDULED)
             if reason and told is not None and told.get("status") == "False":
                 numbers = mapping(reason.get("numbers"))
-                shown = numbers if told.get("message") == status.get("message") else None
+                shown = numbers if told.get("message") == message_of(sources.unit.body) else None
                 return _Said(sources.unit.uid, str(reason.get("code")), numbers, 0.0, shown, 0.0)
         return None
 
@@ -233,12 +233,8 @@ def _told(binding: Body, text: str) -> bool:
     return told is not None and told["status"] == "False" and told.get("message") == text
 
 
-def _waits(unit: Body) -> bool:
-    return (unit.get("status") or {}).get("phase") in ("", None, "Enqueued", "TimeoutBackoff")
-
-
 def _explain_unit(unit: Body, reason: Reason, text: str, now: float) -> Body | None:
-    if not _waits(unit):
+    if not in_queue(unit):
         return None
     status = unit.setdefault("status", {})
     status["message"] = text

@@ -12,9 +12,12 @@ from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.claims import claim_of
-from fleet.bindings.components import from_body
-from fleet.bindings.conditions import condition, is_true
+from fleet.bindings.components import components_of
+from fleet.bindings.conditions import is_true
+from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
+from fleet.bindings.nomination import nomination_of
+from fleet.bindings.unit import active, evicted, priority_of, queue_of, walltime_of
 from fleet.controllers.cluster.matching import (
     Candidate,
     affinity_groups,
@@ -22,7 +25,6 @@ from fleet.controllers.cluster.matching import (
     candidate,
     cluster_tolerations,
 )
-from fleet.controllers.fields.reserving import nomination_of
 from fleet.controllers.fields.starting import SHARE_UNTIL
 from fleet.controllers.queue.trees import read_tree, tree_object
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
@@ -33,7 +35,7 @@ from fleet.model.member import Member, Pool
 from fleet.model.quantity import BadQuantity
 from fleet.model.times import seconds
 from fleet.model.unit import Component, Phase, Seat, Unit
-from fleet.model.untyped import mapping, number, text
+from fleet.model.untyped import number, text
 from fleet.ports import Body, Key, Store, Stored
 from fleet.quota.leaf import leaf_for
 from fleet.quota.tree import QuotaTree
@@ -179,8 +181,7 @@ class SnapshotBuilder:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
         if unit is None or unit.phase is Phase.WAITING or unit.leaf is None or queue_unit is None:
             return unit
-        name = str((queue_unit.body.get("spec") or {}).get("queue") or "")
-        queue = self._store.peek(Key(QUEUE, "queues", QUEUE_NAMESPACE, name))
+        queue = self._store.peek(Key(QUEUE, "queues", QUEUE_NAMESPACE, queue_of(queue_unit.body)))
         path = b.annotation(queue.body, ANNOTATION_QUOTA_FULLNAME) if queue is not None else ""
         return replace(unit, leaf=path) if path and path != unit.leaf else unit
 
@@ -255,10 +256,10 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
     labels = meta.get("labels") or {}
     placement = spec.get("placement") or {}
     try:
-        components = tuple(from_body(entry) for entry in spec.get("components") or ())
+        components = components_of(binding)
     except BadQuantity:
         components = ()
-    failures, gave_up = b.failures_of(binding), b.gave_up(binding)
+    failures, over = failures_of(binding), gave_up(binding)
     group = resource["apiVersion"].rsplit("/", 1)[0] if "/" in resource["apiVersion"] else ""
     preemptible = next((labels[name] for name in PREEMPTIBLE_LABELS if name in labels), "true")
     return Unit(
@@ -266,7 +267,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         name=b.job_name(binding),
         components=components,
         leaf=leaf_for(tree, resource.get("namespace", ""), labels) if b.under_quota(binding) else None,
-        priority=number((spec.get("schedulePriority") or {}).get("priority") or 0),
+        priority=b.priority_of(binding),
         preemptible=preemptible.lower() != "false",
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
         enqueued_at=b.enqueued_at(binding),
@@ -275,11 +276,11 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         needs_kind=f"{group}/{resource['kind']}",
         avoid=frozenset(failure.member for failure in failures if failure.member),
         preferences=_preferences(placement, clusters),
-        backoff_until=b.backoff_until(failures),
-        attempts=max(b.attempt(binding), b.backoffs(failures)),
+        backoff_until=backoff_until(failures),
+        attempts=max(b.attempt(binding), backoffs(failures)),
         failed_why=failures[-1].message if failures and failures[-1].backoff else "",
-        held=bool(gave_up),
-        held_why=gave_up,
+        held=bool(over),
+        held_why=over,
         user=b.annotation(binding, ANNOTATION_CREATOR),
         topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
@@ -288,7 +289,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
 def _unreadable(binding: Stored, error: Exception) -> Unit:
     """A unit that says so and never starts, for a binding that somebody wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
-    name = text(mapping(mapping(binding.body.get("spec")).get("resource")).get("name")) or binding.key.name
+    name = text(b.resource_of(binding.body).get("name")) or binding.key.name
     stands_for = Component("unknown", 1, NOTHING)
     return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
 
@@ -348,7 +349,6 @@ def now_unit(
         return None
     leaving = bool(tasks) or b.deleting(binding)
     member = tasks[0]["fromCluster"] if tasks else placed[0] if placed else pods[0].member
-    status = mapping(binding.get("status"))
     copy_there = any(name == member for name, _ in copies)
     there = [pod for pod in pods if pod.member == member]
     charged = b.charged_components(within_domain(base, b.annotation(binding, ANNOTATION_DOMAIN)), there)
@@ -357,8 +357,8 @@ def now_unit(
         components=charged,
         phase=Phase.EVICTING if leaving else Phase.PLACED,
         member=member,
-        placed_at=seconds(status.get("lastScheduledTime") or ""),
-        share_until=seconds(status.get(SHARE_UNTIL) or ""),
+        placed_at=seconds(b.placed_at(binding)),
+        share_until=seconds(b.status_of(binding).get(SHARE_UNTIL) or ""),
         visible=visible(charged, there, gone=leaving and not copy_there),
         leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
         checkpoint_at=_checkpoint(binding, there, copies),
@@ -375,22 +375,19 @@ def _checkpoint(binding: Body, pods: Iterable[PodView], copies: Iterable[tuple[s
 
 def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
     """With what people set while it waits: on its QueueUnit, or on the job itself."""
-    spec = (queue_unit.get("spec") or {}) if queue_unit is not None else {}
-    suspended, stopped = b.suspended(binding), spec.get("active") is False
-    if not (suspended or stopped or b.held(binding)) and (
-        spec.get("priority", base.priority) == base.priority and "maximumExecutionTimeSeconds" not in spec
-    ):
+    suspended, stopped = b.suspended(binding), not active(queue_unit)
+    priority, limit = priority_of(queue_unit, binding), walltime_of(queue_unit)
+    if not (suspended or stopped or b.held(binding)) and priority == base.priority and limit is None:
         return base
-    limit = spec.get("maximumExecutionTimeSeconds")
-    evicted = condition(queue_unit, "Evicted") if queue_unit is not None and stopped else None
-    over = evicted is not None and evicted.get("reason") == b.OVER_TIME
+    told = evicted(queue_unit) if stopped else None
+    over = told is not None and told.get("reason") == b.OVER_TIME
     return replace(
         base,
-        priority=number(spec.get("priority", base.priority)),
-        walltime_s=float(number(limit)) if limit else None,
+        priority=priority,
+        walltime_s=float(limit) if limit else None,
         suspended=suspended,
         held=suspended or stopped or b.held(binding) or base.held,
-        held_why=str(evicted["message"]) if over and evicted is not None else base.held_why,
+        held_why=str(told["message"]) if over and told is not None else base.held_why,
     )
 
 

@@ -15,6 +15,7 @@ import structlog
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, is_true, set_condition
+from fleet.bindings.failures import Failure
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks
@@ -229,7 +230,7 @@ class DispatchLoop:
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
             # What runs there is not stopped because a change of it was refused: FullyApplied says so.
             if b.is_gang(stored.body) and not self._there(stored.body, [member]):
-                failure = b.Failure(member, self._hub.clock.now(), str(code))
+                failure = Failure(member, self._hub.clock.now(), str(code))
                 await self._evictor.evict(stored, reason=str(code), message=message, failure=failure)
         return again
 
@@ -352,7 +353,7 @@ def _applied(
     if set(outcomes) != set(b.clusters_of(binding)):
         return False
     status = binding.setdefault("status", {})
-    known = {item["clusterName"]: item for item in status.get("aggregatedStatus") or ()}
+    known = {item["clusterName"]: item for item in b.copies_of(binding)}
     items = [known[member] for member in sorted(set(left) - set(outcomes)) if member in known]
     changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
     for member, outcome in sorted(outcomes.items()):

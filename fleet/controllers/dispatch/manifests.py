@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from fleet.bindings import binding as b
-from fleet.bindings.components import from_body
+from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
@@ -63,7 +63,7 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
             own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
             domain = b.annotation(binding, ANNOTATION_DOMAIN)
             changed = within(changed, interpreter.templates(changed), topology, domain, own)
-        charged = [from_body(entry) for entry in binding["spec"].get("components") or ()]
+        charged = components_of(binding)
         return hashed(checked(interpreter.stamp(changed, labels, annotations), source, labels, charged))
     body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
     return hashed(checked(body, source, labels, None))

@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
+from fleet.bindings.unit import QUEUED_PHASES, message_of, phase_of
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Did, PodView
@@ -72,7 +73,7 @@ class Overdue:
 
         def unit(body: Body) -> bool:
             status = body.setdefault("status", {})
-            if status.get("phase") not in ("Enqueued", "TimeoutBackoff") or status.get("message") == text:
+            if phase_of(body) not in QUEUED_PHASES or message_of(body) == text:
                 return False
             status.update(message=text, lastUpdateTime=rfc3339(now))
             return True

@@ -15,7 +15,7 @@ from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import marks
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.members.members import Did
-from fleet.model.untyped import mapping, rows, text
+from fleet.model.untyped import text
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
@@ -55,8 +55,7 @@ class Withdrawal:
         """Every member where something of it may be."""
         uid = binding["metadata"]["uid"]
         found = {*b.clusters_of(binding), *(task["fromCluster"] for task in b.tasks_of(binding))}
-        shown = rows(mapping(binding.get("status")).get("aggregatedStatus"))
-        found |= {name for item in shown if (name := text(item.get("clusterName")))}
+        found |= {name for item in b.copies_of(binding) if (name := text(item.get("clusterName")))}
         found |= {member for member, _ in self._hub.members.copies(uid)}
         found |= {pod.member for pod in self._hub.members.pods_of(uid)}
         return found | self._uncertain.get(uid, set())

@@ -10,15 +10,12 @@ from __future__ import annotations
 from fleet.bindings.binding import (
     FINISHED,
     REACHABLE,
-    Failure,
     clusters_of,
-    failures_of,
-    failures_text,
     tasks_of,
     wants_queue,
-    with_failure,
 )
 from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.bindings.failures import Failure, failures_of, failures_text, with_failure
 from fleet.model.times import rfc3339
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, SCHEDULED

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_of, with_failure
+from fleet.bindings.nomination import nomination_of
+from fleet.bindings.unit import BACKING_OFF, ENQUEUED, EVICTED, QUOTA_RESERVED
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evict import evict
 from fleet.controllers.runtime.events import EventRecorder
@@ -31,7 +34,7 @@ class Evictor:
         *,
         reason: str,
         message: str,
-        failure: b.Failure | None = None,
+        failure: Failure | None = None,
         left_behind: bool = False,
         hold: bool = False,
     ) -> bool:
@@ -53,7 +56,7 @@ class Evictor:
         *,
         reason: str,
         message: str,
-        failure: b.Failure | None = None,
+        failure: Failure | None = None,
         left_behind: bool = False,
         hold: bool = False,
         exactly: bool = False,
@@ -61,7 +64,7 @@ class Evictor:
         """What `evict` commits, to be committed beside something else; it loses when the binding has changed.
         `exactly`: it loses as well when the unit has, and is refused (409) when the job is over by then."""
         binding, now = stored.body, self._hub.clock.now()
-        reserved = reserving.nomination_of(unit.body) if unit is not None else None
+        reserved = nomination_of(unit.body) if unit is not None else None
         members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")
         if failure is not None:
             failure = replace(failure, message=message[:FAILURE_TEXT_MAX])
@@ -75,9 +78,9 @@ class Evictor:
                 return body
             return body if done else None
 
-        failures = b.failures_of(binding)
+        failures = failures_of(binding)
         if failure is not None:
-            failures = b.with_failure(failures, failure)
+            failures = with_failure(failures, failure)
         generation = binding["metadata"].get("generation")
         writes: list[Write] = [self._hub.change(stored.key, change, uid=stored.uid, generation=generation)]
         if unit is not None:
@@ -97,7 +100,7 @@ class Evictor:
 
 def _requeued(
     unit: Body,
-    failures: tuple[b.Failure, ...],
+    failures: tuple[Failure, ...],
     reason: str,
     message: str,
     requeued: bool,
@@ -108,17 +111,17 @@ def _requeued(
         unit["spec"]["active"] = False
     reserving.give_up(unit)
     status = unit["status"]
-    until = b.backoff_until(failures)
-    status["phase"] = "TimeoutBackoff" if until is not None and until > now else "Enqueued"
+    until = backoff_until(failures)
+    status["phase"] = BACKING_OFF if until is not None and until > now else ENQUEUED
     status["message"] = message
     status["lastUpdateTime"] = rfc3339(now)
     status["podState"] = {"running": 0, "pending": 0}
     for name in ("admissions", "charged"):
         status.pop(name, None)
     if until is not None and requeued:
-        status["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
-    set_condition(unit, "Evicted", True, reason, message, now)
-    for type_ in ("QuotaReserved", "Admitted"):
+        status["requeueState"] = {"count": backoffs(failures), "requeueAt": rfc3339(until)}
+    set_condition(unit, EVICTED, True, reason, message, now)
+    for type_ in (QUOTA_RESERVED, "Admitted"):
         set_condition(unit, type_, False, reason, "", now)
     for type_ in ("PodsReady", "Finished"):
         drop_condition(unit, type_)

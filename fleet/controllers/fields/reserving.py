@@ -9,16 +9,18 @@ nothing. Pure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from fleet.admission.selecting import labels_match
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.conditions import set_condition
+from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_text
+from fleet.bindings.nomination import NOMINATION, Nomination, to_body
+from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.model.reason import Code, Reason, instant
-from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, rows, text
+from fleet.model.times import rfc3339
+from fleet.model.untyped import rows, text
 from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX
 from fleet.wellknown import (
@@ -31,39 +33,9 @@ from fleet.wellknown import (
     SCHEDULED,
 )
 
-RESERVED = "Reserved"
-NOMINATION, CHECKS = "nomination", "admissionChecks"  # in status
+CHECKS = "admissionChecks"  # in status
 PATIENCE_MAX_S = 10 * 365 * 86400.0  # for admission checks; times beyond cannot be written down
 PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
-
-
-@dataclass(frozen=True, slots=True)
-class Nomination:
-    """Where a Reserved unit is to go, since when and until when it waits for that, and what it was decided for: the
-    binding's `generation` and its `queue`."""
-
-    member: str
-    since: float
-    until: float
-    generation: int
-    queue: str
-    domain: str = ""  # the value of its topology label that it should lie in, if it has one
-    share_until: float | None = None  # as of the placement that it will be
-
-
-def nomination_of(unit: Body | None) -> Nomination | None:
-    """None for a unit that is not Reserved, and for one whose nomination does not parse."""
-    status = mapping((unit or {}).get("status"))
-    said = status.get(NOMINATION)
-    if status.get("phase") != RESERVED or not isinstance(said, dict) or not said.get("member"):
-        return None
-    since, until = (seconds(said.get(name) or "") for name in ("since", "until"))
-    generation = said.get("bindingGeneration")
-    if since is None or until is None or not isinstance(generation, int):
-        return None
-    where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
-    share_until = seconds(said.get("shareUntil") or "")
-    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until)
 
 
 class Queues:
@@ -93,7 +65,7 @@ class Queues:
 
 def asked_of(hub: Hub, queues: Queues, unit: Body, binding: Body) -> tuple[tuple[Body, ...], tuple[str, ...]]:
     """The queue of a unit with those above it, and the checks that its job has to pass in any of them."""
-    line = queues.line(str((unit.get("spec") or {}).get("queue") or ""))
+    line = queues.line(queue_of(unit))
     if not any(b.spec_of(queue).get(CHECKS) for queue in line):
         return line, ()
     key = object_key(hub.registry, b.resource_of(binding))
@@ -117,7 +89,7 @@ def patience_s(line: Iterable[Body], default: float) -> float:
 
 def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
     """The entries of `status.admissionChecks`: what is there already, Pending for those that are new."""
-    there = {text(entry.get("name")): entry for entry in rows(mapping(unit.get("status")).get(CHECKS))}
+    there = {text(entry.get("name")): entry for entry in rows(b.status_of(unit).get(CHECKS))}
     new = {"state": PENDING, "message": "", "lastTransitionTime": rfc3339(now)}
     return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
 
@@ -135,18 +107,10 @@ def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float
         message=reason.text,
         reason={"code": str(reason.code), "numbers": dict(reason.numbers)},
         lastUpdateTime=rfc3339(now),
-        nomination={
-            "member": nomination.member,
-            "since": rfc3339(nomination.since),
-            "until": rfc3339(nomination.until),
-            "bindingGeneration": nomination.generation,
-            "queue": nomination.queue,
-            **({"domain": nomination.domain} if nomination.domain else {}),
-            **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
-        },
+        nomination=to_body(nomination),
         admissionChecks=answers(unit, names, now),
     )
-    set_condition(unit, "QuotaReserved", True, "QuotaReserved", "", now)
+    set_condition(unit, QUOTA_RESERVED, True, QUOTA_RESERVED, "", now)
     return unit
 
 
@@ -170,20 +134,20 @@ def give_up(unit: Body) -> None:
     status.pop("reason", None)
 
 
-def back_in_queue(unit: Body, failures: Sequence[b.Failure], backs_off: bool, message: str, now: float) -> None:
+def back_in_queue(unit: Body, failures: Sequence[Failure], backs_off: bool, message: str, now: float) -> None:
     """The unit, Reserved no more, in place. `failures`: all of its binding; `backs_off`: the last is of this wait."""
     give_up(unit)
-    until = b.backoff_until(failures) if backs_off else None
+    until = backoff_until(failures) if backs_off else None
     unit["status"].update(
-        phase="TimeoutBackoff" if until is not None else "Enqueued", message=message, lastUpdateTime=rfc3339(now)
+        phase=BACKING_OFF if until is not None else ENQUEUED, message=message, lastUpdateTime=rfc3339(now)
     )
     if until is not None:
-        unit["status"]["requeueState"] = {"count": b.backoffs(failures), "requeueAt": rfc3339(until)}
-    set_condition(unit, "QuotaReserved", False, "AdmissionChecks", message, now)
+        unit["status"]["requeueState"] = {"count": backoffs(failures), "requeueAt": rfc3339(until)}
+    set_condition(unit, QUOTA_RESERVED, False, "AdmissionChecks", message, now)
 
 
-def tell_back(binding: Body, failures: Sequence[b.Failure], reason: str, message: str, now: float) -> None:
+def tell_back(binding: Body, failures: Sequence[Failure], reason: str, message: str, now: float) -> None:
     """Its binding says why it waits again, and how often it failed, in place."""
     if failures:
-        binding["metadata"].setdefault("annotations", {})[ANNOTATION_RETRIES] = b.failures_text(failures)
+        binding["metadata"].setdefault("annotations", {})[ANNOTATION_RETRIES] = failures_text(failures)
     set_condition(binding, SCHEDULED, False, reason, message, now)

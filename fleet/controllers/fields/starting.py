@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
-from fleet.bindings.conditions import condition, set_condition
-from fleet.controllers.fields import reserving
+from fleet.bindings.components import requests_of
+from fleet.bindings.conditions import set_condition
+from fleet.bindings.nomination import NOMINATION
+from fleet.bindings.unit import DEQUEUED, EVICTED, QUOTA_RESERVED, evicted
 from fleet.engine.status import conflict
 from fleet.model.times import rfc3339
 from fleet.ports import Body
@@ -19,7 +21,7 @@ def waits(binding: Body) -> bool:
 
 def result_text(binding: Body, member: str) -> str:
     """As the walk-through prints it: {cfa:0,[{master 1} {worker 2}]}."""
-    components = " ".join(f"{{{c['name']} {c['replicas']}}}" for c in binding["spec"].get("components") or ())
+    components = " ".join(f"{{{c['name']} {c['replicas']}}}" for c in b.component_bodies(binding))
     return f"{{{member}:0,[{components}]}}"
 
 
@@ -55,10 +57,10 @@ def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -
     """The unit, out of its queue."""
     claims.release(unit)
     status = unit.setdefault("status", {})
-    for name in ("reason", "requeueState", heads.HEAD, reserving.NOMINATION):
+    for name in ("reason", "requeueState", heads.HEAD, NOMINATION):
         status.pop(name, None)
     status.update(
-        phase="Dequeued",
+        phase=DEQUEUED,
         message="",
         attempts=attempt,
         lastUpdateTime=rfc3339(now),
@@ -68,14 +70,14 @@ def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -
                 "name": component["name"],
                 "replicas": component["replicas"],
                 "cluster": member,
-                "resources": (component.get("replicaRequirements") or {}).get("resourceRequest") or {},
+                "resources": requests_of(component),
             }
-            for component in binding["spec"].get("components") or ()
+            for component in b.component_bodies(binding)
         ],
     )
-    evicted = condition(unit, "Evicted")
-    if evicted is not None and evicted["status"] == "True":  # it is over, and why it was stays to be read
-        set_condition(unit, "Evicted", False, "QuotaReserved", f"Previously: {evicted['message']}", now)
-    for type_, reason in (("QuotaReserved", "QuotaReserved"), ("Admitted", "Admitted")):
-        set_condition(unit, type_, True, reason, "", now)
+    told = evicted(unit)
+    if told is not None and told["status"] == "True":  # it is over, and why it was stays to be read
+        set_condition(unit, EVICTED, False, QUOTA_RESERVED, f"Previously: {told['message']}", now)
+    for type_ in (QUOTA_RESERVED, "Admitted"):
+        set_condition(unit, type_, True, type_, "", now)
     return unit

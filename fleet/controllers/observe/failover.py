@@ -12,6 +12,8 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
+from fleet.bindings.failures import Failure, failures_of
+from fleet.bindings.unit import message_of, reason_of, walltime_of
 from fleet.controllers.cluster.matching import allows, candidate
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
 from fleet.controllers.fields.evict import purge_mode
@@ -125,12 +127,12 @@ class FailoverLoop:
         """Seconds until its time is up; it counts from when all pods of this attempt had a node. A job whose time is up
         would only start again, so it is held: a person gives it more time and makes its unit active."""
         unit = self._hub.store.peek(self._unit_key(stored))
-        limit = ((unit.body.get("spec") or {}) if unit is not None else {}).get("maximumExecutionTimeSeconds")
+        limit = walltime_of(unit.body) if unit is not None else None
         began = condition(stored.body, GANG_WHOLE)
         since = seconds(began["lastTransitionTime"]) if began is not None else None
         if not limit or since is None:
             return None
-        left = since + float(limit) - self._hub.clock.now()
+        left = since + limit - self._hub.clock.now()
         if left > 0:
             return left + 0.01
         message = f"it ran longer than its limit of {limit} s"
@@ -159,7 +161,7 @@ class FailoverLoop:
         if now < since + tolerance:
             return since + tolerance - now + 0.01
         message = f"member {member} was not reachable for {tolerance:.0f} s; its policy accepts a second copy"
-        failure = b.Failure(member, now, str(Code.MEMBER_UNREACHABLE), backoff=False)
+        failure = Failure(member, now, str(Code.MEMBER_UNREACHABLE), backoff=False)
         await self._evictor.evict(
             stored, reason=str(Code.MEMBER_UNREACHABLE), message=message, failure=failure, left_behind=True
         )
@@ -170,7 +172,7 @@ class FailoverLoop:
 
     def _mark_unreachable(self, stored: Stored, reason: Reason, now: float) -> list[Any]:
         def binding(body: Body) -> bool:
-            for item in (body.get("status") or {}).get("aggregatedStatus") or ():
+            for item in b.copies_of(body):
                 item["health"] = "Unknown"
             return bool(b.clusters_of(body)) and set_condition(
                 body, b.REACHABLE, False, str(reason.code), reason.text, now
@@ -191,9 +193,9 @@ class FailoverLoop:
             return []
 
         def unit(body: Body) -> bool:
-            status = body.get("status") or {}
-            if (status.get("reason") or {}).get("code") != str(Code.MEMBER_UNREACHABLE):
+            if reason_of(body).get("code") != str(Code.MEMBER_UNREACHABLE):
                 return False
+            status = body["status"]
             status["message"] = ""
             del status["reason"]
             return True
@@ -218,20 +220,20 @@ class FailoverLoop:
         if now < since + tolerance:
             return since + tolerance - now + 0.01
         user = not infrastructure(self._hub.members.pods_of(stored.uid))
-        moves = sum(1 for failure in b.failures_of(stored.body) if failure.user)
+        moves = sum(1 for failure in failures_of(stored.body) if failure.user)
         if user and moves >= self._hub.config.user_failures_max:
             message = f"the job failed in member {member} after {moves} moves: it stays Failed"
             await self._stay(stored, message, now)
             return None
         message = f"the job failed in member {member}" + (f": {over['message']}" if over.get("message") else "")
-        failure = b.Failure(member, now, "ApplicationFailure", user=user)
+        failure = Failure(member, now, "ApplicationFailure", user=user)
         if not await self._evictor.evict(stored, reason="ApplicationFailure", message=message, failure=failure):
             return 1.0
         return None
 
     async def _stay(self, stored: Stored, message: str, now: float) -> None:
         def unit(body: Body) -> bool:
-            changed = (body.get("status") or {}).get("message") != message
+            changed = message_of(body) != message
             body.setdefault("status", {}).update(message=message, lastUpdateTime=rfc3339(now))
             return changed
 

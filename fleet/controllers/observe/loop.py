@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.bindings import binding as b
-from fleet.bindings.components import from_body, to_body, total
+from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import condition, drop_condition, is_true, set_condition
+from fleet.bindings.failures import Failure
+from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, phase_of
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.aside import kept
 from fleet.controllers.runtime.controller import Controller, Source
@@ -161,7 +163,7 @@ class ObserveLoop:
         have, want = sum(1 for pod in sight.pods if pod.node), _replicas(binding)
         why = next((f": {pod.name}: {pod.reason}" for pod in homeless if pod.reason), "")
         message = f"only {have} of {want} pods found a node in member {member} within {limit:.0f} s{why}"
-        failure = b.Failure(member, self._hub.clock.now(), "GangNotWhole")
+        failure = Failure(member, self._hub.clock.now(), "GangNotWhole")
         await self._evictor.evict(stored, reason="GangNotWhole", message=message, failure=failure)
         return None
 
@@ -178,7 +180,7 @@ def _attempt(body: Body) -> int:
 
 
 def _replicas(binding: Body) -> int:
-    return sum(int(component["replicas"]) for component in binding["spec"].get("components") or ())
+    return sum(int(component["replicas"]) for component in b.component_bodies(binding))
 
 
 def whole(binding: Body, sight: Sight) -> bool:
@@ -187,7 +189,7 @@ def whole(binding: Body, sight: Sight) -> bool:
     for pod in sight.pods:
         if pod.node or pod.phase in ("Succeeded", "Failed"):
             have[pod.component.lower()] = have.get(pod.component.lower(), 0) + 1
-    return all(have.get(c["name"], 0) >= int(c["replicas"]) for c in binding["spec"].get("components") or ())
+    return all(have.get(c["name"], 0) >= int(c["replicas"]) for c in b.component_bodies(binding))
 
 
 def _waits_for(binding: Body) -> str:
@@ -201,7 +203,7 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     if sight is None or sight.copy is None or not members or _attempt(sight.copy) != b.attempt(binding):
         return False
     status = binding.setdefault("status", {})
-    known: Body = next((i for i in status.get("aggregatedStatus") or () if i["clusterName"] == members[0]), {})
+    known: Body = next((i for i in b.copies_of(binding) if i["clusterName"] == members[0]), {})
     item = {"applied": True, **known, "clusterName": members[0], "health": str(sight.health)}
     item.pop("status", None)
     if sight.copy.get("status"):
@@ -221,8 +223,7 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
 
 def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
     """`status.charged`, only while the member runs more than the unit was admitted with: the hub's API has no pods."""
-    components = binding["spec"].get("components") or ()
-    admitted = tuple(from_body(component) for component in components)
+    admitted = components_of(binding)
     found = b.charged_components(admitted, sight.pods)
     told = {"charged": total([to_body(component) for component in found])} if found != admitted else {}
     if status.get("charged") == told.get("charged"):
@@ -234,16 +235,16 @@ def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
 
 def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
     status = unit.setdefault("status", {})
-    if status.get("phase") in ("Enqueued", "TimeoutBackoff"):
+    if phase_of(unit) in QUEUED_PHASES:
         return False  # it has been put back meanwhile
-    phase = {"Succeeded": "Succeed", "Failed": "Failed"}.get(sight.over)
+    phase = {"Succeeded": SUCCEEDED, "Failed": FAILED}.get(sight.over)
     if phase is None:
-        phase = "Running" if sight.state is State.RUNNING else "Dequeued"
+        phase = RUNNING if sight.state is State.RUNNING else DEQUEUED
     counts = {
         "running": sum(1 for pod in sight.pods if pod.phase == "Running"),
         "pending": sum(1 for pod in sight.pods if pod.phase == "Pending"),
     }
-    changed = bool((status.get("phase"), status.get("podState")) != (phase, counts))
+    changed = bool((phase_of(unit), status.get("podState")) != (phase, counts))
     status["phase"], status["podState"] = phase, counts
     changed |= _settle_charged(status, binding, sight)
     if whole(binding, sight):
@@ -270,8 +271,7 @@ def _settle_job(job: Body, binding: Body, interpreter: Interpreter, sight: Sight
 def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> Body:
     shown: Body | None = None
     if sight is not None:
-        aggregated = (binding.get("status") or {}).get("aggregatedStatus") or ()
-        shown = (sight.copy or {}).get("status") or next((item.get("status") for item in aggregated), None)
+        shown = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
     own = _own_condition(binding, interpreter)
     if own is not None and own["type"] == PENDING:
         return {"conditions": [own]}

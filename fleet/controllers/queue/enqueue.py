@@ -12,14 +12,15 @@ from functools import partial
 
 from fleet.bindings import binding as b
 from fleet.bindings import claims
-from fleet.bindings.components import total
+from fleet.bindings.components import requests_of, total
+from fleet.bindings.unit import BACKING_OFF, ENQUEUED, RESERVED, phase_of, queue_of, requeue_at
 from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.queue.trees import TreeReader
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
-from fleet.model.times import rfc3339, seconds
+from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
@@ -34,8 +35,6 @@ from fleet.wellknown import (
     WORK,
     unit_name,
 )
-
-ENQUEUED, DEQUEUED, BACKING_OFF, RESERVED = "Enqueued", "Dequeued", "TimeoutBackoff", "Reserved"
 
 _SIZES = ("resource", "request", "podSet")  # of a unit's spec: what its gang asks for
 
@@ -114,7 +113,7 @@ class EnqueueLoop:
     async def _follow(self, stored: Stored, unit: Stored) -> None:
         """A unit that left its queue stays in it, unless the queue went with a tree that was deleted: then it is in the
         queue of its leaf in the tree of now, which it is charged to. It asks for what its binding asks for."""
-        binding, name = stored.body, str((unit.body.get("spec") or {}).get("queue"))
+        binding, name = stored.body, queue_of(unit.body)
         if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is None:
             name = self._queues().get(self._leaf(binding), name)
         spec = unit_spec(binding, stored, name)
@@ -147,9 +146,8 @@ class EnqueueLoop:
             body = new_unit(stored, unit_key.name, spec, now, missing)
             return None if await self._hub.create(QUEUE, "queueunits", unit_key.namespace, body) else 1.0
         await self._hub.edit(unit_key, lambda body: settle_unit(body, spec, now, self._class_value), uid=unit.uid)
-        status = unit.body.get("status") or {}
-        if status.get("phase") == BACKING_OFF:
-            until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
+        if phase_of(unit.body) == BACKING_OFF:
+            until = requeue_at(unit.body)
             return max(0.0, until - now) + 0.01 if until is not None and until > now else None
         return None
 
@@ -176,7 +174,7 @@ def _owned_by(unit: Body, uid: str) -> bool:
 
 
 def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
-    components = binding["spec"].get("components") or ()
+    components = b.component_bodies(binding)
     try:
         resource = total(components)
     except BadQuantity:
@@ -189,14 +187,14 @@ def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
             "name": stored.key.name,
         },
         "queue": queue,
-        "priority": int((binding["spec"].get("schedulePriority") or {}).get("priority") or 0),
+        "priority": b.priority_of(binding),
         "resource": resource,
         "request": resource,
         "podSet": [
             {
                 "name": component["name"],
                 "count": component["replicas"],
-                "requests": (component.get("replicaRequirements") or {}).get("resourceRequest") or {},
+                "requests": requests_of(component),
             }
             for component in components
         ],
@@ -270,8 +268,8 @@ def settle_unit(unit: Body, spec: Body, now: float, class_value: Callable[[str],
     if _asks_else(now_says, wanted):
         claims.release(unit)
     now_says.update(wanted)
-    until = seconds((status.get("requeueState") or {}).get("requeueAt") or "")
+    until = requeue_at(unit)
     phase = BACKING_OFF if until is not None and until > now else ENQUEUED
-    if status.get("phase") not in (phase, RESERVED):
+    if phase_of(unit) not in (phase, RESERVED):
         status.update(phase=phase, lastUpdateTime=rfc3339(now), podState={"running": 0, "pending": 0})
     return before != (annotations, now_says, status)

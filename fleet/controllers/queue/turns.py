@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
+from fleet.bindings.unit import BACKING_OFF, phase_of
 from fleet.members.members import PodView
 from fleet.model.order import queue_order
 from fleet.model.reason import named_to
@@ -129,4 +130,4 @@ def _why(leaf: str, depth: int | None, before: Unit | None, unit: Unit) -> str:
 
 
 def _backs_off(unit: Stored | None) -> bool:
-    return unit is not None and (unit.body.get("status") or {}).get("phase") == "TimeoutBackoff"
+    return unit is not None and phase_of(unit.body) == BACKING_OFF

@@ -13,6 +13,7 @@ from functools import partial
 
 import structlog
 
+from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition
 from fleet.controllers.runtime.controller import ASIDE_S
 from fleet.controllers.runtime.events import EventRecorder
@@ -110,7 +111,7 @@ class Aside:
         elif (key.group, key.resource) != (WORK, "resourcebindings"):
             return None
         binding = self._hub.store.peek(key)
-        resource = mapping(mapping(binding.body.get("spec")).get("resource")) if binding is not None else {}
+        resource = b.resource_of(binding.body) if binding is not None else {}
         if not text(resource.get("name")):
             return None
         found = object_key(self._hub.registry, dict(resource))

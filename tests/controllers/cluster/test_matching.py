@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from fleet.admission.selecting import best_policy, labels_match, policy_claim
-from fleet.bindings.binding import Failure, backoff_until, charged
+from fleet.bindings.binding import charged
+from fleet.bindings.failures import Failure, backoff_until
 from fleet.controllers.cluster.matching import Candidate, duplicated_to
 from fleet.controllers.dispatch.overrides import image_changed
 from fleet.ports import Body

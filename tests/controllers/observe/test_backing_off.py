@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fleet.bindings.binding import (
+from fleet.bindings.failures import (
     BACKOFF_LIMIT,
     Failure,
     backoff_until,

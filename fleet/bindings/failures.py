@@ -1,0 +1,85 @@
+"""The attempts of a gang that came to nothing, as its binding's annotation says; how long it backs off after them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+
+import orjson
+
+from fleet.bindings import binding as b
+from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES
+
+FAILURES_KEPT = 20
+BACKOFF_FIRST_S = 1.0
+BACKOFF_MAX_S = 300.0
+BACKOFF_LIMIT = 100  # attempts, where neither job nor policy says; then a job is held
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One attempt that came to nothing. `user`: the job's own fault, counted against its retries."""
+
+    member: str
+    at: float
+    reason: str
+    user: bool = False
+    backoff: bool = True  # waits before the next attempt
+    message: str = ""  # for people; the evictor fills it in
+    number: int = 0  # how many there were with it, of those that back off; 0 for one of before this was counted
+
+
+def failures_of(binding: Body) -> tuple[Failure, ...]:
+    """Newest last; what does not parse counts as no failures (a person may edit the annotation)."""
+    said = b.annotation(binding, ANNOTATION_RETRIES)
+    if not said:
+        return ()
+    try:
+        return tuple(
+            Failure(
+                str(entry.get("member", "")),
+                float(entry.get("at", 0)),
+                str(entry.get("reason", "")),
+                bool(entry.get("user")),
+                bool(entry.get("backoff", True)),
+                str(entry.get("message", "")),
+                int(entry.get("number", 0)),
+            )
+            for entry in orjson.loads(said)
+        )
+    except (ValueError, AttributeError, TypeError, OverflowError):
+        return ()
+
+
+def failures_text(failures: Sequence[Failure]) -> str:
+    return orjson.dumps([asdict(failure) for failure in failures[-FAILURES_KEPT:]]).decode()
+
+
+def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure, ...]:
+    """One more, counted: only the newest are kept, and the number goes on."""
+    return (*failures, replace(failure, number=backoffs(failures) + failure.backoff))
+
+
+def backoffs(failures: Sequence[Failure]) -> int:
+    """How many attempts came to nothing and were followed by a back-off."""
+    return max(failures[-1].number if failures else 0, sum(1 for failure in failures if failure.backoff))
+
+
+def gave_up(binding: Body) -> str:
+    """Why no further attempt is made, after too many that came to nothing; "" while there will be another."""
+    failures = failures_of(binding)
+    said = b.number(b.annotation(binding, ANNOTATION_BACKOFF_LIMIT))
+    limit = BACKOFF_LIMIT if said is None else said
+    count = backoffs(failures)
+    if limit == 0 or count < limit:
+        return ""
+    attempts, last = "1 attempt" if count == 1 else f"{count} attempts", failures[-1]
+    return f"{attempts} came to nothing, the last: {last.message or last.reason}"
+
+
+def backoff_until(failures: Sequence[Failure]) -> float | None:
+    """When the next attempt may start: 1 s after the first failure, doubling to 5 minutes; None without a back-off."""
+    if not failures or not failures[-1].backoff:
+        return None
+    return failures[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(backoffs(failures) - 1, 60))

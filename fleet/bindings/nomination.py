@@ -1,0 +1,53 @@
+"""Where a unit that is Reserved will go, as its QueueUnit's status says; from and to a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fleet.bindings import binding as b
+from fleet.bindings.unit import RESERVED, phase_of
+from fleet.model.times import rfc3339, seconds
+from fleet.ports import Body
+
+NOMINATION = "nomination"  # in status
+
+
+@dataclass(frozen=True, slots=True)
+class Nomination:
+    """Where a Reserved unit is to go, since when and until when it waits for that, and what it was decided for: the
+    binding's `generation` and its `queue`."""
+
+    member: str
+    since: float
+    until: float
+    generation: int
+    queue: str
+    domain: str = ""  # the value of its topology label that it should lie in, if it has one
+    share_until: float | None = None  # as of the placement that it will be
+
+
+def nomination_of(unit: Body | None) -> Nomination | None:
+    """None for a unit that is not Reserved, and for one whose nomination does not parse."""
+    said = b.status_of(unit).get(NOMINATION)
+    if phase_of(unit) != RESERVED or not isinstance(said, dict) or not said.get("member"):
+        return None
+    since, until = (seconds(said.get(name) or "") for name in ("since", "until"))
+    generation = said.get("bindingGeneration")
+    if since is None or until is None or not isinstance(generation, int):
+        return None
+    where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
+    share_until = seconds(said.get("shareUntil") or "")
+    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until)
+
+
+def to_body(nomination: Nomination) -> Body:
+    """As in the unit's status."""
+    return {
+        "member": nomination.member,
+        "since": rfc3339(nomination.since),
+        "until": rfc3339(nomination.until),
+        "bindingGeneration": nomination.generation,
+        "queue": nomination.queue,
+        **({"domain": nomination.domain} if nomination.domain else {}),
+        **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
+    }

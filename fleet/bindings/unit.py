@@ -1,0 +1,75 @@
+"""What a QueueUnit says, read in one place: its phase, its queue, what it asks for, why it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import condition
+from fleet.model.times import seconds
+from fleet.model.untyped import mapping, number, text
+from fleet.ports import Body
+
+ENQUEUED, BACKING_OFF, RESERVED, DEQUEUED = "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued"  # phases
+RUNNING, SUCCEEDED, FAILED = "Running", "Succeed", "Failed"
+QUEUED_PHASES = (ENQUEUED, BACKING_OFF)
+EVICTED, QUOTA_RESERVED = "Evicted", "QuotaReserved"  # conditions
+
+
+def phase_of(unit: Body | None) -> str:
+    """ "" for no unit, and for a unit that nobody has looked at."""
+    return text(b.status_of(unit).get("phase"))
+
+
+def in_queue(unit: Body | None) -> bool:
+    """Whether it is in its queue: it neither has its room nor is over."""
+    return phase_of(unit) in ("", *QUEUED_PHASES)
+
+
+def active(unit: Body | None) -> bool:
+    """False while a person, or the end of its time, keeps it from starting."""
+    return b.spec_of(unit).get("active") is not False
+
+
+def queue_of(unit: Body | None) -> str:
+    """The name of its Queue; "" without one."""
+    return text(b.spec_of(unit).get("queue"))
+
+
+def priority_of(unit: Body | None, binding: Body) -> int:
+    """The unit's, which a person may change; without one, its binding's. Raises ValueError for what is no number."""
+    chosen = b.spec_of(unit).get("priority")
+    return b.priority_of(binding) if chosen is None else number(chosen)
+
+
+def walltime_of(unit: Body | None) -> int | None:
+    """Seconds that it may run; None: no limit. Raises ValueError for what is no number."""
+    limit = b.spec_of(unit).get("maximumExecutionTimeSeconds")
+    return number(limit) if limit else None
+
+
+def requeue_at(unit: Body | None) -> float | None:
+    """When a unit that backs off may start again."""
+    return seconds(text(mapping(b.status_of(unit).get("requeueState")).get("requeueAt")))
+
+
+def reason_of(unit: Body | None) -> Mapping[str, Any]:
+    """Why it waits: {code, numbers}; empty when nothing is said."""
+    return mapping(b.status_of(unit).get("reason"))
+
+
+def message_of(unit: Body | None) -> str:
+    """The same for people."""
+    return text(b.status_of(unit).get("message"))
+
+
+def charged_of(unit: Body | None) -> Mapping[str, Any]:
+    """The quantities that it is charged while it uses quota: what it asks for, or what its member runs where that is
+    more."""
+    return mapping(b.status_of(unit).get("charged")) or mapping(b.spec_of(unit).get("resource"))
+
+
+def evicted(unit: Body | None) -> dict[str, Any] | None:
+    """The condition that tells of its last eviction."""
+    return condition(unit or {}, EVICTED)
