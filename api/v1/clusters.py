@@ -14,7 +14,8 @@ from api.rbac import Attributes
 from api.v1.context import Hub, answer, encoded, need, spared, unhurried
 from api.v1.hubmodels import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
-from api.v1.standing import Stands, member_of, spec_of, state_of
+from api.v1.standing import Stands, state_of
+from fleet.bindings import binding as b
 from fleet.ports import Body, Stored
 from fleet.wellknown import CLUSTER, WORK
 
@@ -52,8 +53,8 @@ async def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
 
 def _in_member(hub: Hub, binding: Body) -> tuple[str, str] | None:
     """The member and state of a job that is in one."""
-    member, resource = member_of(binding), spec_of(binding).get("resource") or {}
-    if member is None or not spec_of(binding).get("gang"):
+    member, resource = b.member_of(binding), b.resource_of(binding)
+    if member is None or not b.is_gang(binding):
         return None
     kind = hub.registry.kind_of(str(resource.get("apiVersion", "")), str(resource.get("kind", "")))
     if kind is None:

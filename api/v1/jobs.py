@@ -26,13 +26,14 @@ from api.v1.line import Line, Lines, queue_paths
 from api.v1.manifest import Manifest, inside, read_manifests, refusal_of
 from api.v1.models import Explanation, JobDetail, JobList, Model, State, Submitted
 from api.v1.sight import spaces
-from api.v1.standing import Stands, detail, member_of, row, state_of, unreadable, waits
+from api.v1.standing import Stands, detail, row, state_of, unreadable, waits
 from api.v1.targets import job_kind, job_kinds
 from fleet.admission.selecting import best_policy, policies_for, policy_claim
+from fleet.bindings import binding as b
 from fleet.bindings.heartbeat import silence_of
+from fleet.bindings.unit import queue_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError, not_found
-from fleet.model.untyped import mapping, text
 from fleet.objects.writing import Options
 from fleet.ports import Body, Key, Stored
 from fleet.wellknown import LABEL_JOB_UID, QUEUE, WORK, binding_name, unit_name
@@ -198,7 +199,7 @@ class Jobs:
         return row(job, line.position.get(_uid(job.unit))) if self._chosen(job, query) else None
 
     def _chosen(self, job: Stands, query: JobFilter) -> bool:
-        if query.member is not None and member_of(job.binding) != query.member:
+        if query.member is not None and b.member_of(job.binding) != query.member:
             return False
         if query.queue is not None and not f"{job.queue or ''}/".startswith(query.queue.rstrip("/") + "/"):
             return False
@@ -209,7 +210,7 @@ class Jobs:
         peek, metadata = self._hub.store.peek, body["metadata"]
         namespace, name = metadata.get("namespace", ""), binding_name(kind.kind, metadata["name"])
         binding = peek(Key(WORK, "resourcebindings", namespace, name))
-        if binding is None or mapping(binding.body["metadata"].get("labels")).get(LABEL_JOB_UID, uid) != uid:
+        if binding is None or b.labels_of(binding.body).get(LABEL_JOB_UID, uid) != uid:
             key = Key(kind.group, kind.resource, namespace, metadata["name"])
             policy = best_policy(body, policies_for(self._hub.store, kind, key, body))
             claim = policy_claim(policy) if policy is not None else ""
@@ -217,7 +218,7 @@ class Jobs:
         unit = peek(Key(QUEUE, "queueunits", namespace, unit_name(name)))
         if unit is None:
             return Stands(kind, body, binding.body)
-        queue = text(mapping(unit.body.get("spec")).get("queue"))
+        queue = queue_of(unit.body)
         return Stands(kind, body, binding.body, unit.body, paths.get(queue, queue) or None)
 
     async def _detail(self, kind: Kind, body: Body, uid: str) -> dict[str, Any]:

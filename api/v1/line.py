@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from api.v1.context import spared, unhurried
-from api.v1.standing import in_line, priority_of, spec_of, tier, waiting_since, waits
+from api.v1.standing import in_line, tier, waits
+from fleet.bindings import binding as b
+from fleet.bindings.unit import priority_of, queue_of
 from fleet.foresee.position import rank_of
-from fleet.model.untyped import mapping, text
 from fleet.ports import Key, Store, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE, UNIT_SUFFIX, WORK
 
@@ -70,7 +71,7 @@ class Lines:
             known = spared(self._waiting, unit, otherwise=None)
             if known is not None:
                 kept[unit.uid] = known
-                queues.setdefault(text(mapping(unit.body.get("spec")).get("queue")), []).append(known[2])
+                queues.setdefault(queue_of(unit.body), []).append(known[2])
         self._kept = kept
         position: dict[str, int] = {}
         for name, waiting in queues.items():
@@ -99,17 +100,15 @@ def binding_key(unit: Key) -> Key:
 
 def _rank(unit: Stored, binding: Stored) -> Rank:
     body = binding.body
-    resource = spec_of(body).get("resource") or {}
-    name = f"{resource.get('namespace', '')}/{resource.get('name', '')}"
-    no_place, priority = not in_line(unit.body), priority_of(body, unit.body)
-    return no_place, rank_of(tier(unit.body), True), -priority, waiting_since(body), name, binding.uid
+    no_place, priority = not in_line(unit.body), priority_of(unit.body, body)
+    return no_place, rank_of(tier(unit.body), True), -priority, b.enqueued_at(body), b.job_name(body), binding.uid
 
 
 def queue_paths(store: Store) -> dict[str, str]:
     """Full path of the quota node by name of its Queue."""
     found: dict[str, str] = {}
     for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE):
-        path = text(mapping(stored.body["metadata"].get("annotations")).get(ANNOTATION_QUOTA_FULLNAME))
+        path = b.annotation(stored.body, ANNOTATION_QUOTA_FULLNAME)
         if path:
             found[stored.key.name] = path
     return found

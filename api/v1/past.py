@@ -7,16 +7,19 @@ taken. That they asked for certain nodes is left out: likeness is by leaf, user 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import replace
 
 from api.v1.context import spared, unhurried
-from api.v1.quantities import amounts_of
-from api.v1.standing import FINISHED, enqueued_at, priority_of, spec_of
+from api.v1.standing import priority_of
+from fleet.bindings import binding as b
+from fleet.bindings.components import components_of
+from fleet.bindings.conditions import condition, is_true
+from fleet.bindings.unit import priority_of, queue_of, walltime_of
 from fleet.foresee.history import Past
-from fleet.model.amounts import Amounts
 from fleet.model.times import seconds
-from fleet.model.unit import Component, Unit
-from fleet.ports import Body, Key, Store, Stored
+from fleet.model.unit import NodeClaim, Unit
+from fleet.model.untyped import text
+from fleet.ports import Key, Store, Stored
 from fleet.snapshot import Snapshot
 from fleet.wellknown import ANNOTATION_CREATOR, QUEUE, WORK, unit_name
 
@@ -39,28 +42,18 @@ async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: fl
 def _over(store: Store, stored: Stored, paths: dict[str, str]) -> Past | None:
     """A job that has run and is over; None for anything else."""
     body = stored.body
-    conditions: Iterable[Body] = (body.get("status") or {}).get("conditions") or ()
-    ended = next((c for c in conditions if c.get("type") == FINISHED and c.get("status") == "True"), None)
-    submitted, at = seconds(enqueued_at(body) or ""), seconds(str((ended or {}).get("lastTransitionTime") or ""))
-    started = seconds(str((body.get("status") or {}).get("lastScheduledTime") or ""))
-    components = tuple(_components(body))
+    told = condition(body, b.FINISHED) if is_true(body, b.FINISHED) else None
+    submitted, at = seconds(b.enqueued(body)), seconds(text((told or {}).get("lastTransitionTime")))
+    started = seconds(b.placed_at(body))
+    components = tuple(replace(component, claim=NodeClaim()) for component in components_of(body))
     if submitted is None or at is None or started is None or at < started or not components:
         return None
     unit = store.peek(Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name)))
-    unit_body = unit.body if unit is not None else {}
-    queued = unit_body.get("spec") or {}
-    limit = queued.get("maximumExecutionTimeSeconds")
-    creator = (body["metadata"].get("annotations") or {}).get(ANNOTATION_CREATOR)
-    resource = spec_of(body).get("resource") or {}
+    queued = unit.body if unit is not None else None
+    limit, name = walltime_of(queued), text(b.resource_of(body).get("name"))
     like = Unit(
-        id=stored.uid, name=f"{stored.key.namespace}/{resource.get('name', '')}", components=components,
-        leaf=paths.get(str(queued.get("queue") or "")), priority=priority_of(body, unit_body), created_at=submitted,
-        enqueued_at=submitted, user=str(creator or ""), walltime_s=float(limit) if limit else None,
+        id=stored.uid, name=f"{stored.key.namespace}/{name}", components=components, leaf=paths.get(queue_of(queued)),
+        priority=priority_of(queued, body), created_at=submitted, enqueued_at=submitted,
+        user=b.annotation(body, ANNOTATION_CREATOR), walltime_s=float(limit) if limit else None,
     )  # fmt: skip
     return Past(like, submitted, started, at)
-
-
-def _components(binding: Body) -> Iterable[Component]:
-    for entry in spec_of(binding).get("components") or ():
-        asked = amounts_of((entry.get("replicaRequirements") or {}).get("resourceRequest"))
-        yield Component(str(entry.get("name", "")), int(entry.get("replicas") or 0), Amounts.of({**asked, "pods": 1}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from fleet.kinds.requests import amounts
@@ -33,14 +33,3 @@ def add(total: dict[str, int], more: Mapping[str, int], times: int = 1) -> None:
 def gpus(amounts: Mapping[str, int]) -> int:
     """Devices of all resources called …/gpu."""
     return sum(amount for name, amount in amounts.items() if name.endswith(_GPU))
-
-
-def whole(components: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], int]:
-    """What all replicas of a binding's components ask for together, and how many pods they are."""
-    total: dict[str, int] = {}
-    pods = 0
-    for component in components:
-        replicas = int(component.get("replicas") or 0)
-        pods += replicas
-        add(total, amounts_of((component.get("replicaRequirements") or {}).get("resourceRequest")), replicas)
-    return total, pods

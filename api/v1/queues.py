@@ -21,8 +21,10 @@ from api.v1.hubmodels import QueueList
 from api.v1.line import Lines, Waiting, binding_key, queue_paths
 from api.v1.quantities import add, quantities
 from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
-from api.v1.standing import Stands, charged, charged_amounts, enqueued_at, priority_of, reason_of, spec_of, state_of
+from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
 from api.v1.targets import job_kind
+from fleet.bindings import binding as b
+from fleet.bindings.unit import priority_of, queue_of
 from fleet.engine.status import StatusError
 from fleet.model.untyped import mapping, text
 from fleet.ports import Store, Stored
@@ -134,8 +136,7 @@ def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[s
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):
         return None
-    queue = text(mapping(unit.body.get("spec")).get("queue"))
-    return paths.get(queue, ""), charged_amounts(unit.body)
+    return paths.get(queue_of(unit.body), ""), charged_amounts(unit.body)
 
 
 def _parents_first(tree: QuotaTree) -> Iterable[str]:
@@ -159,7 +160,7 @@ def _heads(hub: Hub, waiting: Iterable[Waiting], path: str, request: Request) ->
 def _head(hub: Hub, entry: Waiting, position: int, path: str, request: Request) -> dict[str, Any] | None:
     """None for one that the user may not see."""
     binding = entry.binding.body
-    resource = spec_of(binding).get("resource") or {}
+    resource = b.resource_of(binding)
     try:
         kind = job_kind(hub.registry, str(resource.get("kind", "")), "kind")
     except StatusError:
@@ -172,7 +173,7 @@ def _head(hub: Hub, entry: Waiting, position: int, path: str, request: Request) 
         **metadata,
         "kind": kind.kind,
         "position": position if entry.in_line else None,
-        "priority": priority_of(binding, entry.unit.body),
-        "enqueued": enqueued_at(binding),
+        "priority": priority_of(entry.unit.body, binding),
+        "enqueued": b.enqueued(binding) or None,
         "reason": reason_of(job, state_of(job)),
     }

@@ -1,45 +1,51 @@
-"""How a job stands, read off what is stored of it: the job, its ResourceBinding and its QueueUnit.
+"""How a job stands, concluded from the job, its ResourceBinding and its QueueUnit.
 
-Pure functions over bodies. Nothing of this is stored anywhere: docs/reference/objects.md says who writes what is read
-here, and every conclusion is drawn anew when somebody asks.
+Pure functions over bodies. Nothing of this is stored: every conclusion is drawn anew for each request. fleet/bindings
+reads the fields, as it does for the controllers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import orjson
-
 from api.v1.models import State
-from api.v1.quantities import amounts_of, gpus, quantities, whole
+from api.v1.quantities import add, amounts_of, gpus, quantities
 from fleet.admission.selecting import UNTAKEN
+from fleet.bindings import binding as b
+from fleet.bindings.components import components_of
+from fleet.bindings.conditions import condition, conditions_of
+from fleet.bindings.failures import failures_of
+from fleet.bindings.unit import (
+    BACKING_OFF,
+    EVICTED,
+    FAILED,
+    RESERVED,
+    SUCCEEDED,
+    active,
+    charged_of,
+    in_queue,
+    message_of,
+    phase_of,
+    priority_of,
+)
+from fleet.bindings.unit import (
+    reason_of as unit_reason,
+)
 from fleet.engine.kind import Kind
 from fleet.foresee.position import NOT_IN_LINE, tier_of
 from fleet.kinds import interpreter
 from fleet.kinds.lookup import interpreter_for
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
-from fleet.model.times import rfc3339, seconds
+from fleet.model.times import rfc3339
+from fleet.model.unit import Component
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key
-from fleet.wellknown import (
-    ANNOTATION_ENQUEUED,
-    ANNOTATION_POLICY,
-    ANNOTATION_RETRIES,
-    ATTEMPT,
-    FULLY_APPLIED,
-    HANDLING_FAILED,
-    NO_POLICY,
-    SCHEDULED,
-)
+from fleet.wellknown import ANNOTATION_POLICY, FULLY_APPLIED, HANDLING_FAILED, NO_POLICY, SCHEDULED
 
-REACHABLE, FINISHED = "MemberReachable", "Finished"  # conditions of a binding, set by the controllers
-EVICTED = "Evicted"  # of a unit, likewise
 NOBODY_DECIDES = "NobodyDecides"
-BACKS_OFF = "TimeoutBackoff"
-WAITING_PHASES = ("", "Enqueued", BACKS_OFF)
 _OF_MEMBER = {
     interpreter.State.CREATED: State.CREATED,
     interpreter.State.RUNNING: State.RUNNING,
@@ -50,10 +56,10 @@ _OF_MEMBER = {
 }
 _FINISHED = {"Succeeded": State.SUCCEEDED, "Failed": State.FAILED}
 _OF_PHASE = {
-    "Succeed": State.SUCCEEDED,
-    "Failed": State.FAILED,
-    BACKS_OFF: State.BACK_OFF,
-    "Reserved": State.RESERVED,
+    SUCCEEDED: State.SUCCEEDED,
+    FAILED: State.FAILED,
+    BACKING_OFF: State.BACK_OFF,
+    RESERVED: State.RESERVED,
 }
 
 
@@ -70,68 +76,30 @@ class Stands:
     selected_by: str = ""  # the policy that selects a job without a binding
 
 
-def spec_of(binding: Body | None) -> Body:
-    """Its spec; {} for none, and for a binding that somebody wrote by hand without one."""
-    return dict(mapping((binding or {}).get("spec")))
-
-
 def waits(unit: Body) -> bool:
     """Whether a unit is in its queue, and not held by a person."""
-    phase = (unit.get("status") or {}).get("phase") or ""
-    return phase in WAITING_PHASES and (unit.get("spec") or {}).get("active") is not False
+    return in_queue(unit) and active(unit)
 
 
 def in_line(unit: Body) -> bool:
-    """Whether one that waits is considered now. That it backs off says its phase: its reason may be older."""
-    status = unit.get("status") or {}
-    code = (status.get("reason") or {}).get("code")
-    return status.get("phase") != BACKS_OFF and (code == Code.BACK_OFF or code not in NOT_IN_LINE)
+    """Whether a unit that waits is considered now. Its phase tells of a back-off: its reason may be older."""
+    code = unit_reason(unit).get("code")
+    return phase_of(unit) != BACKING_OFF and (code == Code.BACK_OFF or code not in NOT_IN_LINE)
 
 
 def tier(unit: Body) -> str | None:
     """What a unit may count on: Guaranteed, Share, Crossing or Borrowed, where its reason says."""
-    return tier_of(((unit.get("status") or {}).get("reason") or {}).get("numbers") or {})
-
-
-def member_of(binding: Body | None) -> str | None:
-    """The member that it is in or is leaving."""
-    spec = spec_of(binding)
-    for entry in spec.get("gracefulEvictionTasks") or ():
-        return str(entry["fromCluster"])
-    for entry in spec.get("clusters") or ():
-        return str(entry["name"])
-    return None
-
-
-def priority_of(binding: Body, unit: Body | None) -> int:
-    """What its unit says, which a person may change; without one, what its job says."""
-    chosen = ((unit or {}).get("spec") or {}).get("priority")
-    return int(chosen if chosen is not None else (spec_of(binding).get("schedulePriority") or {}).get("priority") or 0)
-
-
-def enqueued_at(binding: Body) -> str | None:
-    """When it was first enqueued: kept over re-queueing."""
-    found = annotation(binding, ANNOTATION_ENQUEUED) or binding["metadata"].get("creationTimestamp")
-    return str(found) if found else None
+    return tier_of(mapping(unit_reason(unit).get("numbers")))
 
 
 def charged(binding: Body, unit: Body | None = None) -> bool:
-    """Whether it uses quota: Reserved, placed and not finished, or on its way out."""
-    spec = spec_of(binding)
-    if ((unit or {}).get("status") or {}).get("phase") == "Reserved":
-        return True
-    if spec.get("gracefulEvictionTasks"):
-        return True
-    return bool(spec.get("clusters")) and _finished(binding) is None
+    """Whether it uses quota: Reserved, placed and not finished, or on its way out. The hub's API sees no pods."""
+    return phase_of(unit) == RESERVED or b.charged(binding, ())
 
 
 def charged_amounts(unit: Body) -> dict[str, int]:
     """What a unit that uses quota is charged: what it asks for, or what its member runs where that is more."""
-    return amounts_of((unit.get("status") or {}).get("charged") or (unit.get("spec") or {}).get("resource"))
-
-
-def annotation(body: Body, name: str) -> str:
-    return text(mapping(body["metadata"].get("annotations")).get(name))
+    return amounts_of(charged_of(unit))
 
 
 def state_of(job: Stands) -> State:
@@ -140,25 +108,23 @@ def state_of(job: Stands) -> State:
         return State.DELETING
     if job.binding is None:
         return State.UNCLAIMED
-    spec = spec_of(job.binding)
-    if spec.get("gracefulEvictionTasks"):
+    if b.tasks_of(job.binding):
         return State.EVICTING
-    finished = _finished(job.binding)
+    finished = _FINISHED.get(b.outcome_of(job.binding))
     if finished is not None:
         return finished
-    if spec.get("clusters"):
+    if b.clusters_of(job.binding):
         return _OF_MEMBER[_in_member(job)[0]]
     if job.unit is None:
-        return State.QUEUED if (spec.get("suspension") or {}).get("scheduling") else State.WAITING
-    if (job.unit.get("spec") or {}).get("active") is False or _is_held(job.unit):
+        return State.QUEUED if b.queued(job.binding) else State.WAITING
+    if not active(job.unit) or _is_held(job.unit):
         return State.HELD
-    return _OF_PHASE.get((job.unit.get("status") or {}).get("phase") or "", State.QUEUED)
+    return _OF_PHASE.get(phase_of(job.unit), State.QUEUED)
 
 
 def _is_held(unit: Body) -> bool:
-    """Whether one that waits is kept from starting on its job, or since too many attempts came to nothing."""
-    status = unit.get("status") or {}
-    return status.get("phase") in WAITING_PHASES and (status.get("reason") or {}).get("code") == Code.HELD
+    """Whether a unit that waits is kept from starting on its job, or since too many attempts came to nothing."""
+    return in_queue(unit) and unit_reason(unit).get("code") == Code.HELD
 
 
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
@@ -173,18 +139,16 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
         return _reason(NO_POLICY, taken if job.selected_by else f"no policy takes it: {UNTAKEN}")
     if job.binding is None or state in (State.DELETING, State.SUCCEEDED):
         return None
-    status = (job.unit or {}).get("status") or {}
-    said = str(status.get("message") or "")
+    said, reason = message_of(job.unit), unit_reason(job.unit)
     if state is State.FAILED:
-        why = said or str((_condition(job.binding, FINISHED) or {}).get("message") or _in_member(job).message)
-        return _reason("JobFailed", why or "it has failed")
-    for task in spec_of(job.binding).get("gracefulEvictionTasks") or ():
-        return _reason(str(task.get("reason") or "Evicted"), str(task.get("message") or ""))
-    reason = status.get("reason") or {}
+        told = condition(job.binding, b.FINISHED) or {}
+        return _reason("JobFailed", said or text(told.get("message")) or _in_member(job).message or "it has failed")
+    for task in b.tasks_of(job.binding):
+        return _reason(text(task.get("reason")) or "Evicted", text(task.get("message")))
     if reason.get("code"):
         return _reason(str(reason["code"]), said, reason.get("numbers"))
-    if member_of(job.binding) is not None:
-        return _unless_true(job.binding, REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
+    if b.member_of(job.binding) is not None:
+        return _unless_true(job.binding, b.REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
     return _unless_true(job.binding, SCHEDULED)
 
 
@@ -192,10 +156,9 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
     """The job as models.Job describes it; `position` counts only while it waits in its queue."""
     metadata, binding = job.body["metadata"], job.binding
     state = state_of(job)
-    member = member_of(binding)
-    status = (binding or {}).get("status") or {}
+    member = b.member_of(binding)
     theirs = _member_status(binding)
-    asked, pods = _asked(job)
+    components = _components(job)
     place = position if state is State.QUEUED else None
     return {
         "namespace": metadata.get("namespace", ""),
@@ -205,15 +168,15 @@ def row(job: Stands, position: int | None) -> dict[str, Any]:
         "queue": job.queue,
         "position": place,
         "tier": tier(job.unit) if place is not None and job.unit is not None else None,
-        "priority": priority_of(binding, job.unit) if binding is not None else None,
+        "priority": priority_of(job.unit, binding) if binding is not None else None,
         "member": member,
-        "attempt": _attempt(binding),
+        "attempt": b.attempt(binding) if binding is not None else 0,
         "reason": reason_of(job, state),
-        "gpus": gpus(asked),
-        "pods": pods,
+        "gpus": gpus(_asked(components)),
+        "pods": sum(component.replicas for component in components),
         "created": metadata.get("creationTimestamp"),
-        "enqueued": enqueued_at(binding) if binding is not None and job.unit is not None else None,
-        "placed": status.get("lastScheduledTime") if member is not None else None,
+        "enqueued": (b.enqueued(binding) or None) if binding is not None and job.unit is not None else None,
+        "placed": (b.placed_at(binding) or None) if binding is not None and member is not None else None,
         "started": theirs.get("startTime"),
         "finished": theirs.get("completionTime"),
     }
@@ -232,16 +195,19 @@ def unreadable(kind: Kind, key: Key) -> dict[str, Any]:
 
 def detail(job: Stands, position: int | None) -> dict[str, Any]:
     """The job as models.JobDetail describes it."""
-    metadata, binding = job.body["metadata"], job.binding
+    metadata, binding, components = job.body["metadata"], job.binding, _components(job)
     group_path = f"/apis/{job.kind.api_version}" if job.kind.group else f"/api/{job.kind.version}"
     return {
         **row(job, position),
         "uid": metadata.get("uid", ""),
-        "policy": (annotation(binding, ANNOTATION_POLICY) or None) if binding is not None else None,
-        "requests": quantities(_asked(job)[0]),
-        "components": _components(job),
+        "policy": (b.annotation(binding, ANNOTATION_POLICY) or None) if binding is not None else None,
+        "requests": quantities(_asked(components)),
+        "components": [
+            {"name": one.name, "replicas": one.replicas, "requests": quantities(_asked([replace(one, replicas=1)]))}
+            for one in components
+        ],
         "conditions": _told(job),
-        "failures": _failures(binding),
+        "failures": _failures(binding) if binding is not None else [],
         "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
     }
 
@@ -249,12 +215,12 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
 def _unhandled(job: Stands) -> Mapping[str, Any] | None:
     """The condition HandlingFailed of the job, or of what the hub keeps for it."""
     bodies = (job.binding, job.unit, job.body)
-    return next((found for body in bodies if body and (found := _condition(body, HANDLING_FAILED))), None)
+    return next((found for body in bodies if body and (found := condition(body, HANDLING_FAILED))), None)
 
 
-def _told(job: Stands) -> list[Mapping[str, Any]]:
+def _told(job: Stands) -> Sequence[Mapping[str, Any]]:
     """The conditions of its binding, and of the others those that a binding does not have."""
-    told = [*_conditions(job.binding), *(c for c in _conditions(job.unit) if c.get("type") == EVICTED)]
+    told = [*conditions_of(job.binding), *(c for c in conditions_of(job.unit) if c.get("type") == EVICTED)]
     failed = _unhandled(job)
     return told if failed is None or failed in told else [*told, failed]
 
@@ -263,39 +229,17 @@ def _reason(code: str, why: str, numbers: Mapping[str, Any] | None = None) -> di
     return {"code": code, "text": why, "numbers": dict(numbers or {})}
 
 
-def _conditions(body: Body | None) -> Sequence[Mapping[str, Any]]:
-    found: Sequence[Mapping[str, Any]] = ((body or {}).get("status") or {}).get("conditions") or ()
-    return found
-
-
-def _condition(binding: Body, type_: str) -> Mapping[str, Any] | None:
-    for entry in _conditions(binding):
-        if entry.get("type") == type_:
-            found: Mapping[str, Any] = entry
-            return found
-    return None
-
-
 def _unless_true(binding: Body, type_: str) -> dict[str, Any] | None:
     """A condition that does not hold, as a reason."""
-    found = _condition(binding, type_)
+    found = condition(binding, type_)
     if found is None or found.get("status") == "True":
         return None
     return _reason(str(found.get("reason") or type_), str(found.get("message") or ""))
 
 
-def _finished(binding: Body) -> State | None:
-    found = _condition(binding, FINISHED)
-    if found is None or found.get("status") != "True":
-        return None
-    return _FINISHED.get(str(found.get("reason")))
-
-
 def _member_status(binding: Body | None) -> Body:
-    for copy in ((binding or {}).get("status") or {}).get("aggregatedStatus") or ():
-        found: Body = copy.get("status") or {}
-        return found
-    return {}
+    """What its member says of the job; of several, the first."""
+    return next((dict(mapping(copy.get("status"))) for copy in b.copies_of(binding)), {})
 
 
 def _in_member(job: Stands) -> interpreter.Standing:
@@ -305,62 +249,31 @@ def _in_member(job: Stands) -> interpreter.Standing:
     return reader.state(_member_status(job.binding))
 
 
-def _attempt(binding: Body | None) -> int:
-    said = annotation(binding, ATTEMPT) if binding is not None else ""
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
-
-
-def _components(job: Stands) -> list[dict[str, Any]]:
-    if job.binding is not None:
-        return [
-            {
-                "name": str(component.get("name", "")),
-                "replicas": int(component.get("replicas") or 0),
-                "requests": quantities(amounts_of((component.get("replicaRequirements") or {}).get("resourceRequest"))),
-            }
-            for component in spec_of(job.binding).get("components") or ()
-        ]
+def _components(job: Stands) -> tuple[Component, ...]:
+    """What it was taken on with, else what the job asks for; none where that cannot be read."""
     reader = interpreter_for(job.kind)
     try:
-        components = reader.components(job.body) if reader is not None else ()
+        if job.binding is not None:
+            return components_of(job.binding)
+        return tuple(reader.components(job.body)) if reader is not None else ()
     except BadQuantity:
-        return []
-    return [
-        {
-            "name": component.name,
-            "replicas": component.replicas,
-            "requests": quantities({name: n for name, n in component.requests.items_ if name != "pods"}),
-        }
-        for component in components
-    ]
+        return ()
 
 
-def _asked(job: Stands) -> tuple[dict[str, int], int]:
-    """What all its pods ask for together, and how many they are."""
-    if job.binding is not None:
-        return whole(spec_of(job.binding).get("components") or ())
-    return whole(
-        {**component, "replicaRequirements": {"resourceRequest": component["requests"]}}
-        for component in _components(job)
-    )
+def _asked(components: Sequence[Component]) -> dict[str, int]:
+    """What all their pods ask for together."""
+    total: dict[str, int] = {}
+    for component in components:
+        add(total, {name: amount for name, amount in component.requests.items_ if name != "pods"}, component.replicas)
+    return total
 
 
-def _failures(binding: Body | None) -> list[dict[str, Any]]:
-    """From the annotation; what a person made unreadable counts as none."""
-    told = annotation(binding, ANNOTATION_RETRIES) if binding is not None else ""
+def _failures(binding: Body) -> list[dict[str, Any]]:
+    """The attempts that came to nothing; none where one has a time that cannot be written."""
     try:
         return [
-            {
-                "member": str(entry.get("member", "")),
-                "at": rfc3339(float(entry["at"])) if entry.get("at") else None,
-                "reason": str(entry.get("reason", "")),
-            }
-            for entry in (orjson.loads(told) if told else ())
+            {"member": failure.member, "at": rfc3339(failure.at) if failure.at else None, "reason": failure.reason}
+            for failure in failures_of(binding)
         ]
-    except (ValueError, AttributeError, TypeError, OverflowError, OSError):
+    except (ValueError, OverflowError, OSError):
         return []
-
-
-def waiting_since(binding: Body) -> float:
-    """`enqueued_at` in epoch seconds."""
-    return seconds(enqueued_at(binding) or "") or 0.0

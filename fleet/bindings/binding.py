@@ -64,21 +64,22 @@ def deleting(body: Body) -> bool:
 
 def clusters_of(binding: Body) -> tuple[str, ...]:
     """The members that it is placed in; empty while it waits."""
-    return tuple(text(entry.get("name")) for entry in rows(spec_of(binding).get("clusters")))
+    return tuple([text(entry.get("name")) for entry in rows(spec_of(binding).get("clusters"))])
 
 
 def tasks_of(binding: Body) -> tuple[dict[str, Any], ...]:
     """Its graceful eviction tasks: members that it is leaving."""
     tasks = rows(spec_of(binding).get("gracefulEvictionTasks"))
-    return tuple({**task, "fromCluster": text(task.get("fromCluster"))} for task in tasks)
+    return tuple({**task, "fromCluster": text(task.get("fromCluster"))} for task in tasks) if tasks else ()
 
 
 def member_of(binding: Body | None) -> str | None:
     """The member that it is leaving, or else is placed in; None while it is in none."""
     if binding is None:
         return None
-    places = (*(task["fromCluster"] for task in tasks_of(binding)), *clusters_of(binding))
-    return next(iter(places), None)
+    tasks = tasks_of(binding)
+    places = (tasks[0]["fromCluster"],) if tasks else clusters_of(binding)
+    return places[0] if places else None
 
 
 def component_bodies(binding: Body) -> tuple[Any, ...]:
@@ -173,6 +174,12 @@ def enqueued_at(binding: Body) -> float:
 
 def finished(binding: Body) -> bool:
     return is_true(binding, FINISHED)
+
+
+def outcome_of(binding: Body) -> str:
+    """Succeeded or Failed, once its member says that the job is over; "" before."""
+    told = condition(binding, FINISHED)
+    return text(told.get("reason")) if told is not None and told.get("status") == "True" else ""
 
 
 def charged_components(admitted: tuple[Component, ...], pods: Iterable[PodView]) -> tuple[Component, ...]:

@@ -1,0 +1,50 @@
+"""What a QueueUnit says, of whatever it is made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.bindings.nomination import NOMINATION, Nomination, nomination_of, to_body
+from fleet.bindings.unit import active, charged_of, in_queue, phase_of, priority_of, queue_of, requeue_at, walltime_of
+from fleet.ports import Body
+
+BINDING: Body = {"metadata": {}, "spec": {"schedulePriority": {"priority": 3}}}
+PHASES = ("", "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued", "Running", "Succeed", "Failed")
+
+
+def unit(spec: Any = None, **status: Any) -> Body:
+    return {"metadata": {"name": "u"}, "spec": spec or {}, "status": status}
+
+
+def test_a_unit_is_in_its_queue_until_it_has_its_room() -> None:
+    assert [phase for phase in PHASES if in_queue(unit(phase=phase))] == ["", "Enqueued", "TimeoutBackoff"]
+
+
+@pytest.mark.parametrize("body", [None, {}, {"spec": None, "status": 5}, {"spec": "x", "status": []}, unit()])
+def test_a_unit_that_says_nothing_is_active_and_asks_for_nothing(body: Body | None) -> None:
+    assert (phase_of(body), queue_of(body), active(body), walltime_of(body)) == ("", "", True, None)
+    assert (requeue_at(body), charged_of(body), nomination_of(body)) == (None, {}, None)
+    assert priority_of(body, BINDING) == 3
+
+
+def test_a_person_changes_priority_limit_and_whether_it_may_start() -> None:
+    body = unit({"priority": 0, "maximumExecutionTimeSeconds": 60, "active": False})
+    assert (priority_of(body, BINDING), walltime_of(body), active(body)) == (0, 60, False)
+    for spec in ({"priority": "high"}, {"maximumExecutionTimeSeconds": "long"}):
+        with pytest.raises(ValueError, match="is no whole number"):
+            _ = priority_of(unit(spec), BINDING), walltime_of(unit(spec))
+
+
+def test_a_unit_is_charged_what_its_member_runs_where_that_is_more() -> None:
+    assert charged_of(unit({"resource": {"cpu": "1"}})) == {"cpu": "1"}
+    assert charged_of(unit({"resource": {"cpu": "1"}}, charged={"cpu": "2"})) == {"cpu": "2"}
+
+
+@pytest.mark.parametrize("domain", ["", "rack-1"])
+def test_a_nomination_is_read_as_it_was_written_while_the_unit_is_reserved(domain: str) -> None:
+    said = Nomination("cfa", 1000.0, 2000.0, 4, "root-a", domain)
+    assert nomination_of(unit(phase="Reserved", **{NOMINATION: to_body(said)})) == said
+    assert nomination_of(unit(phase="Enqueued", **{NOMINATION: to_body(said)})) is None
+    assert nomination_of(unit(phase="Reserved", **{NOMINATION: {**to_body(said), "since": "soon"}})) is None
