@@ -18,10 +18,10 @@ from fleet.admission.travel import propagatable
 from fleet.admission.workloads import KNOWN, carries_pods
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
+from fleet.bindings.trees import TreeReader
 from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
 from fleet.controllers.cluster.matching import candidate, duplicated_to
 from fleet.controllers.cluster.taints import leaves_at
-from fleet.controllers.queue.trees import TreeReader
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key

@@ -17,6 +17,7 @@ from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
 from fleet.bindings.nomination import nomination_of
+from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import active, evicted, priority_of, queue_of, walltime_of
 from fleet.controllers.cluster.matching import (
     Candidate,
@@ -26,7 +27,6 @@ from fleet.controllers.cluster.matching import (
     cluster_tolerations,
 )
 from fleet.controllers.fields.starting import SHARE_UNTIL
-from fleet.controllers.queue.trees import read_tree, tree_object
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
 from fleet.members.members import Members, PodView
 from fleet.members.nodes import ANY_VALUE

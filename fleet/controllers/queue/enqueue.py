@@ -13,9 +13,9 @@ from functools import partial
 from fleet.bindings import binding as b
 from fleet.bindings import claims
 from fleet.bindings.components import requests_of, total
+from fleet.bindings.trees import TreeReader
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, RESERVED, phase_of, queue_of, requeue_at
 from fleet.controllers.fields.starting import dequeued
-from fleet.controllers.queue.trees import TreeReader
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.quantity import BadQuantity

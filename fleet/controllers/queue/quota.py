@@ -12,7 +12,7 @@ from functools import partial
 import structlog
 
 from fleet.bindings import binding as b
-from fleet.controllers.queue.trees import tree_object
+from fleet.bindings.trees import tree_object
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.untyped import mapping, text

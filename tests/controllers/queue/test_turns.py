@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fleet.controllers.queue.trees import threshold_of
+from fleet.bindings.trees import threshold_of
 from fleet.controllers.queue.turns import Turns, turns_of
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.ports import Body
