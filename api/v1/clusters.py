@@ -16,6 +16,7 @@ from api.v1.hubmodels import ClusterList
 from api.v1.quantities import amounts_of, gpus, quantities
 from api.v1.standing import Stands, state_of
 from fleet.bindings import binding as b
+from fleet.bindings.conditions import condition
 from fleet.ports import Body, Stored
 from fleet.wellknown import CLUSTER, WORK
 
@@ -72,7 +73,7 @@ def _row(stored: Stored, jobs: Mapping[str, int]) -> orjson.Fragment | dict[str,
 def cluster(body: Body, jobs: Mapping[str, int]) -> dict[str, Any]:
     """The Cluster as models.Cluster describes it."""
     spec, status, metadata = body.get("spec") or {}, body.get("status") or {}, body["metadata"]
-    ready: Mapping[str, Any] = next((c for c in status.get("conditions") or () if c.get("type") == "Ready"), {})
+    ready = condition(body, "Ready") or {}
     is_ready = ready.get("status") == "True"
     nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
     allocatable, allocated = amounts_of(resources.get("allocatable")), amounts_of(resources.get("allocated"))

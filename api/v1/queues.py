@@ -24,13 +24,12 @@ from api.v1.sight import READ_QUEUES, READ_TREE, homes, nodes_seen, seen_of
 from api.v1.standing import Stands, charged, charged_amounts, reason_of, state_of
 from api.v1.targets import job_kind
 from fleet.bindings import binding as b
+from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import priority_of, queue_of
 from fleet.engine.status import StatusError
-from fleet.model.untyped import mapping, text
-from fleet.ports import Store, Stored
-from fleet.quota.parse import BadTree, parse_tree
+from fleet.ports import Stored
 from fleet.quota.tree import MAX_JOBS, QuotaTree
-from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE
+from fleet.wellknown import QUEUE, QUEUE_NAMESPACE
 
 HEADS = 3
 
@@ -59,33 +58,12 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
             need(request, READ_QUEUES)
             need(request, READ_TREE)
         revision = await hub.store.revision()
-        tree = read_tree(hub.store)
+        queues = [stored.body for stored in hub.store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)]
+        tree = read_tree(tree_object(hub.store), queues)
         items = await _nodes(hub, lines, tree, revision, request) if tree is not None else []
         return answer({"items": items, "partial": not whole})
 
     return routes
-
-
-def read_tree(store: Store) -> QuotaTree | None:
-    """The quota tree with each node's policy as its Queue says; None without one (the API refuses bad ones)."""
-    trees = [
-        stored
-        for stored in store.scan(QUOTA, "elasticquotatrees", namespace=TREE_NAMESPACE)
-        if "deletionTimestamp" not in stored.body["metadata"]
-    ]
-    if not trees:
-        return None
-    oldest = min(trees, key=lambda tree: (text(tree.body["metadata"].get("creationTimestamp")), tree.key.name))
-    paths = queue_paths(store)
-    policies = {
-        paths[stored.key.name]: text(mapping(stored.body.get("spec")).get("queuePolicy")) or "Priority"
-        for stored in store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
-        if stored.key.name in paths
-    }
-    try:
-        return parse_tree(oldest.body["spec"], policies)
-    except (BadTree, LookupError, TypeError, AttributeError, ArithmeticError):  # the controllers tell of it
-        return None
 
 
 async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request: Request) -> list[dict[str, Any]]:

@@ -9,18 +9,19 @@ from collections.abc import Sequence
 
 from fleet.admission import misspelt
 from fleet.admission.rule import Checks, invalid, of_new
+from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
 from fleet.engine.status import Cause, conflict
 from fleet.model.times import rfc3339
 from fleet.model.untyped import at, text, whole
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
+from fleet.model.untyped import at, whole
 from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.quota.parse import leaf_fields, validate_tree
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
 
 LEASES = "coordination.k8s.io"
 GUARD = "elasticquotatree"  # a Lease in the trees' namespace
-_OVER = ("Succeed", "Failed")
 _NAMED_MAX = 3
 
 
@@ -82,8 +83,8 @@ async def _kept_leaves(review: Review, objects: Objects) -> Sequence[Cause]:
     }
     work: dict[str, list[str]] = {}
     for unit in await objects.list(units):
-        leaf = leaf_of.get(text(at(unit, "spec", "queue")))
-        if leaf in gone and at(unit, "status", "phase") not in _OVER:
+        leaf = leaf_of.get(queue_of(unit))
+        if leaf in gone and phase_of(unit) not in (SUCCEEDED, FAILED):
             metadata = unit["metadata"]
             work.setdefault(leaf, []).append(f"{metadata['namespace']}/{metadata['name']}")
     causes = []
