@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from api.v1.context import spared, unhurried
-from api.v1.standing import priority_of
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, is_true

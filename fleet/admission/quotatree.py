@@ -12,10 +12,9 @@ from fleet.admission.rule import Checks, invalid, of_new
 from fleet.bindings.unit import FAILED, SUCCEEDED, phase_of, queue_of
 from fleet.engine.status import Cause, conflict
 from fleet.model.times import rfc3339
-from fleet.model.untyped import at, text, whole
+from fleet.model.untyped import at, whole
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.model.untyped import at, whole
 from fleet.ports import ABSENT, Body, Expect, Key, Put, Stored
 from fleet.quota.parse import leaf_fields, validate_tree
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, TREE_NAMESPACE
