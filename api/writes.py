@@ -91,6 +91,14 @@ def _check(served: Served, route: Route, body: Body) -> None:
         raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
 
 
+async def _read(served: Served, route: Route, request: Request, options: Options) -> tuple[Body, tuple[str, ...]]:
+    """Return the object of a request as it is stored, and warnings. Raises StatusError."""
+    body, strict = await read_object(request, field_validation=options.field_validation)
+    warnings = refuse_strict(strict, options)
+    _check(served, route, body)
+    return served.inward(body), warnings
+
+
 async def written_response(
     served: Served,
     written: Written,
@@ -140,10 +148,7 @@ class Writes:
 
     async def create(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         options = parse_options(request, "Create")
-        body, strict = await read_object(request, field_validation=options.field_validation)
-        warnings = refuse_strict(strict, options)
-        _check(served, route, body)
-        body = served.inward(body)
+        body, warnings = await _read(served, route, request, options)
         if served.kind.namespaced and not route.namespace:
             raise bad_request("an empty namespace may not be set during creation")
         written = await self._objects.create(
@@ -153,10 +158,7 @@ class Writes:
 
     async def update(self, served: Served, route: Route, request: Request, form: Accepted) -> Answer:
         options = parse_options(request, "Update")
-        body, strict = await read_object(request, field_validation=options.field_validation)
-        warnings = refuse_strict(strict, options)
-        _check(served, route, body)
-        body = served.inward(body)
+        body, warnings = await _read(served, route, request, options)
         written = await self._objects.update(
             served.kind, _namespace(served, route), route.name, body, options, _subresource(route)
         )

@@ -8,7 +8,7 @@ from typing import Any
 from fleet.engine.schema import compiled
 from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown, validate
-from fleet.model.untyped import mapping
+from fleet.model.untyped import at, mapping
 from fleet.objects.apart import apart
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review, Rule
@@ -93,11 +93,8 @@ def only_mutable(*paths: str) -> Check:
 
 
 def dig(body: Mapping[str, Any] | None, path: str) -> Any:
-    """The value at a dotted path, None when it is not there."""
-    value: Any = body
-    for key in path.split("."):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
+    """Return the value at a dotted path, None when it is not there."""
+    return at(body, *path.split("."))
 
 
 def invalid(field: str, value: Any, why: str) -> Cause:

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from fleet.model.untyped import at
+
 Step = Callable[[list[Any]], list[Any]]
 
 
@@ -82,17 +84,11 @@ def _step(match: re.Match[str]) -> Step:
         keys, wanted = match["key"].split("."), match["double"] or match["single"] or match["bare"] or ""
         equal = match["op"] == "=="
         return lambda found: [
-            item for v in found if isinstance(v, list) for item in v if (_text(_dig(item, keys)) == wanted) is equal
+            item for v in found if isinstance(v, list) for item in v if (_text(at(item, *keys)) == wanted) is equal
         ]
     start = int(match["start"]) if match["start"] else None
     stop = int(match["stop"]) if match["stop"] else None
     return lambda found: [item for v in found if isinstance(v, list) for item in v[start:stop]]
-
-
-def _dig(value: Any, keys: list[str]) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _text(value: Any) -> str:

@@ -92,6 +92,11 @@ class Dispatcher:
             return None
         return answer.body if answer.ok else outcome_of(answer)
 
+    async def _there(self, served: Served, path: str, name: str) -> Body | Outcome:
+        """Return what stands at the path, or the outcome where nothing does."""
+        existing = await self._look(path)
+        return Outcome(Did.NOT_FOUND, f"{served.kind} {name} is not there") if existing is None else existing
+
     async def _apply_once(self, path: str, body: Body, existing: Body | None) -> Outcome:
         sent = copy.copy(body)
         sent["metadata"] = {
@@ -134,11 +139,9 @@ class Dispatcher:
         try:
             uid = meta.get("uid")
             if uid is None:
-                existing = await self._look(path)
+                existing = await self._there(served, path, meta["name"])
                 if isinstance(existing, Outcome):
                     return existing
-                if existing is None:
-                    return Outcome(Did.NOT_FOUND, f"{served.kind} {meta['name']} is not there")
                 if (existing["metadata"].get("labels") or {}).get(LABEL_HUB) != hub:
                     return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} was not created by this hub")
                 uid = existing["metadata"]["uid"]
@@ -167,11 +170,9 @@ class Dispatcher:
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
         try:
-            existing = await self._look(path)
+            existing = await self._there(served, path, meta["name"])
             if isinstance(existing, Outcome):
                 return existing
-            if existing is None:
-                return Outcome(Did.NOT_FOUND, f"{served.kind} {meta['name']} is not there")
             have, want = existing["metadata"].get("labels") or {}, meta.get("labels") or {}
             if have.get(LABEL_HUB) != hub or have.get(LABEL_BINDING) != want.get(LABEL_BINDING):
                 return Outcome(Did.CONFLICT, f"{served.kind} {meta['name']} is not this binding's")

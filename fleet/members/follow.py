@@ -15,7 +15,7 @@ from typing import Protocol
 import orjson
 import structlog
 
-from fleet.members.connection import Connection, Unreachable
+from fleet.members.connection import Answer, Connection, Unreachable
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 
@@ -104,6 +104,15 @@ class Follower:
     def _params(self, more: dict[str, str]) -> dict[str, str]:
         return {**more, "labelSelector": self._selector} if self._selector else more
 
+    def _must_be_ok(self, answer: Answer, what: str) -> None:
+        """Raise NotServed, _Relist, or Unreachable, for an answer that is none."""
+        if answer.status == 404:
+            raise NotServed(self.path)
+        if answer.status == 410:
+            raise _Relist
+        if not answer.ok:
+            raise Unreachable(f"cannot {what} {self.path}: {answer.message}")
+
     async def _list(self) -> None:
         self._sink.started()
         token = ""
@@ -114,12 +123,7 @@ class Follower:
             answer = await self._connection.request(
                 "GET", self.path, params=self._params(params), limit_s=LIST_S, even_lost=False
             )
-            if answer.status == 404:
-                raise NotServed(self.path)
-            if answer.status == 410:
-                raise _Relist
-            if not answer.ok:
-                raise Unreachable(f"cannot list {self.path}: {answer.message}")
+            self._must_be_ok(answer, "list")
             self._contact()
             for item in rows(answer.body.get("items")):
                 self._tell(self._sink.seen, item)
@@ -155,12 +159,7 @@ class Follower:
         params = self._params(params)
         received = False
         async with self._connection.lines(self.path, params, silence_s=SILENCE_S) as (answer, lines):
-            if answer.status == 404:
-                raise NotServed(self.path)
-            if answer.status == 410:
-                raise _Relist
-            if not answer.ok:
-                raise Unreachable(f"cannot watch {self.path}: {answer.message}")
+            self._must_be_ok(answer, "watch")
             self.error = ""
             self._contact()
             started = asyncio.get_running_loop().time()

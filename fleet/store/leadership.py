@@ -19,7 +19,7 @@ import asyncpg
 import structlog
 
 from fleet.store import sql
-from fleet.store.link import BROKEN, connect
+from fleet.store.link import BROKEN, connect, let_go
 
 log = structlog.get_logger(__name__)
 
@@ -119,7 +119,5 @@ class PostgresLeadership:
             with contextlib.suppress(asyncio.CancelledError):
                 await alive
         connection, self._connection = self._connection, None
-        if connection is not None and not connection.is_closed():
-            with contextlib.suppress(*BROKEN):
-                await connection.close(timeout=2)
+        await let_go(connection)
         self._lost.set()

@@ -56,9 +56,7 @@ class Link:
     async def close(self) -> None:
         async with self._lock:
             connection, self._connection = self._connection, None
-            if connection is not None and not connection.is_closed():
-                with contextlib.suppress(*BROKEN):
-                    await connection.close(timeout=2)
+            await let_go(connection)
 
 
 async def connect(dsn: str, name: str) -> asyncpg.Connection:
@@ -72,3 +70,10 @@ async def connect(dsn: str, name: str) -> asyncpg.Connection:
             "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_S}s",
         },
     )
+
+
+async def let_go(connection: asyncpg.Connection | None) -> None:
+    """Close a connection that may be broken, or closed, already."""
+    if connection is not None and not connection.is_closed():
+        with contextlib.suppress(*BROKEN):
+            await connection.close(timeout=2)
