@@ -247,17 +247,7 @@ def prepare_update(
     namespace = before.get("namespace") or ""
     identify(kind, namespace, new)
     metadata = new["metadata"]
-    if metadata.setdefault("name", before["name"]) != before["name"]:
-        raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({before['name']})"
-        )
-    wanted_uid = metadata.get("uid")
-    if wanted_uid and wanted_uid != before["uid"] and not patched:
-        why = f"Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {before['uid']}"
-        raise conflict(kind.group, kind.resource, before["name"], why)
-    wanted = metadata.get("resourceVersion")
-    if wanted and wanted != "0" and wanted != before.get("resourceVersion"):
-        raise conflict(kind.group, kind.resource, before["name"])
+    _must_mean(kind, before, metadata, patched=patched)
     warnings = decode(kind, new, field_validation, old, patched=patched, sent=sent)
     warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
@@ -286,6 +276,21 @@ def prepare_update(
     if same and managed == (before.get("managedFields") or []):
         return Prepared(old, warnings)
     return Prepared(new, warnings, finished=is_finished(kind, new))
+
+
+def _must_mean(kind: Kind, before: Body, metadata: Body, *, patched: bool) -> None:
+    """Raise StatusError 400 or 409 for metadata that names another object than the stored one, or an older state."""
+    if metadata.setdefault("name", before["name"]) != before["name"]:
+        raise bad_request(
+            f"the name of the object ({metadata['name']}) does not match the name on the URL ({before['name']})"
+        )
+    wanted_uid = metadata.get("uid")
+    if wanted_uid and wanted_uid != before["uid"] and not patched:
+        why = f"Precondition failed: UID in precondition: {wanted_uid}, UID in object meta: {before['uid']}"
+        raise conflict(kind.group, kind.resource, before["name"], why)
+    wanted = metadata.get("resourceVersion")
+    if wanted and wanted != "0" and wanted != before.get("resourceVersion"):
+        raise conflict(kind.group, kind.resource, before["name"])
 
 
 def _only_what_is_written(kind: Kind, old: Body, new: Body, subresource: str, whole: bool) -> Body:
