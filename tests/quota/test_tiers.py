@@ -1,4 +1,4 @@
-"""Tiers: who may count on what, in which order they are served, and how people are told."""
+"""Tiers: who may count on what. (In which order they are served, and what people are told: tests/scenarios.)"""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ import pytest
 
 from fleet.check import check
 from fleet.decide import decide
-from fleet.model.plan import Plan
-from fleet.model.reason import Code
 from fleet.model.unit import Phase
 from fleet.quota.entitlement import entitlement
 from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Changes, Config, Snapshot
-from fleet.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
 PROMISED = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}, c={})
@@ -151,43 +148,3 @@ def test_evicting_work_changes_no_share() -> None:
     later = [Claimed(u, request_of(u)) for u in back]
     backing_off = entitlement(PROMISED, world(big).members, [], others, later, now=NOW)
     assert found == [backing_off.shares] * 3
-
-
-def test_what_is_promised_starts_before_higher_priority_that_borrows() -> None:
-    borrower = waits("borrower", "c", 8).priority(9)
-    runs = waits("runs", "c", 8).runs_in("x")
-    owner = waits("owner", "a", 8)
-    nodes = member("x").nodes(1).nodes(1, free_gpu=0)
-    assert starts(snapshot(runs, borrower, owner, nodes, PROMISED)) == ["owner"]
-    solved = decide(snapshot(runs, borrower, owner, nodes, PROMISED), now=NOW, seed=1, solver=CpSat())
-    assert [placement.unit for placement in solved.placements] == ["owner"]
-
-
-def test_priority_counts_within_a_tier() -> None:
-    world = snapshot(waits("low", "a", 8), waits("high", "b", 8).priority(5), member("x").nodes(1), PROMISED)
-    assert starts(world) == ["high"]
-
-
-def test_a_gang_that_fits_nowhere_does_not_stand_on_the_guarantee_of_the_others() -> None:
-    giant = waits("giant", "a", 64).having(enqueued_at=0.0)
-    promised = tree(a={"min": {GPU: 64}}, c={})
-    world = snapshot(giant, waits("small", "a", 8), waits("c", "c", 8).priority(5), member("x").nodes(1), promised)
-    assert starts(world) == ["small"]
-
-
-def told(world: Snapshot, name: str) -> tuple[Code, str, object]:
-    plan: Plan = decide(world, now=NOW, seed=1, solver=None)
-    reason = plan.reasons[name]
-    return reason.code, reason.text, reason.numbers["tier"]
-
-
-def test_the_reason_says_in_which_tier_a_unit_waits() -> None:
-    busy = [waits("owner", "a", 8), unit("r").gpus(8).queue("root/c").runs_in("x")]
-    nodes = member("x").nodes(2, free_gpu=0)
-    _, text, tier = told(snapshot(*busy, nodes, PROMISED), "owner")
-    assert tier == "Guaranteed"
-    assert text.endswith("(waits within its guarantee)")
-    more = [waits("more", "c", 8), waits("b", "b", 8)]
-    _, text, tier = told(snapshot(*busy, *more, nodes, PROMISED), "more")
-    assert tier == "Borrowed"
-    assert text.endswith("(waits above its fair share)")

@@ -1,19 +1,14 @@
-"""Limits per user: whose work counts where, who is refused and by which limit."""
+"""Limits per user: whose work counts where, and how a limit is written. (Stories: tests/scenarios.)"""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fleet.decide import decide
 from fleet.model.quantity import BadQuantity
-from fleet.model.reason import Code
 from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.usage import Refusal, Usage, account_of, request_of
 from fleet.quota.users import USER_MAX, USER_MAX_BY_NAME, UserCaps, user_caps
-from fleet.snapshot import Config
-from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
+from tests.builders import GPU, UnitBuilder, tree, unit
 
 
 def capped(each: str = '{"nvidia.com/gpu": 8}', named: str = "{}", **more: object) -> QuotaTree:
@@ -88,60 +83,3 @@ def test_work_of_a_leaf_that_is_gone_counts_against_its_users_above_it() -> None
     usage = Usage.of(limits, [unit("r").gpus(3).queue("root/org/gone").having(user="alice").runs_in("x").value])
     assert usage.refusal("root/org/a//alice", request_of(of("alice", "a", 2).value)) is not None
     assert usage.refusal("root/org/a//bob", request_of(of("bob", "b", 2).value)) is None
-
-
-STORIES = [
-    # what each user may have, what runs, what waits (in order), who starts
-    ("one user cannot take the leaf", "{}", [], [("alice", 4)] * 4 + [("bob", 4)], [0, 1, 4]),
-    ("a named user has another limit", '{"alice": {"nvidia.com/gpu": 16}}', [], [("alice", 4)] * 4, [0, 1, 2, 3]),
-    ("a named user without limits has none", '{"alice": {}}', [], [("alice", 4)] * 4, [0, 1, 2, 3]),
-    ("what runs counts", "{}", [("alice", 6)], [("alice", 3), ("alice", 2)], [1]),
-    ("work without a known user is not capped", "{}", [], [("", 4)] * 4, [0, 1, 2, 3]),
-    ("larger than one may have never starts", "{}", [], [("alice", 9), ("alice", 8)], [1]),
-]
-
-
-@pytest.mark.parametrize(
-    ("named", "running", "waiting", "start"), [s[1:] for s in STORIES], ids=[s[0] for s in STORIES]
-)
-def test_stories(named: str, running: list[tuple[str, int]], waiting: list[tuple[str, int]], start: list[int]) -> None:
-    world = snapshot(
-        capped(named=named),
-        *(of(user, f"r{i}", gpus).runs_in("x") for i, (user, gpus) in enumerate(running)),
-        *(of(user, f"w{i}", gpus).since(100 - i) for i, (user, gpus) in enumerate(waiting)),
-        member("x").nodes(8, gpu=16),
-    )
-    plan = decide(world, now=NOW, seed=1, solver=None)
-    assert sorted(p.unit for p in plan.placements) == [f"w{i}" for i in start]
-    left = {f"w{i}" for i in range(len(waiting))} - {f"w{i}" for i in start}
-    assert all(plan.reasons[name].code is Code.USER_LIMIT for name in left)
-
-
-def test_the_reason_names_the_user_the_node_and_what_is_missing() -> None:
-    world = snapshot(
-        capped('{"nvidia.com/gpu": 8, "kube-queue/max-jobs": 2}'),
-        of("alice", "r", 6).runs_in("x"), of("alice", "a", 4), of("alice", "b", 9), of("bob", "c", 1),
-        member("x").nodes(4, gpu=16),
-    )  # fmt: skip
-    reasons = decide(world, now=NOW, seed=1, solver=None).reasons
-    assert reasons["a"].text == (
-        "user alice has reached the limit per user for nvidia.com/gpu in root/ml: requested 4, used 6, max 8;"
-        " 2 more needed. Waits for jobs of this user to finish."
-    )
-    assert "at all: nvidia.com/gpu requested 9, max 8" in reasons["b"].text
-    assert set(reasons) == {"a", "b"}
-
-
-def test_who_is_at_a_limit_of_ones_own_takes_nothing_back_from_others() -> None:
-    total = {GPU: 16}
-    owned = tree(owner={"min": {GPU: 16}, "attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}}, guest={})
-    owned = replace(owned, nodes={**owned.nodes, "root": replace(owned.nodes["root"], min=total, max=total)})
-    running = unit("borrows").gpus(12).queue("root/guest").runs_in("x").having(placed_at=NOW - 9999)
-    asks = unit("asks").gpus(8).queue("root/owner")
-    world = snapshot(owned, running, member("x").nodes(1, gpu=16, free_gpu=4), Config(reclaim=True))
-    for user, evicts in (("alice", 0), ("", 1)):
-        plan = decide(
-            replace(world, units={**world.units, "asks": asks.having(user=user).value}), now=NOW, seed=1, solver=None
-        )
-        assert len(plan.evictions) == evicts, plan
-    assert plan.claims

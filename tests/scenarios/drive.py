@@ -83,6 +83,7 @@ class Moment:
     def then(self, step: Document) -> Moment:
         """What happens before a step: time passes, units end, victims are gone and wait again, units arrive."""
         snapshot = self.snapshot
+        assert all(snapshot.units[key].phase is Phase.EVICTING for key in step.get("leaves", ()))
         for key in (*step.get("ends", ()), *step.get("leaves", ())):
             snapshot = _without(snapshot, snapshot.units[key])
         again = [

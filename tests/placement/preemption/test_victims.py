@@ -30,7 +30,7 @@ from fleet.snapshot import Snapshot
 from fleet.solver.cpsat import CpSat
 from fleet.solver.process import ProcessSolver
 from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
-from tests.check.reclaims import PROMISED, RECLAIM, crowded, runs, waits
+from tests.check.reclaims import PROMISED, RECLAIM, crowded
 
 Cost = tuple[int, int, int]
 
@@ -175,10 +175,6 @@ def evicted(plan: Plan) -> list[str]:
     return sorted(eviction.unit for eviction in plan.evictions)
 
 
-def test_one_gang_leaves_where_two_cheaper_ones_would_do_as_well() -> None:
-    assert evicted(decided(TRAP)) == ["old"]
-
-
 WRONG = {
     "no answer": (Answer(why="too late"), "too late"),
     "an answer to something else": (Answer((1, 0), (0,)), "no answer"),
@@ -243,31 +239,3 @@ def test_victims_are_proven_in_the_child_process_too() -> None:
         assert [stage.status for stage in search.stages] == ["OPTIMAL"] * 2
     finally:
         solver.close()
-
-
-def test_quota_that_is_lacking_is_made_up_by_the_fewest_anywhere() -> None:
-    limited = replace(PROMISED, nodes={**PROMISED.nodes, "root": replace(PROMISED.nodes["root"], max={GPU: 24})})
-    owner = waits("owner", "a").only_in("y")
-    works = [
-        runs(name, leaf, 4, since=NOW - 900) for name, leaf in (("r1", "c"), ("r2", "c"), ("r3", "d"), ("r4", "d"))
-    ]
-    big = runs("big", "c", 8, since=NOW - 9000)
-    world = snapshot(
-        owner, LATER, *works, big, member("x").nodes(4, free_gpu=0), member("y").nodes(1), limited, RECLAIM
-    )
-    plan = decided(world)
-    gone = [world.units[key] for key in evicted(plan)]
-    assert cost(gone, tiers_of(world, NOW)) == cheapest(world, owner.value)
-    assert [claim.member for claim in plan.claims] == ["y"]
-
-
-def test_a_rack_is_freed_for_a_gang_that_must_lie_in_one() -> None:
-    works = [
-        sits("a1", "c", 8, 900, ("n1", 0)),
-        sits("a2", "c", 8, 9000, ("n2", 0)),
-        sits("b1", "c", 8, 1000, ("n3", 1)),
-        sits("b2", "c", 8, 1100, ("n4", 1)),
-    ]
-    nodes = member("x").nodes(2, free_gpu=0, labels={"rack": "a"}).nodes(2, free_gpu=0, labels={"rack": "b"})
-    owner = unit("owner").gpus(8, pods=2).queue("root/a").within("rack")
-    assert evicted(decided(snapshot(owner, *works, nodes, PROMISED, RECLAIM))) == ["b1", "b2"]

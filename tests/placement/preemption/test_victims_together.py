@@ -64,40 +64,6 @@ def test_two_leave_for_two_gangs_where_one_after_the_other_would_take_three() ->
     assert all(stage.status == "OPTIMAL" for stage in search.stages)
 
 
-def test_who_is_not_needed_any_more_once_others_have_left_stays_without_a_solver_too() -> None:
-    works = sits("half", 4, 900, "n1"), sits("wide", 4, 9000, "n2", "n3", "n4")
-    gang = unit("gang").gpus(4, pods=2).queue("root/a").since(8)
-    world = snapshot(SMALL, gang, LATER, *works, member("x").nodes(4, free_gpu=0), QUOTA, RECLAIM)
-    plan = decide(world, now=NOW, seed=1, solver=None)
-    assert [(e.unit, e.preemptor) for e in plan.evictions] == [("wide", "small")]
-    assert [claim.unit for claim in plan.claims] == ["small", "gang"]
-
-
-def test_nobody_leaves_for_a_gang_that_it_ranks_above_on_the_pretext_of_another() -> None:
-    works = [
-        sits("high", 8, 900, "n1").priority(5),
-        sits("c1", 4, 500, "n2"),
-        *(sits(name, 4, 9000, "n3") for name in ("c2", "c3")),
-    ]
-    nodes = member("x").nodes(4, free_gpu=0)
-    world = snapshot(SMALL.priority(5), WHOLE, LATER, *works, nodes, QUOTA, RECLAIM)
-    plan = decided(world)
-    assert evicted(plan) == ["c1", "c2", "c3"]
-    assert cost([world.units[key] for key in evicted(plan)], {}) == least(world, claimants(world, plan))
-
-
-def test_who_leaves_for_one_makes_room_for_another_too_that_might_not_have_evicted_it() -> None:
-    works = sits("low", 4, 500, "n3").priority(-1), sits("wide", 4, 9000, "n1", "n2")
-    modest = unit("modest").gpus(4).queue("root/m").since(9)
-    quota = tree(
-        m={"min": {GPU: 8}, "attributes": {"preempt-policy": "PreemptLowerPriority"}}, a={"min": {GPU: 8}}, c={}
-    )
-    world = snapshot(modest, SMALL.since(5), LATER, *works, member("x").nodes(3, free_gpu=0), quota, RECLAIM)
-    for plan in (decide(world, now=NOW, seed=1, solver=None), decided(world)):
-        assert [(e.unit, e.preemptor) for e in plan.evictions] == [("wide", "small")]
-        assert [claim.unit for claim in plan.claims] == ["small", "modest"]  # in the order in which they are committed
-
-
 def test_one_that_goes_elsewhere_makes_room_for_another_that_could_not() -> None:
     works = sits("cheap", 8, 500, "n1"), sits("dear", 8, 9000, "n2", where="y")
     first, second = unit("first").gpus(8).queue("root/a").since(9), WHOLE.only_in("x")
