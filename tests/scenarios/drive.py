@@ -72,8 +72,9 @@ class Moment:
 
         for placed in plan.placements:
             units[placed.unit] = replace(
-                known(placed.unit), phase=Phase.PLACED, member=placed.member, placed_at=self.now, claim=None, head=None
-            )
+                known(placed.unit), phase=Phase.PLACED, member=placed.member, placed_at=self.now,
+                share_until=placed.share_until, claim=None, head=None,
+            )  # fmt: skip
         for eviction in plan.evictions:
             units[eviction.unit] = replace(known(eviction.unit), phase=Phase.EVICTING, leaving_at=self.now)
         for claim in plan.claims:
@@ -87,7 +88,14 @@ class Moment:
         for key in (*step.get("ends", ()), *step.get("leaves", ())):
             snapshot = _without(snapshot, snapshot.units[key])
         again = [
-            replace(self.snapshot.units[key], phase=Phase.WAITING, member=None, placed_at=None, leaving_at=None)
+            replace(
+                self.snapshot.units[key],
+                phase=Phase.WAITING,
+                member=None,
+                placed_at=None,
+                share_until=None,
+                leaving_at=None,
+            )
             for key in step.get("leaves", ())
         ]
         arrived = decode_snapshot({"version": 1, "units": step.get("arrives", [])}).units.values()
