@@ -1,15 +1,24 @@
 """Fair share: what each node of the tree may count on when all want more than there is.
 
-From the root down: each child first gets what it asks for within its min, then the rest is filled like water: every
-child rises at the same level of its dominant share (the largest part of the whole that it has of any one resource,
-beyond its min) divided by its weight, until it has what it asks for or a resource that it needs is used up (weighted
-max-min; DRF). Demand is what all work of a leaf asks for, running or not, capped by max at every node on the way up,
-so evicting work never changes a share. Filling is exact, in fractions; only the result is rounded, to whole base
-units that add up to what was filled.
+From the root down, in three steps:
+
+1. Each child gets what is due to it: what it asks for within its min, and what goes with that. A min that names GPUs
+   alone promises no CPU, but its jobs need CPU beside their GPUs. So the part of the demand that is within min is due
+   in the resources that the min does not name, too: else promised work would use up the leaf's share of them.
+2. The rest is filled like water: every child rises at the same level of its dominant share (the largest part of the
+   rest that it has of any one resource) divided by its weight, until it has what it asks for or a resource that it
+   needs is used up (weighted max-min; DRF).
+3. What no child could use in its proportions is divided again, each resource by itself: a resource of which there is
+   enough for all limits no share.
+
+Demand is what all work of a leaf asks for, running or not, capped by max at every node on the way up, so evicting work
+never changes a share. Filling is exact, in fractions; only the result is rounded, to whole base units that add up to
+what was filled.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -25,8 +34,8 @@ LARGEST_WEIGHT = 10**9
 class Claimant:
     """One of those who share: `demand` in all, `base` of it due before anything is divided, `weight` above zero."""
 
-    demand: Mapping[str, int]
-    base: Mapping[str, int]
+    demand: Mapping[str, int | Fraction]
+    base: Mapping[str, int | Fraction]
     weight: Fraction = Fraction(1)
 
 
@@ -111,6 +120,7 @@ def shares(
     """The fair share of every node, by path, of every resource in `total`. `demand`: of leaves, in base units."""
     order = _top_down(tree)
     wanted: dict[str, dict[str, int]] = {}
+    due: dict[str, dict[str, int]] = {}
     for path in reversed(order):
         node = tree.nodes[path]
         asked = {name: max(0, demand.get(path, {}).get(name, 0)) for name in total}
@@ -122,23 +132,52 @@ def shares(
             name: max(kept.get(name, 0), min(amount, max(0, node.max.get(name, amount))))
             for name, amount in asked.items()
         }
+        below = [due[child] for child in node.children if child in due]
+        due[path] = _due(promises.min.get(path, {}), wanted[path], below)
     found = {tree.root: {name: min(amount, total[name]) for name, amount in wanted.get(tree.root, {}).items()}}
     for path in order:
         children = [child for child in tree.nodes[path].children if child in wanted]
         mine = found[path]
         claimants = [
-            Claimant(
-                wanted[child],
-                promises.min.get(child, {}),
-                weight_of(tree.nodes[child].attributes, tree.nodes[child].max, total),
-            )
+            Claimant(wanted[child], due[child], weight_of(tree.nodes[child].attributes, tree.nodes[child].max, total))
             for child in children
         ]
-        filled = fill(mine, claimants)
+        filled = _filled_up(mine, claimants, fill(mine, claimants))
         found.update((child, {}) for child in children)
         for name in mine:
             for child, amount in zip(children, rounded([part[name] for part in filled]), strict=True):
                 found[child][name] = amount
+    return found
+
+
+def _due(promised: Mapping[str, int], wanted: Mapping[str, int], below: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """What a node gets before anything is divided: what it is promised, and what goes with that. `below`: what its
+    children get so; empty for a leaf."""
+    if below:
+        added = Counter[str]()
+        for mine in below:
+            added.update(mine)
+        return {name: max(added[name], promised.get(name, 0)) for name in added.keys() | promised.keys()}
+    asked = [(amount, wanted[name]) for name, amount in promised.items() if wanted.get(name, 0) > 0]
+    part = min((Fraction(min(amount, all_of_it), all_of_it) for amount, all_of_it in asked), default=Fraction(0))
+    return {name: int(amount * part) for name, amount in wanted.items()} | dict(promised)
+
+
+def _filled_up(
+    total: Mapping[str, int], claimants: Sequence[Claimant], filled: Sequence[Mapping[str, Fraction]]
+) -> list[dict[str, Fraction]]:
+    """What was filled, and of each resource by itself what is left of it."""
+    found = [dict(mine) for mine in filled]
+    for name, amount in total.items():
+        left = amount - sum((mine[name] for mine in filled), Fraction(0))
+        lacking = [claimant.demand.get(name, 0) - mine[name] for claimant, mine in zip(claimants, filled, strict=True)]
+        if left >= sum(lacking):  # there is enough of it
+            more = lacking
+        else:
+            again = [Claimant({name: lack}, {}, c.weight) for c, lack in zip(claimants, lacking, strict=True)]
+            more = [part[name] for part in fill({name: left}, again)] if left > 0 else [Fraction(0)] * len(again)
+        for mine, part in zip(found, more, strict=True):
+            mine[name] += part
     return found
 
 

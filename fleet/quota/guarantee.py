@@ -3,11 +3,14 @@
 A promise to a child is a promise of its parents, so a node promises at least what its children add up to. When the
 fleet has less than the root promises, every promise of that resource shrinks in the same proportion, rounded down:
 nobody is promised what is not there, and no node more than its parent has. A resource that no `min` of the tree names
-is promised to nobody and bound by nobody's `min`; one that some `min` names is zero where it is missing.
+is promised to nobody and bound by nobody's `min`; one that some `min` names is zero where it is missing, for work that
+may not be preempted. Other work is measured in the resources that the `min` of its leaf names, or that are promised to
+others: so a `min` of GPUs holds beside a root that says how much CPU there is.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -23,11 +26,13 @@ LEND_LIMIT = "alibabacloud.com/lendlimit"
 @dataclass(frozen=True, slots=True)
 class Guarantees:
     """Per node: `min` as it holds now, and `kept` of it that nobody else may use even while it lies idle. `short` has
-    (left, promised) for each resource of which less is left than the tree promises."""
+    (left, promised) for each resource of which less is left than the tree promises. `measured`: the resources in which
+    the work of a leaf must be within its min to be guaranteed."""
 
     min: Mapping[str, Mapping[str, int]]
     kept: Mapping[str, Mapping[str, int]]
     short: Mapping[str, tuple[int, int]]
+    measured: Mapping[str, frozenset[str]]
 
     @property
     def resources(self) -> frozenset[str]:
@@ -122,7 +127,18 @@ def guarantees(tree: QuotaTree, total: Mapping[str, int]) -> Guarantees:
         mine = {name: held.get(path, {}).get(name, 0) - limit for name, limit in limits.items()}
         if any(amount > 0 for amount in mine.values()):
             kept[path] = {name: amount for name, amount in mine.items() if amount > 0}
-    return Guarantees(held, kept, short)
+    return Guarantees(held, kept, short, _measured(tree, held))
+
+
+def _measured(tree: QuotaTree, promised: Mapping[str, Mapping[str, int]]) -> dict[str, frozenset[str]]:
+    """By node, the resources that its own min names, and those that are promised to others: by nodes that are not on
+    the way from it to the root. The root of a tree names all that the fleet has, and promises it to no leaf."""
+    naming = Counter(name for mine in promised.values() for name in mine)
+    found: dict[str, frozenset[str]] = {}
+    for path, mine in promised.items():
+        line = Counter(name for node in tree.ancestors(path) for name in promised.get(node, {}))
+        found[path] = frozenset({*mine, *(name for name in naming if naming[name] > line[name])})
+    return found
 
 
 def _left(amount: int, name: str, short: Mapping[str, tuple[int, int]]) -> int:

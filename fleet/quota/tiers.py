@@ -102,7 +102,7 @@ class Ranks:
 
     def __init__(self, promises: Guarantees, shares: Mapping[str, Mapping[str, int]], now: float) -> None:
         self._mins = promises.min
-        self._promised = promises.resources
+        self._measured = promises.measured
         self._shares = shares
         self._now = now
 
@@ -161,9 +161,8 @@ class Ranks:
         limits = self._mins.get(leaf)
         if not limits:
             return ()
-        return tuple(
-            (n, amount, limits.get(n, 0)) for n, amount in request.items_ if n in self._promised and amount > 0
-        )
+        measured = self._measured[leaf]
+        return tuple((n, amount, limits.get(n, 0)) for n, amount in request.items_ if n in measured and amount > 0)
 
     def _share(self, leaf: str, request: Amounts) -> Limits:
         share = self._shares.get(leaf)

@@ -33,7 +33,7 @@ def tiers(
 
     def within(item: Claimed) -> bool:
         mine = promises.min.get(item.leaf or "", {})
-        named = {n: a for n, a in asked(item).items() if n in promises.resources}
+        named = {n: a for n, a in asked(item).items() if n in promises.measured.get(item.leaf or "", ())}
         return bool(mine and named) and all(used.get(n, 0) + a <= mine.get(n, 0) for n, a in named.items())
 
     def sharing(item: Claimed) -> bool:
