@@ -6,6 +6,7 @@ the root, `min` for work that may not be preempted, what others do not lend, and
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from fleet.check.units import counted
@@ -24,7 +25,11 @@ class Sums:
     def __init__(self, snapshot: Snapshot, tree: QuotaTree, *, users: bool = False) -> None:
         self._tree = tree
         total = capacity(snapshot.members, snapshot.backlog.holding.values())
-        self._promises = guarantees(tree, with_potential(total, snapshot.members))
+        outside: Counter[str] = Counter()
+        for held in snapshot.backlog.held.values():
+            if held.unit.leaf is None:
+                outside.update({name: amount * held.count for name, amount in counted(held.unit).items()})
+        self._promises = guarantees(tree, with_potential(total, snapshot.members), outside)
         self._used: dict[tuple[str, str], int] = {}
         self._firm: dict[tuple[str, str], int] = {}  # by work that may not be preempted
         self._by_user: dict[tuple[str, str, str], int] | None = {} if users and tree.user_caps else None
@@ -63,7 +68,10 @@ class Sums:
                         return Violation(Rule.MIN, unit.id, text)
         if self._promises.kept:
             for node in line:
-                for name, limit in self._tree.nodes[node].max.items():
+                fleet = self._promises.fleet if node == self._tree.root else {}
+                limits = dict(self._tree.nodes[node].max)
+                limits |= {name: min(there, limits.get(name, there)) for name, there in fleet.items()}
+                for name, limit in limits.items():
                     before = self._taken(node, name, ())
                     after = self._taken(node, name, line, amounts.get(name, 0))
                     if after > max(before, limit):

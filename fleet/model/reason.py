@@ -215,7 +215,7 @@ _WAITS_AS = {
     "Borrowed": " (waits above its fair share)",
 }
 _NAMING = ("head", "leaving", "preemptor", "taker")  # numbers that name other jobs
-_AMOUNTS = ("request", "used", "max", "short", "have", "kept", "reserved", "largest")
+_AMOUNTS = ("request", "used", "max", "short", "have", "kept", "reserved", "largest", "fleet")
 _BINARY = (("PiB", 2**50), ("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -307,7 +307,8 @@ class Reason:
         jobs = self.code is Code.MAX_JOBS
         if jobs and isinstance(limit, int) and limit <= 0:
             return _NO_JOBS_AT_ALL
-        if not jobs and isinstance(request, int) and isinstance(limit, int) and request > limit:
+        by_tree = not jobs and "fleet" not in self.numbers
+        if by_tree and isinstance(request, int) and isinstance(limit, int) and request > limit:
             never = {Code.MIN_EXHAUSTED: _NEVER_IN_MIN, Code.USER_LIMIT: _NEVER_FOR_A_USER}
             return never.get(self.code, _NEVER_IN_QUOTA)
         text = TABLE[self.code].text
@@ -315,6 +316,8 @@ class Reason:
             text, jobs = _JOBS_OF_A_USER, True
         if self.numbers.get("kept"):
             text = text.replace("used {used}", "used {used}" + _UNLENT)
+        if "fleet" in self.numbers:
+            text = text.replace("max {max}", "the fleet has {fleet}")
         if self.numbers.get("reserved") and jobs:
             text = text.partition(";")[0] + _RESERVED_JOBS
         elif self.numbers.get("reserved"):

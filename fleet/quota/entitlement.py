@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -76,18 +77,23 @@ def entitlement(
         requests = Requests()
         charged = ((unit.leaf, requests.of(unit), 1) for unit in holding)
     total = capacity(members, holding)
-    promises = guarantees(tree, with_potential(total, members))
     outside: dict[str, int] = {}
+    of_gone_leaves: dict[str, int] = {}
     used: dict[str, dict[str, int]] = {}
     for leaf, request, times in charged:
-        inside = leaf is not None and leaf in tree.nodes
-        add(used.setdefault(leaf or "", {}) if inside else outside, request, times)
+        if leaf is None:
+            add(outside, request, times)
+        else:
+            add(used.setdefault(leaf, {}) if leaf in tree.nodes else of_gone_leaves, request, times)
+    promises = guarantees(tree, with_potential(total, members), outside)
     demand = {leaf: dict(amounts) for leaf, amounts in used.items()}
     for item in (*waiting, *later):
         if item.leaf is not None:
             add(demand.setdefault(item.leaf, {}), item.request, len(item.units))
     names = sorted({name for asked in demand.values() for name in asked})
-    divided = {name: max(0, total[name] - outside.get(name, 0)) for name in names if total.get(name, 0) > 0}
+    taken = Counter(outside)
+    taken.update(of_gone_leaves)
+    divided = {name: max(0, total[name] - taken[name]) for name in names if total.get(name, 0) > 0}
     fair = shares(tree, promises, divided, demand)
     ranks = Ranks(promises, fair, now).waiting(used, waiting)
     return Entitlement(promises, fair, waiting, ranks, now, tree, holding)

@@ -27,12 +27,14 @@ LEND_LIMIT = "alibabacloud.com/lendlimit"
 class Guarantees:
     """Per node: `min` as it holds now, and `kept` of it that nobody else may use even while it lies idle. `short` has
     (left, promised) for each resource of which less is left than the tree promises. `measured`: the resources in which
-    the work of a leaf must be within its min to be guaranteed."""
+    the work of a leaf must be within its min to be guaranteed. `fleet`: what there is for the tree of the resources of
+    which something is kept: so much, at most, the root lends and keeps together, whatever its max."""
 
     min: Mapping[str, Mapping[str, int]]
     kept: Mapping[str, Mapping[str, int]]
     short: Mapping[str, tuple[int, int]]
     measured: Mapping[str, frozenset[str]]
+    fleet: Mapping[str, int]
 
     @property
     def resources(self) -> frozenset[str]:
@@ -102,8 +104,8 @@ def with_potential(total: Mapping[str, int], members: Mapping[str, Member]) -> M
     return found
 
 
-def guarantees(tree: QuotaTree, total: Mapping[str, int]) -> Guarantees:
-    """The promises of a tree in a fleet that has `total`."""
+def guarantees(tree: QuotaTree, total: Mapping[str, int], outside: Mapping[str, int] | None = None) -> Guarantees:
+    """The promises of a tree in a fleet that has `total`, of which work outside quota uses `outside`."""
     promised: dict[str, dict[str, int]] = {}
     for path in _bottom_up(tree):
         node = tree.nodes[path]
@@ -127,7 +129,9 @@ def guarantees(tree: QuotaTree, total: Mapping[str, int]) -> Guarantees:
         mine = {name: held.get(path, {}).get(name, 0) - limit for name, limit in limits.items()}
         if any(amount > 0 for amount in mine.values()):
             kept[path] = {name: amount for name, amount in mine.items() if amount > 0}
-    return Guarantees(held, kept, short, _measured(tree, held))
+    keeping = sorted({name for mine in kept.values() for name in mine})
+    fleet = {name: max(0, total.get(name, 0) - (outside or {}).get(name, 0)) for name in keeping}
+    return Guarantees(held, kept, short, _measured(tree, held), fleet)
 
 
 def _measured(tree: QuotaTree, promised: Mapping[str, Mapping[str, int]]) -> dict[str, frozenset[str]]:

@@ -35,6 +35,7 @@ class Refusal:
     used: int
     max: int
     kept: int = 0  # of `used`, what others do not lend
+    fleet: bool = False  # `max` is what the fleet has
     user: str = ""  # whose limit below the node it is; "" for the node's own
 
     @property
@@ -92,6 +93,7 @@ class Usage:
         self._capped: dict[str, list[str]] = {}  # of a path, where the user's usage counts
         self._kept: Mapping[str, Mapping[str, int]] = promises.kept if promises is not None else {}
         self._keeping = {above for path in self._kept for above in tree.ancestors(path)}
+        self._fleet = promises.fleet if promises is not None else {}
         if promises is not None:
             bound = promises.resources
             for path in tree.nodes:
@@ -198,11 +200,12 @@ class Usage:
                 kept = self._kept.get(node, {}).get(resource, 0)
                 first = amount if not below else 0
                 before, after = max(kept, before + beside), max(kept, after + beside + first)
-                limit = self._limits[node].get(resource)
+                limit, there = self._limits[node].get(resource), self._fleet.get(resource)
+                by_fleet = node == self._tree.root and there is not None and (limit is None or there < limit)
+                limit = there if by_fleet else limit
                 if limit is not None and after > limit and after > before:
-                    return Refusal(
-                        node, resource, amount, after - amount, limit, after - amount - self.used(node, resource)
-                    )
+                    used = after - amount
+                    return Refusal(node, resource, amount, used, limit, used - self.used(node, resource), by_fleet)
                 below = node
         return None
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from fleet.model.quantity import BadQuantity
@@ -33,6 +36,25 @@ def test_what_runs_in_an_unreachable_member_keeps_its_place_in_the_total() -> No
 
 def test_jobs_are_counted_but_never_promised() -> None:
     assert guarantees(tree(a={"min": {MAX_JOBS: 3}}), {}).resources == frozenset()
+
+
+LENDER = {"min": {GPU: 8}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": "2"}'}}
+
+
+@pytest.mark.parametrize("limit", [{}, {"max": {GPU: 800}}], ids=["without a max", "with a max of ten fleets"])
+def test_what_a_leaf_does_not_lend_is_kept_of_what_the_fleet_has(limit: dict[str, Any]) -> None:
+    made = tree(a=LENDER, b={})
+    made = replace(made, nodes={**made.nodes, "root": replace(made.nodes["root"], **limit)})
+    ten, more = unit("ten").gpus(5, pods=2).queue("root/b"), unit("more").gpus(1, pods=11).queue("root/b")
+    assert started(snapshot(ten, member("x").nodes(2), made)) == {"ten"}
+    plan = plan_of(snapshot(more, member("x").nodes(2), made))
+    assert plan.reasons["more"].text == (
+        "insufficient unused quota for nvidia.com/gpu in root: requested 11, used 0, 6 guaranteed to others and not"
+        " lent, the fleet has 16; 1 more needed. Waits for jobs there to finish."
+    )
+    outside = unit("outside").gpus(4).runs_in("x")
+    assert started(snapshot(outside, ten, member("x").nodes(2), made)) == set(), "12 are left for the tree, 6 are kept"
+    assert started(snapshot(unit("own").gpus(8, pods=2).queue("root/a"), member("x").nodes(2), made)) == {"own"}
 
 
 def test_a_lend_limit_is_an_object_of_quantities() -> None:

@@ -275,4 +275,6 @@ def quota_reason(refusal: Refusal) -> Reason:
     }  # fmt: skip
     if refusal.user:
         numbers["user"] = refusal.user
+    if refusal.fleet:
+        numbers["fleet"] = refusal.max
     return Reason(code, numbers | ({"kept": refusal.kept} if refusal.kept else {}))
