@@ -14,7 +14,7 @@ from fleet.admission.selecting import best_policy
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.cluster.matching import Candidate, candidate
-from fleet.controllers.decide.snapshot import base_unit
+from fleet.controllers.decide.units import base_unit
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member
 from fleet.model.unit import Unit

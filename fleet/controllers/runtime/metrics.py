@@ -106,20 +106,24 @@ class Metrics:
             "fleet_loop_restarts", "Loops that ended by an exception and were started again.", ("loop",),
             registry=registry,
         )  # fmt: skip
-        for counter, values in (
-            (self.cycles, ("decided", "unchanged", "idle", "failed")),
-            (self.refusals, ("unit", "policy", "tree", "rejected")),
-            (self.solver, ("optimal", "feasible", "none", "late", "starting", "failed")),
-            (self.faults, ("without_solver", "left_out", "without_reclaim", "undecided", "unread")),
-        ):  # there from the beginning: what first appears as 1 has not increased, as Prometheus sees it
-            for value in values:
-                counter.labels(value)
         self.looked_at = self.decided_at = 0.0  # epoch seconds: the last look without failing, the last decision
         self.ends: Tally[str] = Tally()  # by loop
         self._snapshot = Snapshot()
         self._reasons: Mapping[str, Reason] = {}
         self.loops: list[Loop] = []  # that are told of; tests read it
         registry.register(_Scraped(self._now))
+        self._begin()
+
+    def _begin(self) -> None:
+        """Show each known outcome with 0: a series that first appears as 1 has not increased, as Prometheus sees it."""
+        for counter, values in (
+            (self.cycles, ("decided", "unchanged", "idle", "failed")),
+            (self.refusals, ("unit", "policy", "tree", "rejected")),
+            (self.solver, ("optimal", "feasible", "none", "late", "starting", "failed")),
+            (self.faults, ("without_solver", "left_out", "without_reclaim", "undecided", "unread")),
+        ):
+            for value in values:
+                counter.labels(value)
 
     def watch(self, loops: Iterable[Loop]) -> None:
         """Tell of these loops from now on, and of no others."""
