@@ -1,6 +1,6 @@
 """Names that several parts must spell alike: labels, annotations, namespaces, conditions, event reasons.
 
-docs/reference/objects.md says what each of them means; this file is where code takes them from.
+docs/reference/objects.md says what each of them means; code takes them from here.
 """
 
 # -- namespaces on the hub

@@ -1,4 +1,4 @@
-"""Telling of objects that a loop cannot handle and has set aside (runtime.py): on the object itself, and on its job.
+"""Telling of objects that a loop cannot handle and has set aside (controller.py): on the object itself, and on its job.
 
 The condition HandlingFailed says which loop failed and with what kind of exception; nothing of the exception's text,
 which may quote other objects, perhaps another tenant's. What has no status to write, or none that can be written, gets

@@ -1,4 +1,4 @@
-"""What fails costs itself alone: a key, an object that cannot be mapped, a loop (runtime.py, aside.py)."""
+"""What fails costs itself alone: a key, an object that cannot be mapped, a loop (controller.py, aside.py)."""
 
 from __future__ import annotations
 
