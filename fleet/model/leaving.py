@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.matching import pool_takes
 from fleet.model.member import Member
 from fleet.model.unit import Phase, Seat, Unit
+
+Places = tuple[int, Amounts, int]  # number of a pool of the member, what is free on each of the places, how many
 
 
 def leaves(unit: Unit, now: float, patience_s: float) -> bool:
@@ -17,41 +19,46 @@ def leaves(unit: Unit, now: float, patience_s: float) -> bool:
     return unit.phase is Phase.EVICTING and (unit.leaving_at is None or now - unit.leaving_at < patience_s)
 
 
+def left_behind(unit: Unit, member: Member) -> Sequence[Places]:
+    """The places that a unit's visible pods leave in its member where their seats are not known: each pod one of its
+    own size, in the first pool that takes it. The true room is that or larger. Nothing for a unit with known seats."""
+    seen = dict(unit.visible)
+    found: list[Places] = []
+    for part in unit.components if not unit.seats else ():
+        pods = min(part.replicas, max(0, seen.get(part.name, 0)))
+        home = next((number for number, pool in enumerate(member.pools) if pool_takes(pool, part.claim)), None)
+        if pods and home is not None:
+            found.append((home, part.requests, pods))
+    return found
+
+
 def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
-    """`member` with the room of the visible pods of `leaving` free. Where a unit's seats are not known, each of its
-    pods leaves a place of its own size and no more: the true room is that or larger."""
-    pools: list[dict[Amounts, int]] = []
-    for pool in member.pools:
-        pools.append({})
+    """`member` with the room of the visible pods of `leaving` free: on their nodes, or as `left_behind` says."""
+    pools = [dict[Amounts, int]() for _ in member.pools]
+    for number, pool in enumerate(member.pools):
         for vector, count in pool.free:
-            _put(pools[-1], vector, count)
+            _put(pools[number], vector, count)
     nodes: dict[str, list[Seat]] = {}
-    loose: list[Unit] = []
+    places: list[Places] = []
     for unit in leaving:
         for seat in unit.seats:
             nodes.setdefault(seat.node, []).append(seat)
-        if not unit.seats:
-            loose.append(unit)
-    for name in sorted(nodes):
-        seats = nodes[name]
-        held = NOTHING
-        for seat in seats:
-            held = held.plus(seat.holds)
-        first = seats[0]
-        if 0 <= first.pool < len(pools) and pools[first.pool].get(first.free, 0) > 0:
-            _put(pools[first.pool], first.free, -1)
-            _put(pools[first.pool], first.free.plus(held), 1)
-        elif 0 <= first.pool < len(pools):  # the inventory moved on meanwhile: what leaves is there all the same
-            _put(pools[first.pool], held, 1)
-    for unit in loose:
-        seen = dict(unit.visible)
-        for component in unit.components:
-            pods = min(component.replicas, max(0, seen.get(component.name, 0)))
-            home = next((i for i, pool in enumerate(member.pools) if pool_takes(pool, component.claim)), None)
-            if pods and home is not None:
-                _put(pools[home], component.requests, pods)
-    if not nodes and not loose:
+        places += left_behind(unit, member)
+    if not nodes and not places:
         return member
+    for name in sorted(nodes):
+        first = nodes[name][0]
+        if not 0 <= first.pool < len(pools):
+            continue
+        held = NOTHING
+        for seat in nodes[name]:
+            held = held.plus(seat.holds)
+        if pools[first.pool].get(first.free, 0) > 0:
+            _put(pools[first.pool], first.free, -1)
+            held = held.plus(first.free)
+        _put(pools[first.pool], held, 1)  # alone where the inventory moved on meanwhile: what leaves is there all the same
+    for home, vector, count in places:
+        _put(pools[home], vector, count)
     changed = (replace(pool, free=tuple(free.items())) for pool, free in zip(member.pools, pools, strict=True))
     return replace(member, pools=tuple(changed))
 
