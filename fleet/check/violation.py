@@ -1,4 +1,8 @@
-"""The rules that a plan may break, and how a broken one is told."""
+"""The rules that a plan may break, and how a broken one is told.
+
+Every rule is about safety: a plan that breaks one is not committed. Rules about the quality of a sound plan are
+measured in fleet/check/quality.py, and not enforced.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +11,40 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    UNKNOWN_UNIT = "UnknownUnit"
-    UNKNOWN_MEMBER = "UnknownMember"
-    TWICE = "PlacedTwice"
-    NOT_WAITING = "NotWaiting"
-    HELD = "Held"
-    BACK_OFF = "BackOff"
-    NO_LEAF = "NoQueue"
-    NOT_READY = "MemberNotReady"
-    POLICY = "PolicyForbids"
-    MAX = "AboveMax"
-    MIN = "AboveMin"
-    LENT = "NotLent"
-    USER_MAX = "AboveMaxOfUser"
-    BLOCK_ORDER = "OutOfOrder"
-    ROOM = "DoesNotFit"
-    EVICTS_NOBODY = "EvictsNobody"
-    EVICTS_PROTECTED = "EvictsProtected"
-    EVICTS_HIGHER = "EvictsHigher"
-    EVICTS_NEEDLESSLY = "EvictsNeedlessly"
-    CLAIM_UNSOUND = "ClaimUnsound"
-    CLAIM_TOO_SMALL = "ClaimTooSmall"
-    CLAIM_TAKEN = "ClaimTaken"
-    HEAD_UNSOUND = "HeadUnsound"
-    HEAD_UNENTITLED = "HeadUnentitled"
-    HEAD_DROPPED = "HeadDropped"
-    HEAD_TAKEN = "HeadRoomTaken"
-    HEAD_QUOTA = "HeadQuotaTaken"
-    REASON_MISSING = "NoReason"
-    REASON_EXTRA = "ReasonForNobody"
+    """A rule of safety; `protects` says in a sentence what holds for every plan that keeps it."""
+
+    protects: str
+
+    def __new__(cls, code: str, protects: str) -> Rule:
+        rule = str.__new__(cls, code)
+        rule._value_ = code
+        rule.protects = protects
+        return rule
+
+    UNKNOWN_UNIT = "UnknownUnit", "A plan starts only units of the snapshot."
+    UNKNOWN_MEMBER = "UnknownMember", "A unit starts only in a member of the snapshot."
+    TWICE = "PlacedTwice", "A unit starts at most once, in one member."
+    NOT_WAITING = "NotWaiting", "A unit that holds room already does not start a second time."
+    HELD = "Held", "A unit that is held does not start."
+    BACK_OFF = "BackOff", "A unit does not start before its back-off has ended."
+    NO_LEAF = "NoQueue", "A unit starts only from a leaf of the quota tree, or outside quota."
+    NOT_READY = "MemberNotReady", "Nothing new is sent to a member that is not ready."
+    POLICY = "PolicyForbids", "A unit goes only where its policy and the member's taints allow it."
+    MAX = "AboveMax", "No start raises usage above max or max-jobs, at any node from its leaf to the root."
+    MIN = "AboveMin", "Work that may not be preempted stays within min, since nobody could take it back."
+    LENT = "NotLent", "No start uses what another node does not lend."
+    USER_MAX = "AboveMaxOfUser", "No start raises a user's usage above the user's cap."
+    BLOCK_ORDER = "OutOfOrder", "No unit starts before a unit ahead of it that stops its queue."
+    ROOM = "DoesNotFit", "Every gang that starts fits its one member whole, beside what is coming there."
+    EVICTS_NOBODY = "EvictsNobody", "Only a unit that runs in the named member is evicted, and once."
+    EVICTS_PROTECTED = "EvictsProtected", "A victim may be preempted, is old enough, and its member answers."
+    EVICTS_HIGHER = "EvictsHigher", "A victim ranks below its preemptor in tier and priority, as the policy asks."
+    CLAIM_UNSOUND = "ClaimUnsound", "A claim is for one waiting unit's whole room, where and when it may start."
+    CLAIM_TOO_SMALL = "ClaimTooSmall", "What is claimed has room and quota once the victims are gone."
+    CLAIM_TAKEN = "ClaimTaken", "No other unit starts in room or quota that is claimed."
+    HEAD_UNSOUND = "HeadUnsound", "A head waits, may start, is its leaf's only one, and collects where it may go."
+    REASON_MISSING = "NoReason", "Every unit that waits on has one reason."
+    REASON_EXTRA = "ReasonForNobody", "No other unit has a reason."
 
 
 @dataclass(frozen=True, slots=True)

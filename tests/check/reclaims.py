@@ -62,7 +62,6 @@ CORRUPTIONS = {
     Rule.EVICTS_NOBODY: plan(("s2", "x"), ("s2", "x")),
     Rule.EVICTS_PROTECTED: plan(("s2", "x"), ("young", "x")),
     Rule.EVICTS_HIGHER: plan(("s2", "x"), ("high", "x")),
-    Rule.EVICTS_NEEDLESSLY: plan(("s3", "y"), claims=(replace(CLAIM, member="y"),)),
     Rule.CLAIM_UNSOUND: plan(claims=(replace(CLAIM, until=NOW),)),
     Rule.CLAIM_TOO_SMALL: plan(),
     Rule.CLAIM_TAKEN: plan(claims=(), starts=(Placement("small", "z"),)),

@@ -14,11 +14,10 @@ from fleet.check.packer import Gang, first_unpackable
 from fleet.decide import decide
 from fleet.model.plan import Head, Placement, Plan
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import AffinityGroup, Nomination
+from fleet.model.unit import AffinityGroup, Nomination, Phase
 from fleet.quota.guarantee import LEND_LIMIT
-from fleet.quota.tiers import Tier
 from fleet.quota.users import USER_MAX
-from fleet.snapshot import Config, Snapshot
+from fleet.snapshot import Snapshot
 from tests.builders import (
     ANYWHERE,
     GPU,
@@ -31,7 +30,7 @@ from tests.builders import (
     tree,
     unit,
 )
-from tests.check import headed, reclaims
+from tests.check import reclaims
 
 WORLD = snapshot(
     unit("good").queue("root/ml"),
@@ -97,29 +96,19 @@ CORRUPTIONS = {
     Rule.USER_MAX: having(("hog", "x")),
     Rule.BLOCK_ORDER: having(("second", "x")),
     Rule.ROOM: having(("wide", "x")),
+    Rule.HEAD_UNSOUND: replace(having(("good", "x")), heads=(Head("good", Nomination("x", NOW, NOW)),)),
     Rule.REASON_MISSING: replace(having(("good", "x")), reasons={}),
     Rule.REASON_EXTRA: Plan(having(("good", "x")).placements, having().reasons),
 }
 
 
 def test_every_rule_has_a_corruption() -> None:
-    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS, *headed.CORRUPTIONS} == set(Rule)
+    assert {*CORRUPTIONS, *reclaims.CORRUPTIONS} == set(Rule)
 
 
-@pytest.mark.parametrize("plan", headed.SOUND)
-def test_a_plan_that_leaves_heads_their_seats_is_sound(plan: Plan) -> None:
-    assert check(headed.WORLD, plan, now=NOW) == ()
-
-
-@pytest.mark.parametrize(("rule", "plan"), [(rule, p) for rule, plans in headed.CORRUPTIONS.items() for p in plans])
-def test_a_corruption_of_heads_is_caught_by_its_rule_alone(rule: Rule, plan: Plan) -> None:
-    assert {violation.rule for violation in check(headed.WORLD, plan, now=NOW)} == {rule}
-
-
-@pytest.mark.parametrize("name", headed.UNENTITLED)
-def test_who_has_no_right_to_become_a_head(name: str) -> None:
-    (found,) = check(headed.WORLD, headed.plan((name, headed.IN_Y)), now=NOW)
-    assert found.text == f"default/{name} becomes a head, but {headed.UNENTITLED[name]}"
+@pytest.mark.parametrize("rule", Rule)
+def test_every_rule_says_in_a_sentence_what_it_protects(rule: Rule) -> None:
+    assert rule.protects[0].isupper() and rule.protects.endswith(".")
 
 
 @pytest.mark.parametrize("rule", CORRUPTIONS)
@@ -214,24 +203,6 @@ def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
     return False
 
 
-def test_who_has_no_right_to_be_a_head_is_none_and_everything_else_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the planner believe that everybody is within the share."""
-    monkeypatch.setattr("fleet.placement.reservation.precedence.Precedence.tier", lambda *asked: Tier.SHARE)
-    world = snapshot(
-        *(unit(f"r{i}").gpus(8).queue("root/a").since(5000).runs_in("x") for i in range(2)),
-        unit("g").gpus(8).queue("root/a").since(1000),
-        unit("h").gpus(8).queue("root/b").since(1000),
-        unit("s").queue("root/b"),
-        member("x").nodes(2, free_gpu=0),
-        member("y").nodes(1, free_gpu=4),
-        tree(a={}, b={}),
-    )
-    plan = decide(world, now=NOW, seed=1, solver=None)
-    assert check(world, plan, now=NOW) == ()
-    assert [head.unit for head in plan.heads] == ["h"]
-    assert "g becomes a head" in plan.certificate.why
-
-
 def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the planner believe that quota allows everything: the checker drops what quota does not allow."""
     monkeypatch.setattr("fleet.quota.usage.Usage.refusal", lambda self, leaf, request: None)
@@ -247,34 +218,42 @@ def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyP
     assert plan.certificate.why == "the checker dropped 1: default/b raises nvidia.com/gpu of root/ml above 6"
 
 
+HEAD = Head("u", Nomination("x", NOW, NOW))
+OTHER = replace(HEAD, unit="v")
+ELSEWHERE = AffinityGroup("home", frozenset({"y"}))
+
+
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "heads", "named"),
     [
-        ({}, "nobody"),
-        ({"held": True}, "u"),
-        ({"backoff_until": NOW + 9}, "u"),
-        ({"leaf": "root/gone"}, "u"),
-        ({"affinity_groups": (AffinityGroup("home", frozenset({"y"})),)}, "u"),
+        pytest.param({}, (HEAD, replace(OTHER, unit="w")), None, id="sound heads of two leaves"),
+        pytest.param({"enqueued_at": NOW}, (HEAD,), None, id="a head that has not waited: the planner's matter"),
+        pytest.param({}, (replace(HEAD, unit="nobody"),), "nobody", id="no unit"),
+        pytest.param({"phase": Phase.PLACED, "member": "x"}, (HEAD,), "u", id="a unit that runs"),
+        pytest.param({"held": True}, (HEAD,), "u", id="a unit that is held"),
+        pytest.param({"backoff_until": NOW + 9}, (HEAD,), "u", id="a unit that backs off"),
+        pytest.param({"leaf": "root/gone"}, (HEAD,), "u", id="a unit without a leaf"),
+        pytest.param({"affinity_groups": (ELSEWHERE,)}, (HEAD,), "u", id="where its policy forbids it"),
+        pytest.param({}, (replace(HEAD, nomination=Nomination("gone", NOW, NOW)),), "u", id="in no member"),
+        pytest.param({}, (replace(HEAD, nomination=Nomination("away", NOW, NOW)),), "u", id="in a silent member"),
+        pytest.param({}, (replace(HEAD, nomination=Nomination("", NOW, NOW)),), None, id="in no member yet"),
+        pytest.param({}, (HEAD, OTHER), "v", id="two of one leaf"),
     ],
 )
-def test_who_could_not_start_is_no_head(change: dict[str, Any], named: str) -> None:
+def test_a_head_waits_may_start_where_it_collects_and_is_the_only_one_of_its_leaf(
+    change: dict[str, Any], heads: tuple[Head, ...], named: str | None
+) -> None:
     world = snapshot(
-        unit("u").queue("root/a").since(5000).having(**change), member("x").nodes(1), member("y").nodes(0), tree(a={})
-    )
-    plan = Plan((), {"u": Reason(Code.HELD)}, heads=(Head(named, Nomination("x", NOW, NOW)),))
-    assert [(v.rule, v.unit) for v in check(world, plan, now=NOW)] == [(Rule.HEAD_UNSOUND, named)]
-
-
-def test_nobody_is_a_head_where_heads_are_off() -> None:
-    head = Head("u", Nomination("x", NOW - 9, NOW))
-    world = snapshot(
-        Config(head_after_s=0.0),
-        unit("u").queue("root/a").having(head=head.nomination),
-        member("x").nodes(1),
-        tree(a={}),
-    )
-    plan = Plan((), {"u": Reason(Code.HELD)}, heads=(head,))
-    assert [v.rule for v in check(world, plan, now=NOW)] == [Rule.HEAD_UNSOUND]
+        unit("u").queue("root/a").since(5000).having(**change),
+        unit("v").queue("root/a").since(5000),
+        unit("w").queue("root/b").since(5000),
+        member("x").nodes(1), member("y").nodes(1), member("away").nodes(1).not_ready(),
+        tree(a={}, b={}),
+    )  # fmt: skip
+    waiting = [key for key, one in world.units.items() if one.phase is Phase.WAITING]
+    plan = Plan((), {key: Reason(Code.HELD) for key in waiting}, heads=heads)
+    found = [(violation.rule, violation.unit) for violation in check(world, plan, now=NOW)]
+    assert found == ([(Rule.HEAD_UNSOUND, named)] if named else [])
 
 
 def test_a_reason_for_a_unit_that_is_not_there_is_one_for_nobody() -> None:

@@ -117,11 +117,3 @@ def test_what_is_claimed_has_quota_of_every_kind_once_all_that_leaves_is_gone(li
     plan = Plan((), {"owner": Reason(Code.HELD)}, evictions=evictions, claims=(claim,))
     found = {violation.rule for violation in check(world, plan, now=NOW)}
     assert found == (set() if limit == "none" else {Rule.CLAIM_TOO_SMALL})
-
-
-@pytest.mark.parametrize("more", [("s1", "x"), ("s3", "y")])
-def test_who_leaves_beside_those_that_suffice_is_named(more: tuple[str, str]) -> None:
-    for evicted in ((("s2", "x"), more), (more, ("s2", "x"))):
-        found = check(reclaims.WORLD, reclaims.plan(*evicted), now=NOW)
-        assert [violation.rule for violation in found] == [Rule.EVICTS_NEEDLESSLY]
-    assert found[0].unit == (more[0] if more[1] == "y" else evicted[0][0])

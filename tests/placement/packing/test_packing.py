@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.check import check
-from fleet.check.packer import Gang, first_unpackable
+from fleet.check.packer import Gang, Packer, first_unpackable
 from fleet.decide import decide
 from fleet.model.member import Taint
 from fleet.model.packing import MOST_KINDS, MOST_NODES, MOST_PODS, Counts, Vector, packing
@@ -171,11 +171,11 @@ def gangs_of(sizes: Sequence[int]) -> list[Gang]:
     return [Gang(f"g{i:02}", ((1, amounts(gpu=gpus, pods=1), ANYWHERE),)) for i, gpus in enumerate(sizes)]
 
 
-def test_the_checker_takes_any_packing_where_it_is_thorough() -> None:
+def test_the_checker_takes_any_packing_that_holds() -> None:
     gangs = gangs_of((5, 3, 3, 2) * 4)
-    assert first_unpackable(crammed().value, [], gangs)
-    assert first_unpackable(crammed().value, [], gangs, thorough=True) == []
-    assert first_unpackable(crammed().value, gangs[:9], gangs[9:], thorough=True) == []
+    assert not Packer(crammed().value).pack(gangs)
+    assert first_unpackable(crammed().value, [], gangs) == []
+    assert first_unpackable(crammed().value, gangs[:9], gangs[9:]) == []
 
 
 def overfull(pods: Sequence[tuple[Vector, int]], nodes: Sequence[Node]) -> list[Counts]:
@@ -200,10 +200,10 @@ def test_the_checker_does_not_believe_a_proposal(
     proposal: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fleet.check.packer.packing", proposal)
-    assert first_unpackable(crammed().value, [], gangs_of((5, 3, 3, 3) * 4), thorough=True)
+    assert first_unpackable(crammed().value, [], gangs_of((5, 3, 3, 3) * 4))
 
 
 def test_the_checker_does_not_believe_that_a_node_takes_whom_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     x = member("x").nodes(1, taints=(Taint("gpu", "yes", "NoSchedule"),)).value
     monkeypatch.setattr("fleet.check.packer.packing", overfull)
-    assert first_unpackable(x, [], gangs_of((1,)), thorough=True) == ["g00"]
+    assert first_unpackable(x, [], gangs_of((1,))) == ["g00"]

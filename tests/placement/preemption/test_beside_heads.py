@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from fleet.check import check
-from fleet.check.violation import Rule
 from fleet.decide import decide
-from fleet.model.plan import Eviction, Plan
-from fleet.model.unit import Nomination
+from fleet.model.plan import Plan
+from fleet.model.reason import Code
+from fleet.model.unit import Claim, Nomination, Phase, Unit
 from fleet.placement.preemption.rights import POLICY
+from fleet.placement.reservation.heads import nominated
 from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Config, Snapshot
+from fleet.snapshot import Changes, Config, Snapshot
 from tests.builders import GPU, NOW, member, snapshot, tree, unit
 from tests.placement.reservation.streams import CYCLE_S, Small, Stream
-from tests.placement.reservation.test_heads import Part, gang, runs, small
+from tests.placement.reservation.test_heads import Part, gang, heads, runs, small
 
 LONG = NOW - 5000
 NEVER = {POLICY: "Never"}
@@ -40,6 +39,15 @@ def decided(made: Snapshot) -> Plan:
     return plan
 
 
+def claimed(made: Snapshot, plan: Plan) -> tuple[Unit, ...]:
+    """Those that claim room, and the heads, once the plan is carried out."""
+    units = {unit.id: unit for unit in nominated(made.units, plan)}
+    for claim in plan.claims:
+        unit = units.get(claim.unit, made.units[claim.unit])
+        units[claim.unit] = replace(unit, claim=Claim(claim.member, claim.until))
+    return tuple(units.values())
+
+
 def evicted(plan: Plan) -> set[tuple[str, str]]:
     return {(e.unit, e.preemptor) for e in plan.evictions}
 
@@ -49,25 +57,46 @@ STAYS = runs("stays", 8, "m", 0, leaf="root/c", since=LONG - 1000, where="y")
 ROOM: list[Part] = [member("x").nodes(1, free_gpu=0).nodes(2), member("y").nodes(1, free_gpu=0).nodes(2)]
 
 
-CORRUPTIONS = {
-    "takes what the head waits for": (Rule.HEAD_QUOTA, ["ends"], 16),
-    "takes more than both need": (Rule.EVICTS_NEEDLESSLY, ["ends", "stays"], 16),
-    "takes what it has without": (Rule.EVICTS_NEEDLESSLY, ["stays"], 24),
-}
+def test_who_may_take_back_evicts_what_suffices_for_itself_and_a_head_that_may_not() -> None:
+    """What ends soon would be cheaper, but the head waits for that: it would not be there for both."""
+    plan = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(a=8, b=8)))
+    assert evicted(plan) == {("stays", "u")}
+    assert {at for _, at, _ in heads(plan).values()} == {600.0}
 
 
-@pytest.mark.parametrize("story", CORRUPTIONS)
-def test_the_checker_counts_what_suffices_for_both(story: str) -> None:
-    rule, victims, most = CORRUPTIONS[story]
-    made = world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(most, a=8, b=8))
-    sound = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(a=8, b=8)))
-    where = {"ends": "x", "stays": "y"}
-    plan = replace(
-        sound,
-        evictions=tuple(Eviction(name, where[name], "u") for name in victims),
-        claims=tuple(replace(claim, member="y") for claim in sound.claims),
-    )
-    assert {violation.rule for violation in check(made, plan, now=NOW)} == {rule}
+def fours(*rest: Part) -> Snapshot:
+    """The head needs twelve GPUs of sixteen, when four of eight have ended; the others have the min for four."""
+    ends = runs("ends", 4, "n", 4, leaf="root/c", left_s=600, since=LONG)
+    stays = runs("stays", 4, "m", 4, leaf="root/c", since=LONG, where="y")
+    room = member("x").nodes(1, free_gpu=4).nodes(3), member("y").nodes(1, free_gpu=4).nodes(2)
+    return world(gang("g", 6, 2), ends, stays, *room, *rest)
+
+
+def test_who_has_quota_but_for_a_head_takes_back_what_makes_it_enough_for_both() -> None:
+    made = fours(small("u", 4, "root/b"), quota(a=12, b=4))
+    plan = decided(made)
+    assert evicted(plan) == {("stays", "u")}
+    assert heads(plan) == {"g": ("x", 600.0, True)}
+    after = made.apply(Changes(removed_units=("stays",), put_units=claimed(made, plan)))
+    plan = decided(after)
+    assert {p.unit for p in plan.placements} == {"u"}
+    assert heads(plan) == {"g": ("x", 600.0, True)}
+
+
+def test_what_suffices_for_one_beside_a_head_is_not_taken_for_two() -> None:
+    """Each of them is within its min, and the second finds nobody who could leave."""
+    plan = decided(fours(small("u", 4, "root/b").since(70), small("v", 4, "root/d"), quota(a=8, b=4, d=4)))
+    assert evicted(plan) == set() and {p.unit for p in plan.placements} == {"u", "v"}
+    plan = decided(fours(small("u", 4, "root/b").since(70), small("v", 4, "root/d"), quota(a=12, b=4, d=4)))
+    assert evicted(plan) == {("stays", "u")}
+    assert [claim.unit for claim in plan.claims] == ["u"] and plan.placements == ()
+
+
+def test_nobody_leaves_for_a_claim_that_a_head_would_pay_for() -> None:
+    """What could leave is what the head waits for: it would not be there for both."""
+    firm = STAYS.having(preemptible=False)
+    plan = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, firm, *ROOM, quota(a=8, b=8)))
+    assert plan.evictions == () and heads(plan) == {"g": ("x", 600.0, True)}
 
 
 def kept(*parts: Part, free: int = 4) -> Snapshot:
@@ -88,6 +117,18 @@ def test_nobody_leaves_so_that_room_stays_kept() -> None:
     """It would have room where room is kept."""
     plan = decided(kept(small("u", 4).only_in("y")))
     assert plan.placements == () and plan.evictions == () and plan.claims == ()
+
+
+def test_planner_and_checker_agree_on_what_a_head_waits_for_that_waits_for_all_that_is_there() -> None:
+    """It waits for the one that starts in claimed room, too; so its quota suffices beside who claims now."""
+    claims = small("k", 3, "root/c").having(claim=Claim("y", NOW + 300))
+    leaves = runs("gone", 3, "m", 3, leaf="root/c", where="y", since=LONG)
+    leaves = leaves.having(phase=Phase.EVICTING, leaving_at=NOW - 10)
+    stays = runs("stays", 8, "n", 0, leaf="root/c", since=LONG)
+    nodes = member("x").nodes(1, free_gpu=0), member("y").nodes(1, gpu=6, free_gpu=3)
+    head = gang("g", 4).only_in("y")
+    plan = decided(world(head, claims, leaves, stays, small("u", 8, "root/b"), *nodes, quota(13, a=4, b=8)))
+    assert evicted(plan) == {("stays", "u")} and set(heads(plan)) == {"g"}
 
 
 def test_a_leaf_gets_its_min_at_once_while_a_head_that_may_not_take_back_waits_and_starts_in_time() -> None:
@@ -113,3 +154,18 @@ def test_a_leaf_gets_its_min_at_once_while_a_head_that_may_not_take_back_waits_a
         left += [eviction.unit for eviction in stream.plan.evictions]
     assert max(stream.started[name] - came for name in ("u", "v")) <= 2 * CYCLE_S
     assert "head" in stream.started and len(left) == len(set(left)) <= 3
+
+
+def test_who_may_not_take_back_where_a_head_collects_is_in_the_way_of_those_behind_it_in_a_strict_queue() -> None:
+    """The last has no right to take back, and is in nobody's way that is before it; the first, which has, is."""
+    strict = tree(a={}, b={"policy": "Block"}, c={})
+    ends = runs("ends", 8, "n", 0, leaf="root/c", left_s=600, since=LONG, where="y")
+    borrow = [runs(f"borrows-{n}", 8, f"m{n}", 0, leaf="root/c", since=LONG + n) for n in range(4)]
+    order = ("first", "y", 300), ("second", "x", 200), ("last", "x", 100)
+    line = [small(name, 8, "root/b").only_in(where).since(ago) for name, where, ago in order]
+    room = member("x").nodes(4, free_gpu=0), member("y").nodes(1, free_gpu=0).nodes(1)
+    made = world(gang("g", 8, 2).only_in("y"), *line, ends, *borrow, *room, strict)
+    plan = decided(made)
+    assert set(heads(plan)) == {"g"}
+    assert (plan.claims, plan.evictions, plan.placements) == ((), (), ())
+    assert {plan.reasons[name].code for name in ("second", "last")} == {Code.BEHIND_IN_QUEUE}

@@ -104,17 +104,6 @@ def test_removing_any_one_from_the_set_leaves_the_preemptor_without_room(
         assert first_unpackable(vacated(world.members[claim.member], rest), [], [gang])
 
 
-def test_who_is_shown_to_be_needless_stays_and_the_others_leave_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the planner evict whatever could be of use."""
-    monkeypatch.setattr(
-        "fleet.placement.preemption.search.Search._first", lambda self, most, enough: most if enough(most) else None
-    )
-    monkeypatch.setattr("fleet.placement.preemption.trial.Trial.needed", lambda self, member, victims: list(victims))
-    works = [runs(f"r{i}", "c", since=NOW - 1000 * (i + 1)) for i in range(3)]
-    plan = plan_of(waits("owner", "a"), *works, member("x").nodes(3, free_gpu=0), PROMISED)
-    assert len(plan.evictions) == len(plan.claims) == 1
-
-
 STRICT = tree(a={"min": {GPU: 16}, "policy": "Block"}, c={})
 FIRST, SECOND = waits("first", "a").since(30), waits("second", "a").since(20)
 THREE = [runs(f"r{i}", "c", since=NOW - 1000 * (i + 1)) for i in range(3)]

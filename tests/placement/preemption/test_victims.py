@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.check import check
+from fleet.check.evictions import may_not_leave
 from fleet.check.packer import Gang, first_unpackable
-from fleet.check.reclaim import _may_not_leave
-from fleet.check.units import tiers_of
-from fleet.check.violation import Rule
+from fleet.check.quality import needless
+from fleet.check.tiers import tiers_of
 from fleet.decide import decide
 from fleet.model.leaving import vacated
 from fleet.model.plan import Eviction, Plan
@@ -54,7 +54,7 @@ def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
     able = [
         u for u in world.units.values()
         if u.phase is Phase.PLACED
-        and _may_not_leave(world, Eviction(u.id, u.member or "", owner.id), u, {}, tiers, NOW) is None
+        and may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, (), NOW) is None
     ]  # fmt: skip
     gang = Gang(owner.id, tuple((part.replicas, part.requests, part.claim) for part in owner.components))
     best: Cost | None = None
@@ -119,16 +119,17 @@ def test_no_set_of_victims_is_smaller_or_cheaper(seed: int) -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(st.integers(0, 1 << 30))
-def test_the_checker_names_whoever_else_is_made_to_leave(seed: int) -> None:
+def test_a_victim_more_than_the_plan_has_is_measured_as_needless(seed: int) -> None:
     world, owner = random_world(random.Random(seed))
     plan = decide(world, now=NOW, seed=1, solver=None)
     tiers = tiers_of(world, NOW)
     gone = set(evicted(plan))
     for other in world.units.values() if gone else ():
         also = Eviction(other.id, other.member or "", owner.id)
-        if other.id not in gone and _may_not_leave(world, also, other, {}, tiers, NOW) is None:
-            found = check(world, replace(plan, evictions=(*plan.evictions, also)), now=NOW)
-            assert {violation.rule for violation in found} == {Rule.EVICTS_NEEDLESSLY}
+        if other.id not in gone and may_not_leave(world, also, (), tiers, (), NOW) is None:
+            more = replace(plan, evictions=(*plan.evictions, also))
+            assert check(world, more, now=NOW) == ()
+            assert needless(world, more, now=NOW)
 
 
 def sits(name: str, leaf: str, gpus: int, ages: float, *nodes: tuple[str, int]) -> UnitBuilder:

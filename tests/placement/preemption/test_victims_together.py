@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fleet.check.evictions import may_not_leave
 from fleet.check.packer import first_unpackable
-from fleet.check.reclaim import _may_not_leave
-from fleet.check.units import gang_of, tiers_of
+from fleet.check.tiers import tiers_of
+from fleet.check.units import gang_of
 from fleet.decide import decide
 from fleet.model.leaving import vacated
 from fleet.model.plan import Eviction, Plan, VictimSearch
@@ -175,7 +176,7 @@ def least(world: Snapshot, owners: Sequence[Unit]) -> Cost | None:
     known: dict[tuple[tuple[str, ...], frozenset[str]], Unit | None] = {}
 
     def may_leave(u: Unit, owner: Unit) -> bool:
-        return _may_not_leave(world, Eviction(u.id, u.member or "", owner.id), u, {}, tiers, NOW) is None
+        return may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, (), NOW) is None
 
     def first_short(members: tuple[str, ...], gone: frozenset[str]) -> Unit | None:
         if (members, gone) not in known:

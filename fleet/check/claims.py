@@ -1,0 +1,165 @@
+"""The checker's rules about claims: a claim is a span of room and quota that nobody else gets.
+
+A claim begins when the victims are gone: it has room and quota then, beside all that starts and all that is claimed
+already. Victims make room only once they have left, so what is claimed is packed onto the nodes as they will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from fleet.check.packer import Gang, Packer
+from fleet.check.quota import Sums
+from fleet.check.units import coming, gang_of, in_the_way, may_start, resources_of, waits_behind
+from fleet.check.violation import Rule, Violation
+from fleet.model.leaving import leaves, vacated
+from fleet.model.matching import member_bars
+from fleet.model.member import Member
+from fleet.model.plan import Plan
+from fleet.model.unit import Unit
+from fleet.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The claims of a snapshot and a plan, each by unit with its member. `live`: of before, whose units wait on; `new`:
+    sound ones of the plan; `starts`: units that start; `used`: those of them that start in room they had claimed."""
+
+    live: Mapping[str, str]
+    new: Mapping[str, str]
+    starts: Mapping[str, str]
+    used: Mapping[str, str]
+
+    @property
+    def members(self) -> list[str]:
+        return sorted({*self.live.values(), *self.new.values()})
+
+    @property
+    def others(self) -> dict[str, str]:
+        """Units that start beside what is claimed."""
+        return {key: member for key, member in self.starts.items() if key not in self.used}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """One member where room is claimed. `gone`: units that leave it; `first`: gangs on their way, and those that start
+    in room they had claimed; `others` start beside them; `claimed`: gangs of live claims, then of new ones."""
+
+    member: Member
+    gone: Sequence[Unit]
+    first: Sequence[Gang]
+    others: Sequence[Gang]
+    claimed: Sequence[Gang]
+
+
+def claims_of(snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], now: float) -> tuple[Claims, list[Violation]]:
+    """The claims that hold beside what `starts`, and every claim of the plan that is unsound."""
+    live = _live(snapshot, now)
+    made = {claim.unit: claim.member for claim in plan.claims}
+    unsound = {v.unit: v for v in _unsound(snapshot, plan, starts, live, now)}
+    return Claims(
+        live={key: member for key, member in live.items() if key not in starts and key not in made},
+        new={key: member for key, member in made.items() if key not in unsound},
+        starts=starts,
+        used={key: member for key, member in starts.items() if live.get(key) == member},
+    ), list(unsound.values())
+
+
+def going(snapshot: Snapshot, victims: Iterable[Unit], now: float) -> list[Unit]:
+    """All units that leave: the victims, and those that are leaving already."""
+    patience = snapshot.config.claim_s
+    return [*victims, *(unit for unit in snapshot.backlog.holding.values() if leaves(unit, now, patience))]
+
+
+def scenes(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[Scene]:
+    """Each member where room is claimed. `gone`: all units that leave any member."""
+    arriving = coming(snapshot, claims.members, {unit.id for unit in gone})
+    for name in claims.members:
+
+        def gangs(where: Mapping[str, str], name: str = name) -> list[Gang]:
+            return [gang_of(snapshot.units[key]) for key, member in where.items() if member == name]
+
+        leaving = [unit for unit in gone if unit.member == name]
+        first = [*arriving.get(name, ()), *gangs(claims.used)]
+        claimed = [*gangs(dict(sorted(claims.live.items()))), *gangs(claims.new)]
+        yield Scene(snapshot.members[name], leaving, first, gangs(claims.others), claimed)
+
+
+def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[Violation]:
+    """New claims that have no room once `gone` have left, and starts in claimed room. Of two claims of before that no
+    longer fit beside each other one is claimed by nobody."""
+    names = resources_of(snapshot)
+    for scene in scenes(snapshot, claims, gone):
+        packer = Packer(vacated(scene.member, scene.gone), names)
+        lost = set(packer.first_unpackable(scene.first, scene.claimed))
+        for key in (gang.unit for gang in scene.claimed if gang.unit in lost & claims.new.keys()):
+            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {scene.member.name} will not have")
+        spans = [gang for gang in scene.claimed if gang.unit not in lost]
+        for key in packer.first_unpackable([*scene.first, *spans], scene.others) if scene.others else ():
+            yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {scene.member.name} that is claimed")
+
+
+def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums: Sums) -> Iterable[Violation]:
+    """The same for quota. `sums` has what holds room and what starts; afterwards, what is claimed instead of `gone`."""
+    units = snapshot.units
+    for unit in gone:
+        sums.charge(unit, -1)
+    for key in claims.others:
+        sums.charge(units[key], -1)
+    for key in sorted(claims.live):
+        if sums.broken(units[key]) is None:
+            sums.charge(units[key])
+    for key in claims.others:
+        broken = sums.broken(units[key])
+        if broken is not None:
+            yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes quota that is claimed: {broken.text}")
+        sums.charge(units[key])
+    for key in claims.new:
+        broken = sums.broken(units[key])
+        if broken is not None:
+            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room without quota for it: {broken.text}")
+        sums.charge(units[key])
+
+
+def _live(snapshot: Snapshot, now: float) -> dict[str, str]:
+    """Claims of the snapshot that hold, by unit. None does behind a unit that stops its queue and has none."""
+    found: dict[str, str] = {}
+    for key, unit in snapshot.backlog.odd.items():  # a unit with a claim is one by itself
+        claim = unit.claim
+        if claim is None or claim.until <= now or not may_start(snapshot, unit, now):
+            continue
+        if _may_go(snapshot, unit, claim.member):
+            found[key] = claim.member
+    ahead = in_the_way(snapshot, {snapshot.units[key].leaf for key in found}, found, now) if found else {}
+    return {key: member for key, member in found.items() if not waits_behind(snapshot.units[key], ahead)}
+
+
+def _may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:
+    member = snapshot.members.get(name)
+    return member is not None and member.ready and not member_bars(unit, member)
+
+
+def _unsound(
+    snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], live: Mapping[str, str], now: float
+) -> Iterable[Violation]:
+    seen: set[str] = set()
+    passed = {*starts, *live, *(claim.unit for claim in plan.claims)}
+    queues = {unit.leaf for claim in plan.claims if (unit := snapshot.units.get(claim.unit)) is not None}
+    ahead = in_the_way(snapshot, queues, passed, now) if queues else {}
+    for claim in plan.claims:
+        unit = snapshot.units.get(claim.unit)
+        problem = ""
+        if unit is None or not may_start(snapshot, unit, now):
+            problem = "claims room, but could not start"
+        elif claim.unit in starts or claim.unit in seen:
+            problem = "claims room, but starts or has claimed already"
+        elif not _may_go(snapshot, unit, claim.member):
+            problem = f"claims room in {claim.member}, where it may not go"
+        elif waits_behind(unit, ahead):
+            problem = "claims room, but may not start before one ahead in its queue"
+        elif claim.until <= now or claim.room != unit.total:
+            problem = "claims room that is not its own, or for no time"
+        seen.add(claim.unit)
+        if problem:
+            yield Violation(Rule.CLAIM_UNSOUND, claim.unit, f"{claim.unit} {problem}")

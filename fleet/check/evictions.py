@@ -1,0 +1,81 @@
+"""The checker's rule about victims: only work that may leave does, and only for a unit that ranks above it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Mapping
+
+from fleet.check.tiers import tiers_of
+from fleet.check.violation import Rule, Violation
+from fleet.model.plan import Eviction, Plan
+from fleet.model.unit import Phase, Unit
+from fleet.quota.tiers import Tier
+from fleet.snapshot import Snapshot
+
+
+def evictions(
+    snapshot: Snapshot, plan: Plan, claiming: Container[str], now: float
+) -> tuple[list[Unit], list[Violation]]:
+    """The victims of a plan, and every rule about them that it breaks. `claiming`: units that claim room by it."""
+    victims: dict[str, Unit] = {}
+    found: list[Violation] = []
+    preemptors = {eviction.preemptor for eviction in plan.evictions} & snapshot.units.keys()
+    tiers = tiers_of(snapshot, now, {snapshot.units[key].leaf for key in preemptors}) if plan.evictions else {}
+    heads = heads_of(snapshot, plan, now) if plan.evictions else set()
+    for eviction in plan.evictions:
+        broken = may_not_leave(snapshot, eviction, victims, tiers, heads, now)
+        if broken is None and eviction.preemptor not in claiming:
+            broken = Violation(Rule.CLAIM_UNSOUND, eviction.unit, f"{eviction.preemptor} evicts but claims no room")
+        if broken is None:
+            victims[eviction.unit] = snapshot.units[eviction.unit]
+        else:
+            found.append(broken)
+    return list(victims.values()), found
+
+
+def heads_of(snapshot: Snapshot, plan: Plan, now: float) -> set[str]:
+    """The units that evict as heads: heads of the snapshot, and units of the plan that have waited past the bound."""
+    after = snapshot.config.head_after_s
+    new = (snapshot.units[head.unit] for head in plan.heads if head.unit in snapshot.units)
+    late = {unit.id for unit in new if after > 0 and now - unit.enqueued_at >= after}
+    return late | {key for key, unit in snapshot.backlog.odd.items() if unit.head is not None}
+
+
+def may_not_leave(
+    snapshot: Snapshot,
+    eviction: Eviction,
+    gone: Container[str],
+    tiers: Mapping[str, Tier],
+    heads: Collection[str],
+    now: float,
+) -> Violation | None:
+    """Why a unit must not be evicted; None where it may. `gone`: units that leave by evictions before this one."""
+    unit = snapshot.units.get(eviction.unit)
+    if unit is None or unit.phase is not Phase.PLACED or unit.member != eviction.member or eviction.unit in gone:
+        return Violation(Rule.EVICTS_NOBODY, eviction.unit, f"{eviction.unit} does not run in {eviction.member}")
+    young = unit.placed_at is not None and now - unit.placed_at < snapshot.config.protection_s
+    where = snapshot.members.get(eviction.member)
+    silent = where is None or not where.ready
+    if not snapshot.config.reclaim or young or silent or not unit.preemptible or unit.leaf is None:
+        return Violation(Rule.EVICTS_PROTECTED, unit.id, f"{unit.name} may not be evicted")
+    preemptor = snapshot.units.get(eviction.preemptor)
+    if preemptor is None or preemptor.leaf is None or snapshot.tree is None:
+        return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} does not give way to {eviction.preemptor}")
+    node = snapshot.tree.nodes.get(preemptor.leaf)
+    policy = node.attributes.get("preempt-policy", "") if node is not None else "Never"
+    spared = {
+        "Never": True, "AnyPriority": False, "PreemptLowerPriority": unit.priority >= preemptor.priority,
+    }.get(policy, unit.priority > preemptor.priority)  # fmt: skip
+    if preemptor.leaf == unit.leaf:
+        spared = spared or policy != "PreemptLowerPriority"
+    else:
+        spared = spared or not _above(tiers, preemptor, unit, preemptor.id in heads)
+    return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} ranks above {preemptor.name}") if spared else None
+
+
+def _above(tiers: Mapping[str, Tier], preemptor: Unit, victim: Unit, head: bool) -> bool:
+    """Whether a unit's tier lets it evict another's work. A waiting unit that takes its leaf past its share has that
+    right only as a head, and then as one within the share."""
+    tier = tiers.get(preemptor.id, Tier.BORROWED)
+    if tier is Tier.CROSSING:
+        tier = Tier.SHARE if head else Tier.BORROWED
+    return tier < tiers.get(victim.id, Tier.BORROWED)

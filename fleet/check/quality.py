@@ -1,0 +1,46 @@
+"""How good a sound plan is: measured for tests and metrics, and never a reason to refuse a plan."""
+
+from __future__ import annotations
+
+from fleet.check.claims import claims_of, going, scenes
+from fleet.check.packer import Packer
+from fleet.check.quota import Sums
+from fleet.check.units import resources_of
+from fleet.model.leaving import vacated
+from fleet.model.plan import Plan
+from fleet.snapshot import Snapshot
+
+
+def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
+    """The units that a sound plan evicts though all of them could stay: what it claims has quota, and room as simple
+    rules pack it, beside what starts now. A unit with pods that the inventory does not show is not asked about."""
+    victims = [snapshot.units[eviction.unit] for eviction in plan.evictions]
+    starts = {placement.unit: placement.member for placement in plan.placements}
+    claims, _ = claims_of(snapshot, plan, starts, now)
+    gone = going(snapshot, victims, now)
+    names = resources_of(snapshot)
+    rooms = {scene.member.name: scene for scene in scenes(snapshot, claims, gone)}
+    # Pods that come now lie on what is free now, and not on what the victims leave.
+    now_free = {
+        name: Packer(scene.member, names).beside([*scene.first, *scene.others]) for name, scene in rooms.items()
+    }
+    sums = Sums(snapshot)
+    for unit in gone:
+        sums.charge(unit, -1)
+    for key in (*starts, *claims.live, *claims.new):
+        sums.charge(snapshot.units[key])
+    stay: list[str] = []
+    for victim in victims:
+        if victim.id in snapshot.backlog.unseen:
+            continue
+        scene, member = rooms.get(victim.member or ""), now_free.get(victim.member or "")
+        sums.charge(victim)
+        able = all(sums.allow(snapshot.units[key]) for key in claims.new)
+        if able and scene is not None:
+            leaving = [unit for unit in scene.gone if unit.id not in {*stay, victim.id}]
+            able = member is not None and Packer(vacated(member, leaving), names).pack(scene.claimed)
+        if able:
+            stay.append(victim.id)
+        else:
+            sums.charge(victim, -1)
+    return tuple(stay)

@@ -1,0 +1,47 @@
+"""What the checker measures of a plan and does not enforce: evictions that no claim needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from fleet.check import check
+from fleet.check.quality import needless
+from fleet.decide import decide
+from fleet.model.plan import Placement, Plan
+from fleet.snapshot import Snapshot
+from tests.builders import NOW
+from tests.check import reclaims
+from tests.worlds import worlds
+
+IN_Y = replace(reclaims.CLAIM, member="y")  # where there is room though nobody leaves
+
+
+@pytest.mark.parametrize(
+    ("plan", "measured"),
+    [
+        pytest.param(reclaims.SOUND, (), id="one leaves, as it must"),
+        pytest.param(reclaims.plan(("s3", "y"), claims=(IN_Y,)), ("s3",), id="one leaves where there is room"),
+        pytest.param(reclaims.plan(("s1", "x"), ("s2", "x")), ("s1",), id="one of two suffices"),
+        pytest.param(reclaims.plan(("s2", "x"), ("s1", "x")), ("s2",), id="one of two suffices, the other first"),
+        pytest.param(reclaims.plan(("s2", "x"), ("s3", "y")), ("s3",), id="one leaves where nothing is claimed"),
+    ],
+)
+def test_a_unit_that_all_claims_can_do_without_is_needless(plan: Plan, measured: tuple[str, ...]) -> None:
+    assert check(reclaims.WORLD, plan, now=NOW) == ()
+    assert needless(reclaims.WORLD, plan, now=NOW) == measured
+
+
+def test_a_unit_leaves_for_a_claim_beside_what_starts_there() -> None:
+    starts = (Placement("small", "y"),)
+    plan = reclaims.plan(("s3", "y"), claims=(IN_Y,), starts=starts)
+    assert check(reclaims.WORLD, plan, now=NOW) == ()
+    assert needless(reclaims.WORLD, plan, now=NOW) == ()
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+@given(worlds())
+def test_no_plan_evicts_needlessly(world: Snapshot) -> None:
+    assert needless(world, decide(world, now=NOW, seed=7, solver=None), now=NOW) == ()
