@@ -56,7 +56,9 @@ def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
         if pools[first.pool].get(first.free, 0) > 0:
             _put(pools[first.pool], first.free, -1)
             held = held.plus(first.free)
-        _put(pools[first.pool], held, 1)  # alone where the inventory moved on meanwhile: what leaves is there all the same
+        _put(
+            pools[first.pool], held, 1
+        )  # alone where the inventory moved on meanwhile: what leaves is there all the same
     for home, vector, count in places:
         _put(pools[home], vector, count)
     changed = (replace(pool, free=tuple(free.items())) for pool, free in zip(member.pools, pools, strict=True))

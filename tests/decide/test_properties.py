@@ -13,13 +13,13 @@ from fleet.decide import decide
 from fleet.model.plan import Plan
 from fleet.model.unit import Claim, Phase
 from fleet.notation.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
-from fleet.placement.greedy.decision import Decision
 from fleet.placement.problem import Solver
 from fleet.placement.reservation.heads import nominated
 from fleet.quota.usage import Usage
 from fleet.snapshot import Changes, Snapshot
 from fleet.solver.cpsat import CpSat
 from tests.builders import NOW
+from tests.placement.situations import situation_of
 from tests.worlds import worlds
 
 GREEDY: Solver | None = None
@@ -103,7 +103,8 @@ def test_snapshots_and_plans_survive_json(world: Snapshot) -> None:
 
 
 def _tiers(world: Snapshot) -> dict[str, int]:
-    return {key: int(tier) for key, tier in Decision(world, NOW).tiers.items()}
+    entitled = situation_of(world).entitled
+    return {key: int(tier) for key, tier in entitled.tiers.items()} if entitled is not None else {}
 
 
 @many

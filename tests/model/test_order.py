@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 
-from fleet.controllers.commit import _first_of
-from fleet.controllers.snapshot import Picture
-
+from fleet.controllers.decide.commit import _first_of
+from fleet.controllers.decide.snapshot import Picture
 from fleet.model.order import queue_order
 from fleet.model.plan import Placement
 from tests.builders import snapshot, unit

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
-from fleet.placement.greedy.ground import Ground
-
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.greedy.greedy import Pass
+from fleet.placement.reservation.heads import Head
+from fleet.placement.reservation.profile import Profile
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.tree import MAX_JOBS
@@ -61,19 +61,26 @@ def tiers(
     return found
 
 
-def place(ground: Ground, candidates: Sequence[Candidate], barred: Container[str] = ()) -> Pass:
-    """Serve `candidates`, which are in order, heads first in their tier: everybody is asked."""
+def place(
+    profile: Profile, candidates: Sequence[Candidate], heads: Sequence[Head], barred: Container[str] = ()
+) -> Pass:
+    """Serve `candidates`, which are in order, heads first in their tier and priority: everybody is asked."""
     done = Pass()
-    heads = {hold.head.unit.id: (hold.tier, number) for number, hold in enumerate(ground.holds)}
-    for candidate in sorted(candidates, key=lambda c: heads.get(c.unit.id, (c.tier, len(heads)))):
+    turns = {head.candidate.unit.id: number for number, head in enumerate(heads)}
+
+    def turn(candidate: Candidate) -> tuple[int, int, int]:
+        return (candidate.tier, -candidate.unit.priority, turns.get(candidate.unit.id, len(turns)))
+
+    for candidate in sorted(candidates, key=turn):
         unit = candidate.unit
         if unit.leaf in done.stopped:
             continue
-        bound = ground.bound(candidate)
-        admitted = ground.admits(candidate, bound)
-        best = ground.best(candidate.shape, candidate.eligibility, bound) if admitted else None
+        bound = profile.bound(candidate)
+        passing = profile.standing(profile.passing(unit, candidate.tier), unit)
+        admitted = profile.admits(candidate, bound)
+        best = profile.best(candidate.shape, candidate.eligibility, bound, passing) if admitted else None
         if best is not None and unit.id not in barred:
-            ground.take(candidate, *best)
+            profile.start(candidate, *best)
             done.placed.append((candidate, best[0]))
         elif candidate.block and unit.leaf is not None:
             done.stopped[unit.leaf] = unit.id

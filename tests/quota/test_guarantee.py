@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from fleet.check import check
+from fleet.decide import decide
+from fleet.model.plan import Plan
 from fleet.model.quantity import BadQuantity
 from fleet.quota.guarantee import LEND_LIMIT, capacity, guarantees, lend_limit
 from fleet.quota.parse import validate_tree
-from tests.builders import GPU, MAX_JOBS, member, snapshot, tree, unit
+from fleet.snapshot import Snapshot
+from tests.builders import GPU, MAX_JOBS, NOW, member, snapshot, tree, unit
 
 
 def test_promises_shrink_in_proportion_when_members_are_lost() -> None:
@@ -39,6 +43,16 @@ def test_jobs_are_counted_but_never_promised() -> None:
 
 
 LENDER = {"min": {GPU: 8}, "attributes": {LEND_LIMIT: '{"nvidia.com/gpu": "2"}'}}
+
+
+def plan_of(world: Snapshot) -> Plan:
+    plan = decide(world, now=NOW, seed=1, solver=None)
+    assert check(world, plan, now=NOW) == ()
+    return plan
+
+
+def started(world: Snapshot) -> set[str]:
+    return {placement.unit for placement in plan_of(world).placements}
 
 
 @pytest.mark.parametrize("limit", [{}, {"max": {GPU: 800}}], ids=["without a max", "with a max of ten fleets"])

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidates.candidate import order, standing
 from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.decision import Decision
 from fleet.placement.greedy.greedy import place
-from fleet.placement.linked.linked import AGES_S, age_bucket, build
+from fleet.placement.greedy.worth import AGES_S, age_bucket
+from fleet.placement.linked.linked import build
 from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from tests.builders import NOW
 from tests.placement import onebyone
+from tests.placement.situations import situation_of
 from tests.worlds import MEMBERS, members, trees, units
 
 many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
@@ -79,11 +80,11 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
 @many
 @given(crowds(), st.sets(st.sampled_from(["u0-0", "u0-1", "u1-0"])), st.sets(st.sampled_from(["u0-2", "u1-1", "u2-0"])))
 def test_the_greedy_pass_is_the_one_that_asks_everybody(world: Snapshot, started: set[str], barred: set[str]) -> None:
-    decision = Decision(world, NOW)
-    everybody = [group.candidate(i) for group in decision.groups for i in range(len(group.units))]
+    situation = situation_of(world)
+    everybody = [group.candidate(i) for group in situation.groups for i in range(len(group.units))]
     left = sorted((c for c in everybody if c.unit.id not in started), key=standing)
-    grouped = place(decision.ground(), decision.groups, started, barred)
-    alone = onebyone.place(decision.ground(), left, barred)
+    grouped = place(situation.profile(), situation.groups, situation.chosen.heads, started, barred)
+    alone = onebyone.place(situation.profile(), left, situation.chosen.heads, barred)
     assert [(c.unit.id, c.tier, member) for c, member in grouped.placed] == [
         (c.unit.id, c.tier, member) for c, member in alone.placed
     ]
@@ -93,9 +94,9 @@ def test_the_greedy_pass_is_the_one_that_asks_everybody(world: Snapshot, started
 @many
 @given(crowds())
 def test_classes_count_every_unit_once_by_age_and_name_the_oldest_first(world: Snapshot) -> None:
-    decision = Decision(world, NOW)
-    linked = build(decision.groups, decision.ground(), [], now=NOW, config=world.config)
-    everybody = [group.candidate(i) for group in decision.groups for i in range(len(group.units))]
+    situation = situation_of(world)
+    linked = build(situation.groups, situation.profile(), [], now=NOW, config=world.config)
+    everybody = [group.candidate(i) for group in situation.groups for i in range(len(group.units))]
     by_id = {candidate.unit.id: candidate for candidate in everybody}
     seen: set[str] = set()
     for cls, behind in zip(linked.problem.classes, linked.behind, strict=True):

@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from fleet.placement.greedy.ground import Ground
 
 from fleet.check import check
 from fleet.decide import decide
@@ -17,6 +16,7 @@ from fleet.placement.linked.bynode import MOST_NODE_VARIABLES, refined
 from fleet.placement.linked.linked import build
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.problem import Answer, Problem, VictimProblem
+from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Rank, Tier
 from fleet.snapshot import Snapshot
 from fleet.solver.cpsat import CpSat
@@ -51,20 +51,20 @@ def test_a_plan_is_worth_what_the_exact_model_proves(seed: int) -> None:
     assert not check(snapshot, plan, now=NOW)
 
 
-def linked_of(snapshot: Snapshot) -> tuple[Problem, Ground, list[tuple[Candidate, str]]]:
+def linked_of(snapshot: Snapshot) -> tuple[Problem, Profile, list[tuple[Candidate, str]]]:
     given = Grouping(snapshot, NOW)
     rooms = {name: MemberRoom.of(member, given.space) for name, member in snapshot.members.items()}
-    ground = Ground(rooms, given.usage, given.space)
-    linked = build(given.groups, ground, [], now=NOW, config=snapshot.config)
+    profile = Profile(rooms, given.usage, given.space)
+    linked = build(given.groups, profile, [], now=NOW, config=snapshot.config)
     candidates = [group.candidate(0) for group in given.groups]
-    return linked.problem, ground, [(c, name) for name in rooms for c in candidates[:1]]
+    return linked.problem, profile, [(c, name) for name in rooms for c in candidates[:1]]
 
 
 @pytest.mark.parametrize("seed", SOON_PROVEN)
 def test_modelled_node_by_node_the_answer_is_worth_what_the_exact_model_proves(seed: int) -> None:
     snapshot = world(seed)
-    problem, ground, dropped_everywhere = linked_of(snapshot)
-    found = refined(problem, [], dropped_everywhere, frozenset(), ground)
+    problem, profile, dropped_everywhere = linked_of(snapshot)
+    found = refined(problem, [], dropped_everywhere, frozenset(), profile)
     assert found is not None and found[1] == frozenset(snapshot.members)
     answer = CpSat().solve(found[0], seed=1, limit_s=60.0)
     best = exact(*posed(snapshot), 60.0)
@@ -77,27 +77,27 @@ def test_modelled_node_by_node_the_answer_is_worth_what_the_exact_model_proves(s
 
 
 def test_where_nothing_was_dropped_there_is_nothing_more_to_tell() -> None:
-    problem, ground, _ = linked_of(world(4))
-    assert refined(problem, [], [], frozenset(), ground) is None
+    problem, profile, _ = linked_of(world(4))
+    assert refined(problem, [], [], frozenset(), profile) is None
 
 
 def test_a_node_that_is_modelled_takes_no_more_pods_than_it_has_room_for() -> None:
     x = member("x").nodes(1, free_gpu=3, free_cpu=3).nodes(1, free_gpu=6, free_cpu=8)
     sizes = ((5, 6), (4, 5), (2, 2), (2, 2))
     snapshot = world_of(x, *(unit(f"u{i}").gang(1, gpu=gpu, cpu=cpu) for i, (gpu, cpu) in enumerate(sizes)))
-    problem, ground, dropped = linked_of(snapshot)
-    found = refined(problem, [], dropped, frozenset(), ground)
+    problem, profile, dropped = linked_of(snapshot)
+    found = refined(problem, [], dropped, frozenset(), profile)
     assert found is not None
     answer = CpSat().solve(found[0], seed=1, limit_s=60.0)
     assert answer.stages[0].value == 4 * (4 + 2 + 2), "four for each GPU"
 
 
 def test_of_a_small_fleet_all_members_are_modelled_as_soon_as_one_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, ground, dropped = linked_of(world(4))
-    found = refined(problem, [], dropped[:1], frozenset(), ground)
+    problem, profile, dropped = linked_of(world(4))
+    found = refined(problem, [], dropped[:1], frozenset(), profile)
     assert found is not None and found[1] == frozenset(world(4).members)
     monkeypatch.setattr("fleet.placement.linked.bynode.MOST_AT_ONCE", 10)
-    found = refined(problem, [], dropped[:1], frozenset(), ground)
+    found = refined(problem, [], dropped[:1], frozenset(), profile)
     assert found is not None and found[1] == {dropped[0][1]}
 
 
@@ -116,9 +116,9 @@ def test_what_is_proven_and_reached_is_not_solved_again() -> None:
 
 def test_what_does_not_pack_in_a_member_that_is_modelled_already_may_not_come_there_again() -> None:
     snapshot = world(4)
-    problem, ground, dropped = linked_of(snapshot)
+    problem, profile, dropped = linked_of(snapshot)
     known = frozenset(snapshot.members)
-    found = refined(problem, dropped, dropped, known, ground)  # of each kind there, one was packed and one was not
+    found = refined(problem, dropped, dropped, known, profile)  # of each kind there, one was packed and one was not
     assert found is not None and found[1] == known
     capped = {(c.shape, c.eligibility.number, member) for c, member in dropped}
     for before, after in zip(problem.lanes, found[0].lanes, strict=True):
@@ -129,9 +129,9 @@ def test_what_does_not_pack_in_a_member_that_is_modelled_already_may_not_come_th
 
 def test_a_fleet_of_too_many_nodes_keeps_its_coarse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fleet.placement.linked.bynode.MOST_NODE_VARIABLES", 10)
-    problem, ground, dropped = linked_of(world(4))
+    problem, profile, dropped = linked_of(world(4))
     assert MOST_NODE_VARIABLES > 10
-    assert refined(problem, [], dropped, frozenset(), ground) is None
+    assert refined(problem, [], dropped, frozenset(), profile) is None
 
 
 @pytest.mark.parametrize("seed", ASKED_AGAIN)

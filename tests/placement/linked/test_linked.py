@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from fleet.placement.greedy.decision import Decision
-from fleet.placement.greedy.ground import Ground
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +16,7 @@ from fleet.placement.linked.decode import decode
 from fleet.placement.linked.linked import age_bucket, build, weight
 from fleet.placement.packing.layout import lay_out
 from fleet.placement.packing.room import MemberRoom, Space
+from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Rank
 from fleet.quota.usage import Usage, request_of
 from fleet.quota.users import USER_MAX
@@ -25,9 +24,10 @@ from fleet.snapshot import Config
 from fleet.snapshot.backlog import Backlog
 from fleet.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, MemberBuilder, NodeClaim, UnitBuilder, member, snapshot, tree, unit
+from tests.placement.situations import situation_of
 
 
-def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Ground, list[Group]]:
+def profile_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[Profile, list[Group]]:
     """All are within their share."""
     space = Space(made.value.components for made in units)
     policies = Policies({made.value.name: made.value for made in members})
@@ -41,43 +41,43 @@ def ground_of(units: list[UnitBuilder], members: list[MemberBuilder]) -> tuple[G
             first.leaf, first.priority, first.preemptible, Rank(0, len(lot.units), len(lot.units)),
         )  # fmt: skip
         groups.append(group)
-    return Ground(free, quota, space), groups
+    return Profile(free, quota, space), groups
 
 
 def test_ten_thousand_gangs_alike_are_one_class_and_one_lane_per_member() -> None:
     units = [unit(f"u{i}").queue("root/ml") for i in range(10_000)]
-    ground, groups = ground_of(units, [member("x").nodes(9), member("y").nodes(1)])
-    problem = build(groups, ground, [], now=NOW, config=Config()).problem
+    profile, groups = profile_of(units, [member("x").nodes(9), member("y").nodes(1)])
+    problem = build(groups, profile, [], now=NOW, config=Config()).problem
     assert [(cls.count, cls.cap) for cls in problem.classes] == [(10_000, 16)]
     assert [(lane.member, lane.cap) for lane in problem.lanes] == [("x", 16), ("y", 8)]
 
 
 def test_waiting_long_makes_another_class_of_greater_weight() -> None:
-    ground, groups = ground_of([unit("young"), unit("old").since(4000)], [member("x").nodes(1)])
-    problem = build(groups, ground, [], now=NOW, config=Config()).problem
+    profile, groups = profile_of([unit("young"), unit("old").since(4000)], [member("x").nodes(1)])
+    problem = build(groups, profile, [], now=NOW, config=Config()).problem
     assert [(cls.age, cls.weight) for cls in problem.classes] == [(2, 6), (0, 4)]
     assert age_bucket(groups[0].units[0], NOW - 99_999) == 0
 
 
 def test_gpu_memory_in_bytes_is_no_number_of_devices() -> None:
     asks = Component("worker", 2, Amounts.of({GPU: 1, "example.com/gpu-memory": 80 << 30, "pods": 1}))
-    ground, groups = ground_of([unit("a").having(components=(asks,))], [])
-    assert weight(ground.space.shapes[groups[0].shape], 0, ground.space) == 2 * 4
+    profile, groups = profile_of([unit("a").having(components=(asks,))], [])
+    assert weight(profile.space.shapes[groups[0].shape], 0, profile.space) == 2 * 4
 
 
 def test_only_the_twelve_highest_bands_are_modelled() -> None:
     units = [unit(f"u{i}").priority(i) for i in range(16)]
-    ground, groups = ground_of(units, [member("x").nodes(1)])
-    assert build(groups, ground, [], now=NOW, config=Config()).bands == tuple((1, -p) for p in range(15, 3, -1))
+    profile, groups = profile_of(units, [member("x").nodes(1)])
+    assert build(groups, profile, [], now=NOW, config=Config()).bands == tuple((1, -p) for p in range(15, 3, -1))
 
 
 def test_a_greedy_answer_fits_the_rows_of_the_problem_as_its_hint() -> None:
     units = [unit("a").gpus(4).queue("root/ml"), unit("b").gpus(8).queue("root/ml"), unit("c").gpus(8)]
-    ground, groups = ground_of(units, [member("x").nodes(1), member("y").nodes(1)])
+    profile, groups = profile_of(units, [member("x").nodes(1), member("y").nodes(1)])
     placed = {"a": "x", "c": "y"}
     waiting = [group.candidate(index) for group in groups for index in range(len(group.ids))]
     greedy = [(candidate, placed[candidate.unit.id]) for candidate in waiting if candidate.unit.id in placed]
-    problem = build(groups, ground, greedy, now=NOW, config=Config()).problem
+    problem = build(groups, profile, greedy, now=NOW, config=Config()).problem
     admitted, going = problem.hint
     assert (sum(admitted), sum(going)) == (2, 2)
     for row in problem.quota:
@@ -139,14 +139,14 @@ def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apa
     users = [f"user{number}" for number in range(9)]
     loose = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in users for i in range(4)]
     tight = [unit(f"greedy-{i}").gpus(1 + i % 2).queue("root/ml").having(user="greedy") for i in range(6)]
-    decision = Decision(snapshot(*loose, *tight, member("x").nodes(9), capped), NOW)
-    assert len(decision.groups) == 2
-    linked = build(decision.groups, decision.ground(), [], now=NOW, config=Config())
+    situation = situation_of(snapshot(*loose, *tight, member("x").nodes(9), capped))
+    assert len(situation.groups) == 2
+    linked = build(situation.groups, situation.profile(), [], now=NOW, config=Config())
     assert sum(cls.count for cls in linked.problem.classes) == 42
     assert len(linked.problem.classes) <= 3 * len(linked.problem.bands)
     assert sorted(row.node for row in linked.problem.quota) == ["root/ml", "root/ml//greedy"]
     answer = CpSat().solve(linked.problem, seed=1, limit_s=10.0)
-    _, packed, dropped = decode(linked, answer, decision.groups, decision.ground)
+    _, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
     assert sum(candidate.request[GPU] for candidate, _ in packed) == 16 and not dropped
     assert sum(candidate.request[GPU] for candidate, _ in packed if candidate.unit.user == "greedy") <= 4
 
@@ -158,8 +158,8 @@ def test_too_many_capped_users_are_no_rows_and_are_cut_down_when_the_answer_is_p
     capped = tree(ml={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}})
     waiting = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in ("ann", "bob") for i in range(6)]
     world = snapshot(*waiting, member("x").nodes(9), capped)
-    decision = Decision(world, NOW)
-    linked = build(decision.groups, decision.ground(), [], now=NOW, config=Config())
+    situation = situation_of(world)
+    linked = build(situation.groups, situation.profile(), [], now=NOW, config=Config())
     assert not any("//" in row.node for row in linked.problem.quota)
     plan = decide(world, now=NOW, seed=1, solver=CpSat())
     assert len(plan.placements) == 8

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from fleet.placement.greedy.decision import Decision
 
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.unit import Nomination, Seat
 from fleet.placement.linked.linked import build
-from fleet.placement.problem import GangClass, HeldRow, Lane, Problem, RoomRow
+from fleet.placement.problem import GangClass, Lane, Problem, RoomRow, SpanRow
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, member, snapshot, tree, unit
 from tests.builders import UnitBuilder as Builder
+from tests.placement.situations import situation_of
 
 HALF = amounts(gpu=4, pods=1)
 SOON = Nomination("x", NOW - 60, NOW + 600, True)
@@ -72,21 +72,21 @@ def _gpus(world: Snapshot, name: str) -> int:
 
 
 def two(
-    room: int, held: tuple[HeldRow, ...] = (), known: tuple[int, int] | None = None, given: bool = False
+    room: int, held: tuple[SpanRow, ...] = (), known: tuple[int, int] | None = None, given: bool = False
 ) -> Problem:
     """A head and others that count double, one of them, in one member."""
     classes = (GangClass(None, 0, 0, 0, 0, 1, 1, 1), GangClass(None, 0, 0, 1, 0, 1, 2, 1, bound=1))
     lanes = (Lane(0, 0, "x", 1, 0), Lane(1, 0, "x", 1, 0, bound=1))
     rows = (RoomRow("x", ((0, 1), (1, 1)), (), room),)
     hint = (known, known) if known is not None else ((), ())
-    return Problem(("all",), classes, lanes, (), rows, held=held, given=((0, 0),) if given else (), hint=hint)
+    return Problem(("all",), classes, lanes, (), rows, spans=held, given=((0, 0),) if given else (), hint=hint)
 
 
 @pytest.mark.parametrize(
     "room,head,expected", [(2, 0, (1, 1)), (1, 0, (1, 0)), (2, -1, (1, 0))], ids=["both fit", "one fits", "no lift"]
 )
 def test_what_a_head_keeps_is_kept_unless_it_starts(room: int, head: int, expected: tuple[int, int]) -> None:
-    held = (HeldRow("room", (), ((1, 1),), head, 0), HeldRow("quota", ((1, 8),), (), head, 7))
+    held = (SpanRow("room", (), ((1, 1),), head, 0), SpanRow("quota", ((1, 8),), (), head, 7))
     for rows in (held, held[:1], held[1:]):
         assert CpSat().solve(two(room, rows), seed=1, limit_s=9.0).admitted == expected
 
@@ -110,18 +110,18 @@ def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
         member("x").nodes(1, free_gpu=4).nodes(1, free_gpu=4).nodes(1),
         tree(h={}, a={}, r={}),
     )
-    decision = Decision(world, NOW)
-    ground = decision.ground()
-    problem = build(decision.groups, ground, [], now=NOW, config=Config()).problem
+    situation = situation_of(world)
+    profile = situation.profile()
+    problem = build(situation.groups, profile, [], now=NOW, config=Config(), heads=situation.chosen.heads).problem
     lanes = problem.lanes
-    rooms = [row for row in problem.held if row.lanes]
+    rooms = [row for row in problem.spans if row.lanes]
     assert rooms and all(lanes[index].bound for row in rooms for index, _ in row.lanes)
     for row in rooms:
         shapes = {lanes[index].shape for index, _ in row.lanes}
         if len(shapes) == 1:
             assert row.room == 1
-            assert ground.holds[0].spares_room(min(shapes), row.room)
-            assert not ground.holds[0].spares_room(min(shapes), row.room + 1)
+            assert profile.spans[0].spares_room(min(shapes), row.room)
+            assert not profile.spans[0].spares_room(min(shapes), row.room + 1)
     (joint,) = (row for row in rooms if len({lanes[index].shape for index, _ in row.lanes}) == 2)
     assert all(amount <= joint.room < 2 * amount for _, amount in joint.lanes), "one of either, and no two"
     assert any(lane.bound == 0 for lane in lanes), "who ends in time is bound by nobody"
