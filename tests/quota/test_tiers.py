@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fleet.check import check
-from fleet.decide import decide
 from fleet.model.unit import Phase
 from fleet.quota.entitlement import entitlement
 from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.usage import request_of
-from fleet.snapshot import Changes, Config, Snapshot
+from fleet.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
 PROMISED = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}, c={})
@@ -23,12 +19,6 @@ def tiers_of(world: Snapshot, *, block: bool = False) -> dict[str, Tier]:
     holding = [u for u in world.units.values() if u.phase is not Phase.WAITING]
     waiting = [Claimed(u, request_of(u), block) for u in world.units.values() if u.phase is Phase.WAITING]
     return dict(entitlement(world.tree, world.members, holding, waiting, now=NOW).tiers)
-
-
-def starts(world: Snapshot) -> list[str]:
-    plan = decide(world, now=NOW, seed=1, solver=None)
-    assert check(world, plan, now=NOW) == ()
-    return [placement.unit for placement in plan.placements]
 
 
 def waits(name: str, leaf: str, gpus: int = 4) -> UnitBuilder:
@@ -89,40 +79,6 @@ def test_a_running_unit_that_carries_its_leaf_past_its_share_borrows(share_until
     rivals = [waits(f"c{i}", "c", 8) for i in range(9)]
     large = waits("large", "a", 16).runs_in("x").having(share_until=share_until)
     assert tiers_of(snapshot(large, *rivals, member("x").nodes(2), tree(a={}, c={})))["large"] is expected
-
-
-def test_a_leaf_without_its_share_takes_the_excess_of_a_unit_that_crossed() -> None:
-    """32 GPUs for two leaves: a has nothing of its 16, b runs 31 in one gang."""
-    excess = unit("excess").gpus(1, pods=31).queue("root/b").runs_in("x").having(placed_at=NOW - 900)
-    owed = unit("owed").gpus(1, pods=16).queue("root/a")
-    nodes = member("x").nodes(3, free_gpu=0).nodes(1, free_gpu=1)
-    world = snapshot(excess, owed, nodes, tree(a={}, b={}), Config(reclaim=True))
-    plan = decide(world, now=NOW, seed=1, solver=None)
-    assert check(world, plan, now=NOW) == ()
-    assert [(gone.unit, gone.preemptor) for gone in plan.evictions] == [("excess", "owed")]
-    protected = replace(excess.value, share_until=NOW + 60)
-    kept = decide(world.apply(Changes(put_units=(protected,))), now=NOW, seed=1, solver=None)
-    assert kept.evictions == ()
-
-
-def test_a_unit_that_would_cross_evicts_nobody() -> None:
-    """32 GPUs for two leaves: the share of a is 16, a gang of 20 is above it, and b runs 31 of them."""
-    excess = unit("excess").gpus(1, pods=31).queue("root/b").runs_in("x").having(placed_at=NOW - 900)
-    large = unit("large").gpus(1, pods=20).queue("root/a")
-    nodes = member("x").nodes(3, free_gpu=0).nodes(1, free_gpu=1)
-    world = snapshot(excess, large, nodes, tree(a={}, b={}), Config(reclaim=True))
-    plan = decide(world, now=NOW, seed=1, solver=None)
-    assert check(world, plan, now=NOW) == ()
-    assert plan.evictions == ()
-    assert plan.reasons["large"].numbers["tier"] == "Crossing"
-
-
-def test_a_unit_that_would_cross_starts_after_all_that_is_within_a_share() -> None:
-    """16 GPUs for two leaves, of which one gang of 12 is the oldest: it waits while others are below their share."""
-    large = unit("large").gpus(4, pods=3).queue("root/a").since(300)
-    small = [waits(f"b{i}", "b", 4) for i in range(4)]
-    world = snapshot(large, *small, member("x").nodes(2), tree(a={}, b={}))
-    assert starts(world) == ["b0", "b1", "b2", "b3"]
 
 
 def test_in_a_block_queue_nobody_counts_on_more_than_the_one_ahead() -> None:
