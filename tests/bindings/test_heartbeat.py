@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from fleet.engine.times import rfc3339, rfc3339_micro
 
 from fleet.bindings.heartbeat import silence
+from fleet.model.times import rfc3339, rfc3339_micro
 from fleet.ports import Body
 
 NOW = 1_700_000_000.0

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from fleet.controllers.commit import PlanCommitter
-from fleet.controllers.snapshot import Picture, SnapshotBuilder
 
+from fleet.controllers.decide.commit import PlanCommitter
+from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.model.plan import Placement
 from fleet.model.unit import Unit
-from tests.controllers.test_admission_checks import answer, reserves
+from tests.controllers.decide.test_admission_checks import answer, reserves
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 
 UNTIL = 2_000_000_000.0
