@@ -13,6 +13,7 @@ from fleet.model.plan import Certificate, Placement, Plan
 from fleet.placement.explain.reasons import reasons
 from fleet.placement.greedy.settle import Outcome, settle
 from fleet.placement.greedy.situation import Situation, sort, with_claims, with_heads
+from fleet.placement.greedy.worth import worth
 from fleet.placement.linked.improve import improve
 from fleet.placement.preemption.preempt import preempt
 from fleet.placement.preemption.reclaim import NOTHING_FOUND, Found
@@ -65,7 +66,13 @@ def decide(
     plan = _plan(situation, outcome, certificate, found)  # 7: one reason for each unit that waits
     mark("check")
     violations = check(snapshot, plan, now=now)  # 8: safety, by arithmetic of its own
-    return plan if not violations else _repaired(situation, outcome, plan, violations, found)
+    if not violations:
+        return plan
+    outcome, plan = _repaired(situation, outcome, plan, violations, found)  # 9: without what the checker refuses
+    if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
+        return plan
+    certificate = replace(certificate, shipped="greedy", why="the checker refused cp-sat's plan")
+    return replace(decide(snapshot, now=now, seed=seed, solver=None), certificate=certificate)
 
 
 def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, found: Found) -> Plan:
@@ -92,7 +99,7 @@ def _share_until(situation: Situation, head: Head | None) -> float | None:
 
 def _repaired(
     situation: Situation, outcome: Outcome, plan: Plan, violations: Sequence[Violation], found: Found
-) -> Plan:
+) -> tuple[Outcome, Plan]:
     """The plan without what the checker refuses: filled up once, and checked; what it refuses then is dropped for
     good. In the end, a plan that starts and evicts nothing."""
     snapshot, now = situation.snapshot, situation.now
@@ -116,11 +123,11 @@ def _repaired(
         plan = _plan(situation, outcome, replace(certificate, why=why), found)
         violations = check(snapshot, plan, now=now)
         if not violations:
-            return plan
+            return outcome, plan
     nothing = replace(outcome, placed=[], profile=situation.profile())
     situation = replace(_without_evictions(situation), first=[], kept=[*situation.kept, *situation.first])
     why = f"the checker refused everything: {violations[0].text}"
-    return _plan(situation, nothing, replace(certificate, why=why), NOTHING_FOUND)
+    return nothing, _plan(situation, nothing, replace(certificate, why=why), NOTHING_FOUND)
 
 
 def _starts(situation: Situation, outcome: Outcome) -> dict[str, str]:

@@ -251,7 +251,7 @@ def test_those_with_a_guarantee_are_ahead_however_late_they_came() -> None:
     jobs = [unit(f"like-it{n:03}").gpus(8).queue("root/c").since(600).having(walltime_s=HOUR) for n in range(520)]
     entitled = [unit(f"g{n}").gpus(8).queue("root/b").since(60 - n).having(walltime_s=HOUR) for n in range(5)]
     runs = unit("runs").gpus(8).runs_in("m").having(placed_at=NOW - 600, walltime_s=HOUR)
-    mine = unit("u").gpus(8).queue("root/a").since(900)
+    mine = unit("u").gpus(8).queue("root/a").since(610)
     leaves = tree(a={}, b={"min": {GPU: 8}}, c={})
     world = snapshot(member("m").nodes(1, free_gpu=0), leaves, runs, mine, *jobs, *entitled)
     plan = decide(world, now=NOW, seed=0, solver=None)

@@ -175,19 +175,19 @@ FIVE = [
 
 def test_five_jobs_by_hand_where_one_is_evicted() -> None:
     """At 150 `y` takes back the node of `x` (of those that borrow the last by name), which loses 50 of its 150 seconds
-    and is gone 10 s later. `z` is above what a is promised beside `y`, and within it from 260 on, when it starts with
-    `q` beside it; so `x` waits for the end of `w`, at 300, and has 300 s still to do."""
+    and is gone 10 s later. `z` is within the share of a (12 of 16), and `w` takes b past its own: so it leaves as well,
+    and loses 60 s. `q` fits the share of b beside `z`. At 260 `w` returns, 200 s before its end, and at 300 `x`."""
     done, said = run(
         Policy.fleet, FIVE, members=2, quota=world.Quota(min={"a": 8, "b": 0}), sample_s=1.0,
         config=Config(reclaim=True, protection_s=100.0, head_after_s=0.0), grace_s=10.0, checkpoint_s=100.0,
     )  # fmt: skip
     ended = {event.unit: event.at - world.ZERO for event in done.log if event.what is What.ENDED}
-    assert starts(done) == {"w": 0, "x": 0, "y": 160, "z": 260, "q": 260}
-    assert ended == {"w": 300, "x": 600, "y": 260, "z": 310, "q": 360}
-    assert (said["evictions"], said["lost_gpu_h"], said["never_started"]) == (1, round(50 * 8 / 3600, 3), 0)
-    assert said["wait_s"] == {"n": 5, "mean": 34.0, "p50": 10.0, "p95": 92.0, "p99": 98.4, "max": 100.0}
-    assert said["wait_s_by_leaf"]["a"]["mean"] == 55 and said["wait_s_by_leaf"]["b"]["mean"] == 20
-    assert said["wait_s_by_gpus"]["4"]["mean"] == 80 and said["wait_s_by_gpus"]["8"]["mean"] == round(10 / 3, 1)
+    assert starts(done) == {"w": 0, "x": 0, "y": 160, "z": 170, "q": 200}
+    assert ended == {"w": 460, "x": 600, "y": 260, "z": 220, "q": 300}
+    assert (said["evictions"], said["lost_gpu_h"], said["never_started"]) == (2, round((50 + 60) * 8 / 3600, 3), 0)
+    assert said["wait_s"] == {"n": 5, "mean": 4.0, "p50": 0.0, "p95": 10.0, "p99": 10.0, "max": 10.0}
+    assert said["wait_s_by_leaf"]["a"]["mean"] == 10 and said["wait_s_by_leaf"]["b"]["mean"] == 0
+    assert said["wait_s_by_gpus"]["4"]["mean"] == 5 and said["wait_s_by_gpus"]["8"]["mean"] == round(10 / 3, 1)
     assert said["jct_s"]["mean"] == (300 + 600 + 110 + 150 + 160) / 5
     assert said["delay_s"]["max"] == 200, "x: 600 s for 400 s of work"
     assert said["makespan_s"] == 600

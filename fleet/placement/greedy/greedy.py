@@ -9,13 +9,14 @@ one that cannot, it stops its leaf; otherwise the next one is tried.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
 from fleet.placement.candidates.candidate import Candidate, Group
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
+from fleet.placement.reservation.span import Span
 from fleet.quota.tiers import Tier
 
 Segment = tuple[Group, int, int]  # units of a group, from an index to before another
@@ -35,15 +36,16 @@ def place(
     heads: Sequence[Head] = (),
     started: Container[str] = (),
     barred: Container[str] = (),
+    spans: Callable[[Sequence[tuple[Candidate, str]]], Sequence[Span]] | None = None,
 ) -> Pass:
     """Serve all of `groups` but those that `started` already. Changes `profile`. `heads`: they come first in
     their tier and priority. `barred`: units that may not start in this plan; they stop their leaf as if there were no
-    room for them."""
+    room for them. `spans`: finds the reservations anew beside what this pass has placed; asked once a head starts."""
     bands: dict[tuple[Tier, int], list[Segment]] = {}
     for group in groups:
         for tier, start, end in group.segments:
             bands.setdefault((tier, -group.priority), []).append((group, start, end))
-    serving = _Serving(profile, started, barred)
+    serving = _Serving(profile, started, barred, spans)
     for band in sorted(bands):
         serving.heads(heads, band)
         serving.serve(bands[band], band[0])
@@ -54,7 +56,11 @@ class _Serving:
     """One pass. What is refused stays refused: `no_room` by shape, eligibility and bound, `no_quota` by what is charged
     and the bound."""
 
-    def __init__(self, profile: Profile, started: Container[str], barred: Container[str]) -> None:
+    def __init__(
+        self, profile: Profile, started: Container[str], barred: Container[str],
+        spans: Callable[[Sequence[tuple[Candidate, str]]], Sequence[Span]] | None,
+    ) -> None:  # fmt: skip
+        self._spans = spans
         self.done = Pass()
         self._profile = profile
         self._started = started
@@ -72,6 +78,10 @@ class _Serving:
             out = out or candidate.unit.leaf in self.done.stopped or (candidate.tier, -candidate.unit.priority) > band
             if not out and self._start(candidate, self._profile.bound(candidate)):
                 self._heads.add(key)
+                if self._spans is not None:
+                    self._profile.reserve(self._spans(self.done.placed))
+                    self._no_room = {kind for kind in self._no_room if not kind[2]}
+                    self._no_quota = {kind for kind in self._no_quota if not kind[3]}
 
     def serve(self, segments: Iterable[Segment], tier: Tier) -> None:
         """Segments of one tier and priority, merged by turn."""

@@ -40,7 +40,11 @@ def settle(
     laid_out = False  # whether `profile` is what the next cycle will see
     for _ in range(MOST_ROUNDS):
         started = {candidate.unit.id for candidate, _ in placed} | situation.new
-        done = place(profile, situation.groups, situation.chosen.heads, started, out)
+        before = tuple(placed)
+        done = place(
+            profile, situation.groups, situation.chosen.heads, started, out,
+            lambda new, before=before: situation.spans((*before, *new)),  # type: ignore[misc]
+        )  # fmt: skip
         placed += done.placed
         if not placed or (laid_out and not done.placed):
             break

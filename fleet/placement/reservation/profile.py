@@ -31,12 +31,16 @@ class Profile:
         self.rooms = {name: room.copy() for name, room in rooms.items()}
         self.usage = usage.copy() if usage is not None else None
         self.space = space
-        self.spans = tuple(span.copy() for span in spans)
         self._devices = space.devices
         self._fits: dict[tuple[int, str, bool], tuple[int, Fit | None]] = {}
         self._rankings: dict[tuple[int, int, bool], Ranking] = {}
         self._touched: list[str] = []  # members whose room has changed
         self._grows = any(pool.potential for room in self.rooms.values() for pool in room.pools)
+        self.reserve(spans)
+
+    def reserve(self, spans: Sequence[Span]) -> None:
+        """Take these spans for those before: they are found beside all that has started."""
+        self.spans = tuple(span.copy() for span in spans)
         self._standing = (1 << len(self.spans)) - 1  # spans whose unit has not started
         self._sides: dict[tuple[str | None, Tier, int], tuple[int, int]] = {}
         self._own = {  # a head is not bound by its own span, nor by those behind it, which count on its start

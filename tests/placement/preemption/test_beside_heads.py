@@ -57,39 +57,12 @@ STAYS = runs("stays", 8, "m", 0, leaf="root/c", since=LONG - 1000, where="y")
 ROOM: list[Part] = [member("x").nodes(1, free_gpu=0).nodes(2), member("y").nodes(1, free_gpu=0).nodes(2)]
 
 
-def test_who_may_take_back_evicts_what_suffices_for_itself_and_a_head_that_may_not() -> None:
-    """What ends soon would be cheaper, but the head waits for that: it would not be there for both."""
-    plan = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, STAYS, *ROOM, quota(a=8, b=8)))
-    assert evicted(plan) == {("stays", "u")}
-    assert {at for _, at, _ in heads(plan).values()} == {600.0}
-
-
 def fours(*rest: Part) -> Snapshot:
     """The head needs twelve GPUs of sixteen, when four of eight have ended; the others have the min for four."""
     ends = runs("ends", 4, "n", 4, leaf="root/c", left_s=600, since=LONG)
     stays = runs("stays", 4, "m", 4, leaf="root/c", since=LONG, where="y")
     room = member("x").nodes(1, free_gpu=4).nodes(3), member("y").nodes(1, free_gpu=4).nodes(2)
     return world(gang("g", 6, 2), ends, stays, *room, *rest)
-
-
-def test_who_has_quota_but_for_a_head_takes_back_what_makes_it_enough_for_both() -> None:
-    made = fours(small("u", 4, "root/b"), quota(a=12, b=4))
-    plan = decided(made)
-    assert evicted(plan) == {("stays", "u")}
-    assert heads(plan) == {"g": ("x", 600.0, True)}
-    after = made.apply(Changes(removed_units=("stays",), put_units=claimed(made, plan)))
-    plan = decided(after)
-    assert {p.unit for p in plan.placements} == {"u"}
-    assert heads(plan) == {"g": ("x", 600.0, True)}
-
-
-def test_what_suffices_for_one_beside_a_head_is_not_taken_for_two() -> None:
-    """Each of them is within its min, and the second finds nobody who could leave."""
-    plan = decided(fours(small("u", 4, "root/b").since(70), small("v", 4, "root/d"), quota(a=8, b=4, d=4)))
-    assert evicted(plan) == set() and {p.unit for p in plan.placements} == {"u", "v"}
-    plan = decided(fours(small("u", 4, "root/b").since(70), small("v", 4, "root/d"), quota(a=12, b=4, d=4)))
-    assert evicted(plan) == {("stays", "u")}
-    assert [claim.unit for claim in plan.claims] == ["u"] and plan.placements == ()
 
 
 def test_nobody_leaves_for_a_claim_that_a_head_would_pay_for() -> None:
@@ -113,12 +86,6 @@ def test_who_is_within_its_share_takes_back_beside_room_that_is_kept() -> None:
     assert evicted(plan) == {("b2", "u")} and [claim.member for claim in plan.claims] == ["y"]
 
 
-def test_nobody_leaves_so_that_room_stays_kept() -> None:
-    """It would have room where room is kept."""
-    plan = decided(kept(small("u", 4).only_in("y")))
-    assert plan.placements == () and plan.evictions == () and plan.claims == ()
-
-
 def test_planner_and_checker_agree_on_what_a_head_waits_for_that_waits_for_all_that_is_there() -> None:
     """It waits for the one that starts in claimed room, too; so its quota suffices beside who claims now."""
     claims = small("k", 3, "root/c").having(claim=Claim("y", NOW + 300))
@@ -129,31 +96,6 @@ def test_planner_and_checker_agree_on_what_a_head_waits_for_that_waits_for_all_t
     head = gang("g", 4).only_in("y")
     plan = decided(world(head, claims, leaves, stays, small("u", 8, "root/b"), *nodes, quota(13, a=4, b=8)))
     assert evicted(plan) == {("stays", "u")} and set(heads(plan)) == {"g"}
-
-
-def test_a_leaf_gets_its_min_at_once_while_a_head_that_may_not_take_back_waits_and_starts_in_time() -> None:
-    """Of what borrows some says when it ends, and some runs on for up to 50 minutes; nobody leaves twice."""
-    made = quota(24, a=16, b=8)
-    tree_ = QuotaTree("root", {**made.nodes, "root/d": replace(made.nodes["root/c"], path="root/d", name="d")})
-    root = replace(tree_.nodes["root"], children=(*tree_.nodes["root"].children, "root/d"))
-    soon = Small("root/c", (2, 4), runs_s=(1500.0, 2400.0))
-    late = Small("root/d", (2,), runs_s=(2400.0, 3000.0), says=False, waiting=4)
-    config = Config(reclaim=True, protection_s=120.0)
-    stream = Stream({"x": 3, "y": 3}, QuotaTree("root", {**tree_.nodes, "root": root}), config, [soon, late])
-    for _ in range(14):
-        stream.cycle()
-    stream.submit(unit("head").gpus(7, pods=2).queue("root/a").value, 600.0)
-    for _ in range(12):
-        stream.cycle()
-    assert [head.unit for head in stream.plan.heads][:1] == ["head"]
-    for name in ("u", "v"):
-        stream.submit(unit(name).gpus(4).queue("root/b").value, 9000.0)
-    came, left = stream.now, list[str]()
-    while "head" not in stream.started and stream.now < came + 3600.0:
-        stream.cycle()
-        left += [eviction.unit for eviction in stream.plan.evictions]
-    assert max(stream.started[name] - came for name in ("u", "v")) <= 2 * CYCLE_S
-    assert "head" in stream.started and len(left) == len(set(left)) <= 3
 
 
 def test_who_may_not_take_back_where_a_head_collects_is_in_the_way_of_those_behind_it_in_a_strict_queue() -> None:

@@ -65,26 +65,6 @@ def test_two_leave_for_two_gangs_where_one_after_the_other_would_take_three() ->
     assert all(stage.status == "OPTIMAL" for stage in search.stages)
 
 
-def test_one_that_goes_elsewhere_makes_room_for_another_that_could_not() -> None:
-    works = sits("cheap", 8, 500, "n1"), sits("dear", 8, 9000, "n2", where="y")
-    first, second = unit("first").gpus(8).queue("root/a").since(9), WHOLE.only_in("x")
-    world = snapshot(first, second, LATER, *works, *FULL, QUOTA, RECLAIM)
-    assert [claim.unit for claim in decide(world, now=NOW, seed=1, solver=None).claims] == ["first"]
-    plan = decided(world)
-    assert [(claim.unit, claim.member) for claim in plan.claims] == [("first", "y"), ("whole", "x")]
-    assert [(e.unit, e.preemptor) for e in plan.evictions] == [("dear", "first"), ("cheap", "whole")]
-    record = json.loads(json.dumps(encode_record(world, plan, now=NOW, seed=1)))
-    assert replay(record) == plan
-
-
-def test_who_is_ahead_keeps_its_room_where_there_is_not_enough_for_both() -> None:
-    first, second = unit("first").gpus(8).queue("root/a").since(9), WHOLE.only_in("x")
-    world = snapshot(first, second, LATER, BIG, member("x").nodes(2, free_gpu=0), QUOTA, RECLAIM)
-    plan = decided(world)
-    assert [claim.unit for claim in plan.claims] == ["first"]
-    assert together(plan).why == "there is no room for all of them"
-
-
 class Says:
     """Answers about several gangs as it is told to, about one as it is."""
 
