@@ -27,13 +27,13 @@ def trees(draw: st.DrawFn) -> QuotaTree:
     per_user = st.sampled_from(
         ({}, {}, {USER_MAX: '{"nvidia.com/gpu": 4}'}, {USER_MAX_BY_NAME: '{"ann": {"kube-queue/max-jobs": 1}}'})
     )
-    leaves = {
-        name: {
-            "max": draw(limit), "policy": draw(policy), "min": draw(promise), **draw(jobs),
-            "attributes": draw(lending) | draw(per_user),
-        }
-        for name in ("a", "b", "org__c")
-    }  # fmt: skip
+    leaves = {}
+    for name in ("a", "b", "org__c"):
+        most, promised = draw(limit), draw(promise)
+        leaves[name] = {
+            "max": most, "min": {name: min(amount, most.get(name, amount)) for name, amount in promised.items()},
+            "policy": draw(policy), **draw(jobs), "attributes": draw(lending) | draw(per_user),
+        }  # fmt: skip
     return tree(org={"max": draw(limit), "attributes": draw(per_user)}, **leaves)
 
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from fleet.decide import BadSnapshot
-from fleet.model.member import Pool
+from fleet.model.amounts import Amounts
+from fleet.model.member import Member, Pool
 from fleet.model.unit import Phase
 from fleet.notation.bytype import Json, amounts_of, decode, decode_value, fields_of, listed
 from fleet.quota.parse import DEPTH_MAX, NODES_MAX, BadTree, attribute_flaws, oversell_rate, parse_tree
@@ -44,6 +45,24 @@ def members(data: object, place: str = "members") -> Iterator[tuple[object, str]
             there = enumerate(listed(item["potential"], f"{where}.potential"))
             item = {**item, "potential": [_potential(entry, f"{where}.potential[{i}]") for i, entry in there]}
         yield item, where
+
+
+def member(item: object, where: str) -> Member:
+    """A member of its long form. A vector that stands twice in one pool becomes one entry: all who read pools count on
+    that."""
+    found: Member = decode(Member, item, where)
+    return replace(found, pools=_merged(found.pools), potential=_merged(found.potential))
+
+
+def _merged(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+    return tuple(replace(pool, free=_counted(pool.free)) for pool in pools)
+
+
+def _counted(free: tuple[tuple[Amounts, int], ...]) -> tuple[tuple[Amounts, int], ...]:
+    vectors = dict.fromkeys(vector for vector, _ in free)
+    if len(vectors) == len(free) or any(nodes < 0 for _, nodes in free):  # less than no nodes is refused elsewhere
+        return free
+    return tuple((vector, sum(nodes for other, nodes in free if other == vector)) for vector in vectors)
 
 
 def _potential(data: object, where: str) -> object:
@@ -107,14 +126,11 @@ def _gang(item: Mapping[str, Any], where: str) -> Mapping[str, Any]:
         if not isinstance(text, str) or not re.fullmatch(GANG, text) or len(text) > 40:
             raise BadSnapshot([(f"{where}.gang", f'{text!r} is not pods x GPUs of each, as in "4x8"')])
         pods, gpus = text.split("x")
-        component = {"name": "worker", "replicas": int(pods), "requests": {GPU: int(gpus)}}
+        replicas, requests = int(pods), {GPU: int(gpus)}
     else:
         replicas = decode_value(int, item.get("replicas", 1), f"{where}.replicas")
-        component = {
-            "name": "worker",
-            "replicas": replicas,
-            "requests": amounts_of(item["requests"], f"{where}.requests"),
-        }
+        requests = amounts_of(item["requests"], f"{where}.requests")
+    component = {"name": "worker", "replicas": replicas, "requests": {"pods": 1, **requests}}
     kept = {key: value for key, value in item.items() if key not in (*given, "replicas")}
     return {**kept, "components": [component]}
 
@@ -184,8 +200,22 @@ def _by_path(data: Mapping[str, Any], where: str, root: str) -> QuotaTree:
         below.setdefault(node["parent"] if isinstance(node["parent"], str) else None, []).append(path)
     for path, node in given.items():
         node.setdefault("children", sorted(below.get(path, [])))
-    nodes = {path: decode(QuotaNode, node, f"{where}[{path}]") for path, node in given.items()}
+    nodes: dict[str, QuotaNode] = {path: decode(QuotaNode, node, f"{where}[{path}]") for path, node in given.items()}
+    wrong = [(f"{where}[{path}].{field}", why) for path, node in nodes.items() for field, why in _limits_of(node)]
+    if wrong:
+        raise BadSnapshot(wrong)
     return QuotaTree(root or min(given, key=len, default=""), nodes)
+
+
+def _limits_of(node: QuotaNode) -> Iterator[tuple[str, str]]:
+    """What is wrong with the limits of a node, by field."""
+    for field, amounts in (("min", node.min), ("max", node.max)):
+        for name, amount in amounts.items():
+            if amount < 0:
+                yield f"{field}[{name}]", f"{amount} is below zero"
+    for name, amount in node.min.items():
+        if amount > max(0, node.max.get(name, amount)):
+            yield f"min[{name}]", f"{amount} is above max, which is {node.max[name]}"
 
 
 def _bounded(given: Mapping[str, Json], where: str) -> None:

@@ -108,8 +108,9 @@ def decode_value(kind: Any, value: object, where: str) -> Any:
         return frozenset(decode_value(arguments[0], item, where) for item in listed(value, where))
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
-            if isinstance(value, Mapping) and typing.get_origin(arguments[0]) is tuple:
-                of = typing.get_args(arguments[0])[1]
+            pair = typing.get_args(arguments[0]) if typing.get_origin(arguments[0]) is tuple else ()
+            if isinstance(value, Mapping) and pair and pair[0] is str:
+                of = pair[1]
                 return tuple((key, decode_value(of, item, f"{where}[{key}]")) for key, item in value.items())
             items = listed(value, where)
             return tuple(decode_value(arguments[0], item, f"{where}[{i}]") for i, item in enumerate(items))
@@ -154,6 +155,28 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
         else:
             raise BadSnapshot([(f"{where}[{name}]", f"{amount!r} is neither an integer nor a quantity")])
     return found
+
+
+def readable(document: object, where: str = "") -> None:
+    """Refuse a document with a text that no UTF-8 can hold: JSON can write half a character (a lone surrogate), which
+    nobody could print, store or send. Goes through all of it, however deep."""
+    pending: list[tuple[str, object]] = [(where, document)]
+    while pending:
+        place, value = pending.pop()
+        if isinstance(value, str):
+            _whole(value, place)
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                if isinstance(key, str):
+                    _whole(key, place)
+                pending.append((f"{place}.{key}" if place else str(key), item))
+        elif isinstance(value, (list, tuple)):
+            pending.extend((f"{place}[{index}]", item) for index, item in enumerate(value))
+
+
+def _whole(text: str, where: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadSnapshot([(where or "document", "holds a lone surrogate, which is no character")])
 
 
 def listed(value: object, where: str) -> list[Any]:

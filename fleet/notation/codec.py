@@ -20,7 +20,7 @@ from fleet.model.plan import Certificate, Eviction, Head, Placement, Plan, RoomC
 from fleet.model.reason import Reason
 from fleet.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.notation import byhand, bytype
-from fleet.notation.bytype import Json, decode, decode_value, encode, listed
+from fleet.notation.bytype import Json, decode, decode_value, encode, listed, readable
 from fleet.placement.problem import Answer, Problem, Solved, Solver, VictimProblem
 from fleet.snapshot import Config, Snapshot
 
@@ -71,7 +71,7 @@ def decode_snapshot(document: object) -> Snapshot:
 def _members(data: object) -> dict[str, Member]:
     found: dict[str, Member] = {}
     for item, where in byhand.members(data):
-        member: Member = decode(Member, item, where)
+        member = byhand.member(item, where)
         if member.name in found:
             raise BadSnapshot([("members", f"{member.name!r} is there twice")])
         found[member.name] = member
@@ -219,6 +219,7 @@ class _Recorded:
 def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]:
     if not isinstance(document, Mapping):
         raise BadSnapshot([("document", "is not an object")])
+    readable(document)
     if document.get("version") != VERSION:
         raise BadSnapshot([("version", f"is {document.get('version')!r}; this reads version {VERSION}")])
     if document.get("kind", kind) != kind:

@@ -15,12 +15,11 @@ from fleet.foresee.binding import Bound
 from fleet.foresee.edits import AddMember, Edit, ReplaceTree, Submit
 from fleet.foresee.explanation import changes
 from fleet.foresee.whatif import Comparison, Standing, When
-from fleet.model.member import Member
 from fleet.model.plan import Plan
 from fleet.model.reason import Reason
 from fleet.model.unit import Unit
 from fleet.notation import byhand
-from fleet.notation.bytype import Json, decode, encode, listed
+from fleet.notation.bytype import Json, decode, encode, listed, readable
 
 MOST_EDITS = 100
 _CLASSES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(Edit)}
@@ -28,6 +27,7 @@ _CLASSES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(
 
 def decode_edits(data: object, where: str = "edits") -> list[Edit]:
     """Raises BadSnapshot."""
+    readable(data, where)
     items = listed(data, where)
     if len(items) > MOST_EDITS:
         raise BadSnapshot([(where, f"has {len(items)} edits; at most {MOST_EDITS} are tried at once")])
@@ -45,7 +45,7 @@ def _edit(item: object, where: str) -> Edit:
         raise BadSnapshot([(where, "is not an object")])
     if name == "AddMember" and "member" in given:
         [(long, _)] = byhand.members([given["member"]], f"{where}.member")
-        return AddMember(typing.cast(Member, decode(Member, long, f"{where}.member")))
+        return AddMember(byhand.member(long, f"{where}.member"))
     if name == "Submit" and "unit" in given:
         made = list(byhand.units([given["unit"]], f"{where}.unit"))
         if len(made) != 1:

@@ -65,7 +65,7 @@ def test_nodes_that_could_be_added_are_written_as_nodes_are() -> None:
 
 def test_a_gang_is_pods_by_gpus() -> None:
     short = written(units=[{"id": "a", "gang": "4x8"}]).units["a"]
-    assert [(c.replicas, dict(c.requests)) for c in short.components] == [(4, {GPU: 8})]
+    assert [(c.replicas, dict(c.requests)) for c in short.components] == [(4, {GPU: 8, "pods": 1})]
 
 
 def test_requests_of_equal_pods_stand_for_one_component() -> None:
