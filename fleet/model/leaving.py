@@ -14,8 +14,7 @@ Places = tuple[int, Amounts, int]  # number of a pool of the member, what is fre
 
 
 def leaves(unit: Unit, now: float, patience_s: float) -> bool:
-    """Whether the room of an evicting unit may be counted on: not once it has been leaving for longer than that, its
-    node is dead for all one knows."""
+    """Whether the room of an evicting unit may be counted on. After `patience_s` it may not: its node may be dead."""
     return unit.phase is Phase.EVICTING and (unit.leaving_at is None or now - unit.leaving_at < patience_s)
 
 
@@ -56,9 +55,8 @@ def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
         if pools[first.pool].get(first.free, 0) > 0:
             _put(pools[first.pool], first.free, -1)
             held = held.plus(first.free)
-        _put(
-            pools[first.pool], held, 1
-        )  # alone where the inventory moved on meanwhile: what leaves is there all the same
+        # Where the inventory has moved on, what leaves is there all the same: a node by itself.
+        _put(pools[first.pool], held, 1)
     for home, vector, count in places:
         _put(pools[home], vector, count)
     changed = (replace(pool, free=tuple(free.items())) for pool, free in zip(member.pools, pools, strict=True))
