@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Container, Mapping
 
 from fleet.check.tiers import tiers_of
 from fleet.check.violation import Rule, Violation
@@ -20,9 +20,8 @@ def evictions(
     found: list[Violation] = []
     preemptors = {eviction.preemptor for eviction in plan.evictions} & snapshot.units.keys()
     tiers = tiers_of(snapshot, now, {snapshot.units[key].leaf for key in preemptors}) if plan.evictions else {}
-    heads = heads_of(snapshot, plan, now) if plan.evictions else set()
     for eviction in plan.evictions:
-        broken = may_not_leave(snapshot, eviction, victims, tiers, heads, now)
+        broken = may_not_leave(snapshot, eviction, victims, tiers, now)
         if broken is None and eviction.preemptor not in claiming:
             broken = Violation(Rule.CLAIM_UNSOUND, eviction.unit, f"{eviction.preemptor} evicts but claims no room")
         if broken is None:
@@ -32,20 +31,11 @@ def evictions(
     return list(victims.values()), found
 
 
-def heads_of(snapshot: Snapshot, plan: Plan, now: float) -> set[str]:
-    """The units that evict as heads: heads of the snapshot, and units of the plan that have waited past the bound."""
-    after = snapshot.config.head_after_s
-    new = (snapshot.units[head.unit] for head in plan.heads if head.unit in snapshot.units)
-    late = {unit.id for unit in new if after > 0 and now - unit.enqueued_at >= after}
-    return late | {key for key, unit in snapshot.backlog.odd.items() if unit.head is not None}
-
-
 def may_not_leave(
     snapshot: Snapshot,
     eviction: Eviction,
     gone: Container[str],
     tiers: Mapping[str, Tier],
-    heads: Collection[str],
     now: float,
 ) -> Violation | None:
     """Why a unit must not be evicted; None where it may. `gone`: units that leave by evictions before this one."""
@@ -68,14 +58,15 @@ def may_not_leave(
     if preemptor.leaf == unit.leaf:
         spared = spared or policy != "PreemptLowerPriority"
     else:
-        spared = spared or not _above(tiers, preemptor, unit, preemptor.id in heads)
+        spared = spared or tiers.get(unit.id, Tier.BORROWED) <= _tier(snapshot, preemptor, tiers, now)
     return Violation(Rule.EVICTS_HIGHER, unit.id, f"{unit.name} ranks above {preemptor.name}") if spared else None
 
 
-def _above(tiers: Mapping[str, Tier], preemptor: Unit, victim: Unit, head: bool) -> bool:
-    """Whether a unit's tier lets it evict another's work. A waiting unit that takes its leaf past its share has that
-    right only as a head, and then as one within the share."""
-    tier = tiers.get(preemptor.id, Tier.BORROWED)
-    if tier is Tier.CROSSING:
-        tier = Tier.SHARE if head else Tier.BORROWED
-    return tier < tiers.get(victim.id, Tier.BORROWED)
+def _tier(snapshot: Snapshot, preemptor: Unit, tiers: Mapping[str, Tier], now: float) -> Tier:
+    """The tier as which a unit evicts. A unit that takes its leaf past its share has that right only as a head, which
+    has waited past the bound, and then as one within the share."""
+    tier, after = tiers.get(preemptor.id, Tier.BORROWED), snapshot.config.head_after_s
+    if tier is not Tier.CROSSING:
+        return tier
+    head = preemptor.head is not None or 0 < after <= now - preemptor.enqueued_at
+    return Tier.SHARE if head else Tier.BORROWED

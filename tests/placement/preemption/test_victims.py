@@ -54,7 +54,7 @@ def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
     able = [
         u for u in world.units.values()
         if u.phase is Phase.PLACED
-        and may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, (), NOW) is None
+        and may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, NOW) is None
     ]  # fmt: skip
     gang = Gang(owner.id, tuple((part.replicas, part.requests, part.claim) for part in owner.components))
     best: Cost | None = None
@@ -126,7 +126,7 @@ def test_a_victim_more_than_the_plan_has_is_measured_as_needless(seed: int) -> N
     gone = set(evicted(plan))
     for other in world.units.values() if gone else ():
         also = Eviction(other.id, other.member or "", owner.id)
-        if other.id not in gone and may_not_leave(world, also, (), tiers, (), NOW) is None:
+        if other.id not in gone and may_not_leave(world, also, (), tiers, NOW) is None:
             more = replace(plan, evictions=(*plan.evictions, also))
             assert check(world, more, now=NOW) == ()
             assert needless(world, more, now=NOW)

@@ -156,7 +156,7 @@ def least(world: Snapshot, owners: Sequence[Unit]) -> Cost | None:
     known: dict[tuple[tuple[str, ...], frozenset[str]], Unit | None] = {}
 
     def may_leave(u: Unit, owner: Unit) -> bool:
-        return may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, (), NOW) is None
+        return may_not_leave(world, Eviction(u.id, u.member or "", owner.id), (), tiers, NOW) is None
 
     def first_short(members: tuple[str, ...], gone: frozenset[str]) -> Unit | None:
         if (members, gone) not in known:
