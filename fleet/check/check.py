@@ -16,7 +16,7 @@ from fleet.check.evictions import evictions
 from fleet.check.heads import heads
 from fleet.check.packer import Packer
 from fleet.check.quota import Sums
-from fleet.check.units import coming, gang_of, in_the_way, resources_of, waits_behind
+from fleet.check.units import coming, gangs_in, in_the_way, resources_of, waits_behind
 from fleet.check.violation import Rule, Violation
 from fleet.model.matching import member_bars
 from fleet.model.order import queue_order
@@ -104,11 +104,10 @@ def _block_order(snapshot: Snapshot, starts: Mapping[str, str], now: float) -> I
 
 def _room(snapshot: Snapshot, starts: Mapping[str, str]) -> Iterable[Violation]:
     """Each gang is packed whole onto the node vectors of its one member, beside what is coming there already."""
-    members = sorted(set(starts.values()))
-    names = resources_of(snapshot) if members else set()
-    arriving = coming(snapshot, members)
-    for name in members:
-        gangs = [gang_of(snapshot.units[key]) for key, member in starts.items() if member == name]
+    by_member = gangs_in(snapshot, starts)
+    names = resources_of(snapshot) if starts else set()
+    arriving = coming(snapshot, by_member)
+    for name, gangs in sorted(by_member.items()):
         for key in Packer(snapshot.members[name], names).first_unpackable(arriving.get(name, []), gangs):
             yield Violation(Rule.ROOM, key, f"{snapshot.units[key].name} does not fit {name} whole")
 

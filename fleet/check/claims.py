@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fleet.check.packer import Gang, Packer
 from fleet.check.quota import Sums
-from fleet.check.units import coming, gang_of, in_the_way, may_start, resources_of, waits_behind
+from fleet.check.units import coming, gangs_in, in_the_way, may_start, resources_of, stops_leaf, waits_behind
 from fleet.check.violation import Rule, Violation
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
@@ -24,7 +24,7 @@ from fleet.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class Claims:
     """The claims of a snapshot and a plan, each by unit with its member. `live`: of before, whose units wait on; `new`:
-    sound ones of the plan; `starts`: units that start; `used`: those of them that start in room they had claimed."""
+    sound ones of the plan; `starts`: units that start; `used`: those of them that start in claimed room."""
 
     live: Mapping[str, str]
     new: Mapping[str, str]
@@ -42,7 +42,7 @@ class Claims:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ClaimedMember:
     """One member where room is claimed. `gone`: units that leave it; `first`: gangs on their way, and those that start
     in room they had claimed; `others` start beside them; `claimed`: gangs of live claims, then of new ones."""
 
@@ -62,7 +62,7 @@ def claims_of(snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], now: fl
         live={key: member for key, member in live.items() if key not in starts and key not in made},
         new={key: member for key, member in made.items() if key not in unsound},
         starts=starts,
-        used={key: member for key, member in starts.items() if live.get(key) == member},
+        used={key: member for key, member in starts.items() if live and _may_use(snapshot, key, member, live)},
     ), list(unsound.values())
 
 
@@ -72,32 +72,29 @@ def going(snapshot: Snapshot, victims: Iterable[Unit], now: float) -> list[Unit]
     return [*victims, *(unit for unit in snapshot.backlog.holding.values() if leaves(unit, now, patience))]
 
 
-def scenes(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[Scene]:
+def claimed_members(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[ClaimedMember]:
     """Each member where room is claimed. `gone`: all units that leave any member."""
+    live = dict(sorted(claims.live.items()))
+    gangs = [gangs_in(snapshot, where) for where in (claims.used, claims.others, live, claims.new)]
     arriving = coming(snapshot, claims.members, {unit.id for unit in gone})
     for name in claims.members:
-
-        def gangs(where: Mapping[str, str], name: str = name) -> list[Gang]:
-            return [gang_of(snapshot.units[key]) for key, member in where.items() if member == name]
-
         leaving = [unit for unit in gone if unit.member == name]
-        first = [*arriving.get(name, ()), *gangs(claims.used)]
-        claimed = [*gangs(dict(sorted(claims.live.items()))), *gangs(claims.new)]
-        yield Scene(snapshot.members[name], leaving, first, gangs(claims.others), claimed)
+        used, others, old, new = (by_member.get(name, []) for by_member in gangs)
+        yield ClaimedMember(snapshot.members[name], leaving, [*arriving.get(name, ()), *used], others, [*old, *new])
 
 
 def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[Violation]:
     """New claims that have no room once `gone` have left, and starts in claimed room. Of two claims of before that no
     longer fit beside each other one is claimed by nobody."""
     names = resources_of(snapshot)
-    for scene in scenes(snapshot, claims, gone):
-        packer = Packer(vacated(scene.member, scene.gone), names)
-        lost = set(packer.first_unpackable(scene.first, scene.claimed))
-        for key in (gang.unit for gang in scene.claimed if gang.unit in lost & claims.new.keys()):
-            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {scene.member.name} will not have")
-        spans = [gang for gang in scene.claimed if gang.unit not in lost]
-        for key in packer.first_unpackable([*scene.first, *spans], scene.others) if scene.others else ():
-            yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {scene.member.name} that is claimed")
+    for at in claimed_members(snapshot, claims, gone):
+        packer = Packer(vacated(at.member, at.gone), names)
+        lost = set(packer.first_unpackable(at.first, at.claimed))
+        for key in (gang.unit for gang in at.claimed if gang.unit in lost & claims.new.keys()):
+            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {at.member.name} will not have")
+        spans = [gang for gang in at.claimed if gang.unit not in lost]
+        for key in packer.first_unpackable([*at.first, *spans], at.others) if at.others else ():
+            yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {at.member.name} that is claimed")
 
 
 def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums: Sums) -> Iterable[Violation]:
@@ -123,16 +120,22 @@ def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums:
 
 
 def _live(snapshot: Snapshot, now: float) -> dict[str, str]:
-    """Claims of the snapshot that hold, by unit. None does behind a unit that stops its queue and has none."""
+    """Claims of the snapshot that hold, by unit."""
     found: dict[str, str] = {}
     for key, unit in snapshot.backlog.odd.items():  # a unit with a claim is one by itself
         claim = unit.claim
-        if claim is None or claim.until <= now or not may_start(snapshot, unit, now):
-            continue
-        if _may_go(snapshot, unit, claim.member):
+        if claim is not None and claim.until > now and may_start(snapshot, unit, now):
             found[key] = claim.member
-    ahead = in_the_way(snapshot, {snapshot.units[key].leaf for key in found}, found, now) if found else {}
-    return {key: member for key, member in found.items() if not waits_behind(snapshot.units[key], ahead)}
+    return {key: member for key, member in found.items() if _may_go(snapshot, snapshot.units[key], member)}
+
+
+def _may_use(snapshot: Snapshot, key: str, member: str, live: Mapping[str, str]) -> bool:
+    """Whether a unit that starts may use claimed room: its own, or that of one behind it in a queue that it stops."""
+    unit = snapshot.units[key]
+    behind = (snapshot.units[other] for other, at in live.items() if at == member)
+    return live.get(key) == member or (
+        stops_leaf(snapshot, unit) and any(waits_behind(other, {unit.leaf or "": unit}) for other in behind)
+    )
 
 
 def _may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fleet.check.claims import claims_of, going, scenes
+from fleet.check.claims import claimed_members, claims_of, going
 from fleet.check.packer import Packer
 from fleet.check.quota import Sums
 from fleet.check.units import resources_of
@@ -19,11 +19,9 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
     claims, _ = claims_of(snapshot, plan, starts, now)
     gone = going(snapshot, victims, now)
     names = resources_of(snapshot)
-    rooms = {scene.member.name: scene for scene in scenes(snapshot, claims, gone)}
+    rooms = {at.member.name: at for at in claimed_members(snapshot, claims, gone)}
     # Pods that come now lie on what is free now, and not on what the victims leave.
-    now_free = {
-        name: Packer(scene.member, names).beside([*scene.first, *scene.others]) for name, scene in rooms.items()
-    }
+    now_free = {name: Packer(at.member, names).beside([*at.first, *at.others]) for name, at in rooms.items()}
     sums = Sums(snapshot)
     for unit in gone:
         sums.charge(unit, -1)
@@ -33,12 +31,12 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
     for victim in victims:
         if victim.id in snapshot.backlog.unseen:
             continue
-        scene, member = rooms.get(victim.member or ""), now_free.get(victim.member or "")
+        at, member = rooms.get(victim.member or ""), now_free.get(victim.member or "")
         sums.charge(victim)
         able = all(sums.allow(snapshot.units[key]) for key in claims.new)
-        if able and scene is not None:
-            leaving = [unit for unit in scene.gone if unit.id not in {*stay, victim.id}]
-            able = member is not None and Packer(vacated(member, leaving), names).pack(scene.claimed)
+        if able and at is not None:
+            leaving = [unit for unit in at.gone if unit.id not in {*stay, victim.id}]
+            able = member is not None and Packer(vacated(member, leaving), names).pack(at.claimed)
         if able:
             stay.append(victim.id)
         else:

@@ -75,6 +75,14 @@ def gang_of(unit: Unit, *, hidden: bool = False) -> Gang:
     return Gang(unit.id, tuple(parts), unit.topology)
 
 
+def gangs_in(snapshot: Snapshot, where: Mapping[str, str]) -> dict[str, list[Gang]]:
+    """By member, the gangs of units that each have one in `where`."""
+    found: dict[str, list[Gang]] = {}
+    for key, member in where.items():
+        found.setdefault(member, []).append(gang_of(snapshot.units[key]))
+    return found
+
+
 def coming(snapshot: Snapshot, members: Container[str | None], leaving: Container[str] = ()) -> dict[str, list[Gang]]:
     """By member, of `members`: pods on their way there, but those of units that are `leaving`."""
     found: dict[str, list[Gang]] = {}

@@ -10,8 +10,8 @@ from dataclasses import replace
 from fleet.check.violation import Rule
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Claim, Seat
-from fleet.snapshot import Config
+from fleet.model.unit import Claim, Nomination, Seat
+from fleet.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
 
 RECLAIM = Config(reclaim=True)
@@ -98,3 +98,30 @@ def crowded(
         shown = member(name).nodes(1).value.pools[0]
         members.append(member(name).having(pools=(replace(shown, free=tuple(counts.items())),)))
     return units, members
+
+
+def contested(rng: random.Random) -> Snapshot:
+    """Two crowded members, and up to six units that wait: some have a claim, some are heads, some queues are strict."""
+    units, members = crowded(rng, leaves="bccd", gpus=(1, 2, 2, 4, 4, 3, 8), pods=2, others=range(9))
+    waiting: list[UnitBuilder] = []
+    for number in range(rng.randint(1, 6)):
+        made = unit(f"w{number}").gpus(rng.choice((1, 2, 3, 4, 8)), pods=rng.randint(1, 2))
+        made = made.queue(f"root/{rng.choice('aabbc')}").priority(rng.choice((0, 0, 0, 5)))
+        made = made.since(rng.choice((9, 90, 900, 9000)))
+        if rng.random() < 0.2:
+            made = made.having(claim=Claim(rng.choice("xy"), NOW + 300))
+        elif rng.random() < 0.15:
+            said = Nomination(rng.choice("xy"), NOW - 60, NOW + rng.choice((-9, 0, 600)), rng.random() < 0.5)
+            made = made.having(head=said)
+        waiting.append(made)
+    strict = [rng.choice(("Priority", "Block", "Intelligent")) for _ in "ab"]
+    quota = tree(
+        a={"min": {GPU: rng.choice((8, 20))}, "policy": strict[0]},
+        b={"min": {GPU: rng.choice((0, 4))}, "policy": strict[1]},
+        c={},
+        d={"min": {GPU: rng.choice((0, 4))}},
+    )
+    if rng.random() < 0.5:
+        most = sum(made.value.total[GPU] for made in units) + rng.randint(0, 8)
+        quota = replace(quota, nodes={**quota.nodes, "root": replace(quota.nodes["root"], max={GPU: most})})
+    return snapshot(*waiting, *units, *members, quota, RECLAIM)

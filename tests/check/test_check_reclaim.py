@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from fleet.check import Rule, check
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Code, Reason
-from fleet.model.unit import Phase
+from fleet.model.unit import Claim, Nomination, Phase
 from fleet.quota.guarantee import LEND_LIMIT
 from fleet.quota.tree import QuotaTree
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Changes, Config
-from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree
+from tests.builders import GPU, NOW, UnitBuilder, amounts, member, snapshot, tree, unit
 from tests.check import reclaims
 
 
@@ -117,3 +118,64 @@ def test_what_is_claimed_has_quota_of_every_kind_once_all_that_leaves_is_gone(li
     plan = Plan((), {"owner": Reason(Code.HELD)}, evictions=evictions, claims=(claim,))
     found = {violation.rule for violation in check(world, plan, now=NOW)}
     assert found == (set() if limit == "none" else {Rule.CLAIM_TOO_SMALL})
+
+
+def test_nothing_starts_in_quota_that_is_claimed() -> None:
+    """Eight of sixteen GPUs are claimed and four are used: eight more have room and quota now, and not beside it."""
+    world = snapshot(
+        reclaims.waits("claimant", "a").having(claim=Claim("x", NOW + 99)),
+        reclaims.waits("late", "c"), reclaims.waits("small", "c", 4), reclaims.runs("r", "c", 4, where="y"),
+        member("x").nodes(1), member("y").nodes(2),
+        tree(a={}, c={}, d={}), reclaims.RECLAIM,
+    )  # fmt: skip
+    quota = replace(world.tree, nodes={**world.tree.nodes, "root": replace(world.tree.nodes["root"], max={GPU: 16})})
+    world = world.apply(of(quota))
+    for name, expected in (("small", []), ("late", [(Rule.CLAIM_TAKEN, "late")])):
+        reasons = {key: Reason(Code.HELD) for key in {"claimant", "late", "small"} - {name}}
+        found = check(world, Plan((Placement(name, "y"),), reasons), now=NOW)
+        assert [(violation.rule, violation.unit) for violation in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("leaf", "starts", "expected"),
+    [
+        pytest.param("root/c", "other", [Rule.CLAIM_TAKEN], id="a unit of another leaf"),
+        pytest.param("root/a", "urgent", [], id="the unit ahead of it, which its queue cannot pass"),
+    ],
+)
+def test_a_claim_behind_a_unit_that_stops_its_queue_is_for_its_own_queue(
+    leaf: str, starts: str, expected: list[Rule]
+) -> None:
+    world = snapshot(
+        reclaims.waits("claimant", "a").having(claim=Claim("x", NOW + 99)),
+        reclaims.waits("urgent", "a").priority(5), reclaims.waits("other", "c"),
+        member("x").nodes(1),
+        tree(a={"policy": "Intelligent"}, c={}), reclaims.RECLAIM,
+    )  # fmt: skip
+    reasons = {key: Reason(Code.HELD) for key in {"claimant", "urgent", "other"} - {starts}}
+    found = check(world, Plan((Placement(starts, "x"),), reasons), now=NOW)
+    assert [violation.rule for violation in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("pods", "changes", "expected"),
+    [
+        pytest.param(1, {}, [], id="within its leaf's share"),
+        pytest.param(2, {}, [Rule.EVICTS_HIGHER], id="past its leaf's share"),
+        pytest.param(2, {"enqueued_at": NOW - 700}, [], id="past it, but it has waited past the bound"),
+        pytest.param(2, {"head": Nomination("x", NOW - 9, NOW)}, [], id="past it, but it is a head"),
+    ],
+)
+def test_a_unit_that_takes_its_leaf_past_its_share_evicts_only_as_a_head(
+    pods: int, changes: dict[str, Any], expected: list[Rule]
+) -> None:
+    """Two leaves share 24 GPUs: twelve each."""
+    owner = unit("owner").gpus(8, pods=pods).queue("root/a").having(**changes)
+    works = [reclaims.runs(f"r{number}", "c", since=reclaims.LONG + number) for number in range(3)]
+    world = snapshot(
+        owner, *works, member("x").nodes(3, free_gpu=0), tree(a={}, c={}), reclaims.RECLAIM,
+    )  # fmt: skip
+    claim = RoomClaim("owner", "x", owner.value.total, NOW + 900)
+    plan = Plan((), {"owner": Reason(Code.HELD)}, evictions=(Eviction("r2", "x", "owner"),), claims=(claim,))
+    rules = [violation.rule for violation in check(world, plan, now=NOW)]
+    assert [rule for rule in rules if rule is not Rule.CLAIM_TOO_SMALL] == expected
