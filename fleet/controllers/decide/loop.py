@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import structlog
 
+from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
 from fleet.controllers.decide.faults import Faults
@@ -152,6 +153,9 @@ class DecideLoop:
             phases.begin("commit")
             complete = await self._carry_out(picture, whole, plan, reasons, now)
             self._hub.metrics.decided(plan, phases.end())
+            if plan.evictions:
+                found = await asyncio.to_thread(needless, heard, plan, now=now)
+                self._hub.metrics.needless.inc(len(found))
             self._hub.metrics.see(whole.snapshot, reasons)
             self._items.offer(whole, reasons)
             self._took_s = self._hub.clock.monotonic() - began

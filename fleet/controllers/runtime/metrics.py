@@ -88,6 +88,10 @@ class Metrics:
         self.placements = Counter("fleet_placements", "Units placed in a member.", registry=registry)
         self.claims = Counter("fleet_claims", "Claims of room that were committed.", registry=registry)
         self.evictions = Counter("fleet_evictions", "Units evicted from a member.", ("reason",), registry=registry)
+        self.needless = Counter(
+            "fleet_decider_needless_evictions", "Units that plans evicted though their claims needed it not.",
+            registry=registry,
+        )  # fmt: skip
         self.refusals = Counter(
             "fleet_commit_refusals", "Parts of a plan that were not committed, by what had changed meanwhile.",
             ("cause",), registry=registry,

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import pytest
+
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.controllers.fields.evict import evict
@@ -88,6 +90,17 @@ async def test_what_was_borrowed_leaves_whole_and_its_room_is_kept_for_the_owner
         assert world.binding(victim)["metadata"]["annotations"][ANNOTATION_ENQUEUED] == queued[victim]  # type: ignore[index]
         for number in range(8):
             await world.running(f"small-{number}")
+
+
+async def test_evictions_that_no_claim_needs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One gang leaves, and let it be measured as needless."""
+    monkeypatch.setattr("fleet.controllers.decide.loop.needless", lambda world, plan, *, now: plan.evictions)
+    async with hub(member("cfa"), member("cfb"), config=QUICK) as world:
+        counted = partial(world.hub.metrics.registry.get_sample_value, "fleet_decider_needless_evictions_total")
+        await borrowed(world, "a1", "a2")
+        assert counted() == 0
+        await world.apply(job("owner", "b"))
+        await eventually(lambda: counted() == 1, within_s=60)
 
 
 async def test_a_new_leader_keeps_the_room_that_the_one_before_it_claimed() -> None:
