@@ -143,11 +143,12 @@ class Nodes:
         *few, many = sorted(pods, key=lambda kind: kind.count)
         kinds = [*few, many]
         wanted = [kind.count for kind in kinds]
+        nothing, goal = (0,) * len(few), tuple(wanted[:-1])
         if prod(kind.count + 1 for kind in few) > _MOST_STATES:
             return False
         rooms: Ints = np.array([self.room(kind, among) for kind in kinds])
         ahead = rooms.sum(axis=1).tolist()  # what this node and those after it take of each kind alone
-        table: dict[tuple[int, ...], tuple[int, Any]] = {(0,) * len(few): (0, None)}
+        table: dict[tuple[int, ...], tuple[int, Any]] = {nothing: (0, None)}
         known: dict[bytes, Ways] = {}
         steps = 0
         for node in self._fullest_first(np.flatnonzero(rooms.any(axis=0))).tolist():
@@ -171,13 +172,13 @@ class Nodes:
                     )
                     if reach and total > after.get(state, (-1, None))[0]:
                         after[state] = (total, (how, node, (*took, total - most)))
-            if {state: most for state, (most, _) in after.items()} == {s: most for s, (most, _) in table.items()}:
+            if {state: found[0] for state, found in after.items()} == {state: had[0] for state, had in table.items()}:
                 known[alike] = []  # one more node like this changes nothing
             else:
                 table = after
-            if table.get(tuple(wanted[:-1]), (-1, None))[0] == many.count:
+            if goal in table and table[goal][0] == many.count:
                 break
-        most, how = table.get(tuple(wanted[:-1]), (-1, None))
+        most, how = table.get(goal, (-1, None))
         while most == many.count and how is not None:
             how, node, counts = how
             for kind, count in zip(kinds, counts, strict=True):

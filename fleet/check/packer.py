@@ -126,13 +126,16 @@ class Packer:
         return sorted(asked | self._names, key=lambda name: ("/" not in name, name))
 
     def _sized(self, gang: Gang, resources: Sequence[str]) -> _Sized:
-        kinds = []
+        kinds: list[Pods] = []
         for count, requests, claim in gang.parts:
             if count > 0:
                 amounts = dict(requests.items_)
                 size = tuple([min(LARGEST, max(0, amounts.get(name, 0))) for name in resources])
                 kinds.append(Pods(count, size, self._open_to(claim)))
-        return _Sized(gang.unit, _merged(kinds), gang.topology, frozenset().union(*(kind.pools for kind in kinds)))
+        if len(kinds) == 1:
+            return _Sized(gang.unit, (kinds[0],), gang.topology, kinds[0].pools)
+        pools = frozenset[int]().union(*(kind.pools for kind in kinds))
+        return _Sized(gang.unit, _merged(kinds), gang.topology, pools)
 
     def _open_to(self, claim: NodeClaim) -> frozenset[int]:
         pools = self._open.get(claim)
@@ -262,7 +265,7 @@ def _merged(pods: Iterable[Pods]) -> tuple[Pods, ...]:
     for kind in pods:
         key = (kind.size, kind.pools)
         count[key] = count.get(key, 0) + kind.count
-    kinds = (Pods(pods, size, pools) for (size, pools), pods in count.items())
+    kinds = [Pods(pods, size, pools) for (size, pools), pods in count.items()]
     return tuple(sorted(kinds, key=lambda kind: kind.size, reverse=True))
 
 

@@ -12,14 +12,16 @@ from dataclasses import dataclass, replace
 from fleet.check.packer import Packer
 from fleet.check.units import gang_of, may_start, stops_leaf
 from fleet.model.amounts import Amounts
+from fleet.model.gang import Key, gang_key
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Unit
 from fleet.quota.entitlement import entitlement
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
-from fleet.snapshot.backlog import Key, Lot, gang_key
+from fleet.snapshot.backlog import Lot
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +54,7 @@ def tiers_of(snapshot: Snapshot, now: float, leaves: Collection[str | None] | No
 def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
     """Units that wait and fit an empty member where they may go, and those that would but for their back-off."""
     fits = _Fits(snapshot)
-    requests: dict[tuple[Key, bool], Amounts] = {}
+    requests = Requests()
     waiting: list[Alike] = []
     later: list[Alike] = []
     alone = (Lot(gang_key(unit.components), (unit,), (unit.id,)) for unit in snapshot.backlog.odd.values())
@@ -60,10 +62,7 @@ def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
         unit = lot.units[0]
         if not may_start(snapshot, unit, now, though_it_backs_off=True):
             continue
-        kind = (lot.gang, unit.preemptible)
-        if kind not in requests:
-            requests[kind] = request_of(unit)
-        alike = Alike(unit.leaf, lot.units, lot.ids, requests[kind], stops_leaf(snapshot, unit))
+        alike = Alike(unit.leaf, lot.units, lot.ids, requests.of(unit), stops_leaf(snapshot, unit))
         if not may_start(snapshot, unit, now):
             later.append(alike)
         elif fits.somewhere(unit, lot.gang):

@@ -203,6 +203,35 @@ def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
     return False
 
 
+SELECTORS = (ANYWHERE, *(NodeClaim(node_selector=(("zone", zone),)) for zone in "ab"))
+kinds = st.tuples(st.integers(1, 2), st.integers(0, 5), st.integers(0, 3), st.sampled_from(SELECTORS))
+
+
+@small
+@given(
+    st.lists(st.tuples(vectors, st.sampled_from("ab")), max_size=4),
+    st.lists(st.lists(kinds, min_size=1, max_size=2), min_size=1, max_size=3),
+)
+def test_the_packer_agrees_with_trying_everything_where_gangs_name_their_nodes(
+    nodes: list[tuple[tuple[int, int], str]], gangs: list[list[tuple[int, int, int, NodeClaim]]]
+) -> None:
+    empty = member("x").nodes(0).value.pools[0]
+    pools = tuple(
+        replace(empty, labels=(("zone", zone),), free=((amounts(gpu=gpu, cpu=cpu), 1),)) for (gpu, cpu), zone in nodes
+    )
+    made = [
+        Gang(f"g{i}", tuple((count, amounts(gpu=gpu, cpu=cpu), claim) for count, gpu, cpu, claim in parts))
+        for i, parts in enumerate(gangs)
+    ]
+    # As amounts: room on a node of each zone, which is none on the other's nodes.
+    rows = [(gpu, cpu, 9 * (zone == "a"), 9 * (zone == "b")) for (gpu, cpu), zone in nodes]
+    pods = [
+        (gpu, cpu, int(claim is SELECTORS[1]), int(claim is SELECTORS[2]))
+        for parts in gangs for count, gpu, cpu, claim in parts for _ in range(count)
+    ]  # fmt: skip
+    assert (not first_unpackable(replace(member("x").value, pools=pools), [], made)) == _tried(rows, pods)
+
+
 def test_decide_never_ships_what_the_checker_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the planner believe that quota allows everything: the checker drops what quota does not allow."""
     monkeypatch.setattr("fleet.quota.usage.Usage.refusal", lambda self, leaf, request: None)
