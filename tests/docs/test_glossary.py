@@ -1,0 +1,52 @@
+"""The glossary names each term once and places that exist; each invariant that is cited by number is defined."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ROW = re.compile(r"^\| (?P<term>[^|]+) \| (?P<meaning>[^|]+) \| (?P<peers>[^|]+) \| (?P<where>[^|]+) \|$", re.MULTILINE)
+PATH = re.compile(r"`((?:fleet|api|docs|tests)/[^`]*)`")
+# Terms that code and pages lean on everywhere: each has its row.
+WORDS = (
+    "hub", "member", "job", "component", "gang", "binding", "unit", "queue", "quota node", "leaf", "pool", "slot",
+    "snapshot", "plan", "reason", "profile", "reservation", "service order", "backfill", "preemptor", "victim",
+)  # fmt: skip
+
+
+def rows() -> list[dict[str, str]]:
+    found = [row.groupdict() for row in ROW.finditer((ROOT / "docs" / "glossary.md").read_text())]
+    return [row for row in found if row["term"] != "term"]
+
+
+def test_every_term_appears_once() -> None:
+    assert [term for term, times in Counter(row["term"] for row in rows()).items() if times > 1] == []
+
+
+def test_every_word_that_pages_lean_on_has_its_row() -> None:
+    assert set(WORDS) - {row["term"] for row in rows()} == set()
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["term"])
+def test_every_meaning_is_one_sentence(row: dict[str, str]) -> None:
+    assert row["meaning"].endswith(".") and ". " not in row["meaning"]
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row["term"])
+def test_every_place_of_a_term_exists(row: dict[str, str]) -> None:
+    assert [path for path in PATH.findall(row["where"]) if not (ROOT / path).exists()] == []
+
+
+def test_every_invariant_that_is_cited_is_defined() -> None:
+    defined = re.findall(r"^\| (I\d+) \|", (ROOT / "docs" / "invariants.md").read_text(), re.MULTILINE)
+    cited = subprocess.run(
+        ["git", "grep", "--untracked", "-hoEw", "I[1-9][0-9]?", "--", "*.py", "*.md"],
+        cwd=ROOT, capture_output=True, text=True, check=True, timeout=30,
+    ).stdout.split()  # fmt: skip
+    assert defined == [f"I{number}" for number in range(1, len(defined) + 1)]
+    assert set(cited) - set(defined) == set()
