@@ -3,7 +3,8 @@ snapshot.md and how-to/what-if.md.
 
     .venv/bin/python docs/generate.py
 
-Written from the commands and the table of reasons themselves, so the pages cannot say anything else; a test compares.
+The pages are written from the commands and the table of reasons themselves, so they cannot say anything else. A test
+compares.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ CLI_HEAD = """# The command line
 
 Made by `docs/generate.py` from the commands themselves. `fleet COMMAND --help` prints the same.
 
-An expected failure is one line on stderr and exit status 1; wrong usage is 2; Ctrl-C is 130, and 0 for what runs until Ctrl-C.
+An expected failure is one line on stderr and exit status 1; wrong usage is 2; Ctrl-C is 130, and 0 for a command that runs until Ctrl-C.
 
 Commands that ask a hub find it by the first of these that is given: `--kubeconfig`; the kubeconfig of `--data-dir`; `FLEET_KUBECONFIG`; the kubeconfig of `FLEET_DATA_DIR`; the files of `KUBECONFIG`; `~/.fleet/kubeconfig`; `~/.kube/config`. `--context` chooses a context of it (and passes `~/.fleet` over, which has one), whose namespace is the default of `--namespace`. A server that is no Fleet hub is named and left alone.
 """  # noqa: E501
 REASONS_HEAD = """# Reasons
 
-Made by `docs/generate.py` from `fleet/model/reason.py`: every reason why a job does not start. What to do about each: [find out why a job waits](../how-to/find-out-why-a-job-waits.md).
+Made by `docs/generate.py` from `fleet/model/reason.py`: every reason why a job does not start. [Find out why a job waits](../how-to/find-out-why-a-job-waits.md) has the advice for each.
 
-Codes are stable. Severity: Info goes away by itself; at Warning somebody may want to act; at Error the job never starts unless somebody acts. Words in braces are the numbers that `status.reason.numbers` of the QueueUnit holds.
+Codes are stable. Severity: Info goes away by itself; at Warning a person may want to act; at Error the job never starts unless a person acts. Words in braces are the numbers that `status.reason.numbers` of the QueueUnit holds.
 Amounts of resources are kept in base units there (millicores, bytes) and printed as people write them. For a special case of a code the text may be another sentence: programs compare codes.
 
 | code | severity | text |
@@ -51,10 +52,10 @@ Amounts of resources are kept in base units there (millicores, bytes) and printe
 """  # noqa: E501
 MARKS_HEAD = """# Labels, annotations and finalizers
 
-Made by `docs/generate.py` from `fleet/wellknown/marks.py`: every key that Fleet works with, and who writes it.
+Made by `docs/generate.py` from `fleet/wellknown/marks.py`: every key that Fleet works with, and its writer.
 
-A key of the **hub** is refused from everybody else, on every kind and on pod templates, at create and at change. An object that is sent back as it is passes, and an update that leaves such a key out keeps it. An unknown key below `fleet.io/` is refused with the nearest name, and so are keys below `work.karmada.io/`, `propagationpolicy.karmada.io/` and `clusterpropagationpolicy.karmada.io/`.
-A key of the **user** is checked as any field. A key of the **administrator** stands on an object that only administrators may write. A finalizer of the hub may be taken off by everybody who may update the object.
+A key of the **hub** is refused from every other writer, on every kind and on pod templates, at create and at change. An object that is sent back as it is passes, and an update that leaves such a key out keeps it. An unknown key below `fleet.io/` is refused with the nearest name, and so are keys below `work.karmada.io/`, `propagationpolicy.karmada.io/` and `clusterpropagationpolicy.karmada.io/`.
+A key of the **user** is checked as any field. A key of the **administrator** stands on an object that only administrators may write. Each user who may update the object may take off a finalizer of the hub.
 
 | key | place | written by | on | meaning |
 |---|---|---|---|---|

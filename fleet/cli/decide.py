@@ -39,7 +39,7 @@ def decide(
     ] = False,
     output: OutputOption = Output.table,
 ) -> None:
-    """Decide a snapshot offline: who starts where, who waits why.
+    """Decide a snapshot offline: starts, members and reasons.
 
     A decision record is replayed with the answer that its solver gave then, and compared with its plan. With --explain,
     one job that waits is explained instead: its position, when it starts, and the smallest changes that would start it.

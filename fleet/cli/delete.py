@@ -20,7 +20,7 @@ def delete(
 ) -> None:
     """Delete jobs, policies, anything from the hub.
 
-    One that cannot be deleted keeps none of the others.
+    An object that cannot be deleted does not stop the others.
     """
     from fleet.amc.discovery import discover, resolve
     from fleet.cli.hub import Refused, connect

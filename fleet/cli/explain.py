@@ -1,7 +1,7 @@
 """`fleet explain`: everything that the hub knows of one job, its reason first.
 
-What is worked out (place, start, what would help) is made from the decider's newest snapshot, which the controllers
-write at their leisure: a job submitted a moment ago may not be in it. Who asks about it waits for that, for a while.
+Place, start and helpful changes are made from the decider's newest snapshot, which the controllers write at their
+leisure. A job submitted a moment ago may not be in it. A question about it waits for that, for a while.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def explain(
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say why a job waits, when it starts, and what would help."""
+    """Say why a job waits, when it starts, and changes that help."""
     from fleet.cli import jobs
     from fleet.cli.hub import Refused, connect
     from fleet.cli.output import show_one
@@ -66,7 +66,7 @@ def explain(
 
 
 def _near(hub: Hub, name: str, namespace: str) -> str:
-    """Where a job of that name is, or what the user may have meant."""
+    """The place of a job of that name, or the job that the user may have meant."""
     from fleet.cli import jobs
     from fleet.cli.hub import Refused
 

@@ -12,7 +12,7 @@ from fleet.cli.options import DataDirOption
 
 
 def join(
-    name: Annotated[str, typer.Argument(help="What the member is called from now on.")],
+    name: Annotated[str, typer.Argument(help="The name of the member from now on.")],
     kubeconfig: Annotated[Path, typer.Option("--kubeconfig", help="The member's kubeconfig.")],
     context: Annotated[str | None, typer.Option(help="Context of it (default: its current one).")] = None,
     label: Annotated[list[str] | None, typer.Option(help="KEY=VALUE, for policies; may be repeated.")] = None,

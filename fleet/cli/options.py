@@ -45,10 +45,12 @@ ProtectionOption = Annotated[
 ]
 HeadOption = Annotated[
     float,
-    typer.Option("--head-after-seconds", min=0, help="Who waits longer has room collected for it; 0: nobody ever has."),
+    typer.Option(
+        "--head-after-seconds", min=0, help="A job that waits longer gets a reservation that collects room; 0: never."
+    ),
 ]
 ClaimOption = Annotated[
-    float, typer.Option("--claim-seconds", min=1, help="How long freed room is kept for the job that it was freed for.")
+    float, typer.Option("--claim-seconds", min=1, help="How long a claim keeps freed room for its job.")
 ]
 MetricsOption = Annotated[
     str | None,

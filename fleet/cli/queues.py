@@ -1,4 +1,4 @@
-"""`fleet queues`: the quota tree with what is used of it, and who waits."""
+"""`fleet queues`: the quota tree with its usage, and the waiting jobs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def queues(
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List the queues: limits, what is used, who waits."""
+    """List the queues: limits, usage, waiting jobs."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 

@@ -25,7 +25,10 @@ def replay(
     members: Annotated[int, typer.Option(min=1, max=1000, help="Members that the nodes are dealt to.")] = 8,
     policy: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Who decides (fleet). Several times: the first is compared with the others."),
+        typer.Option(
+            metavar="NAME",
+            help="The policy that decides (fleet). Several times: the first is compared with the others.",
+        ),
     ] = None,
     load: Annotated[
         float, typer.Option(min=0.001, max=1000, help="Jobs come so many times as fast as in the trace.")
@@ -44,7 +47,7 @@ def replay(
         float, typer.Option(min=0, max=1, help="Part of the GPUs that queues are promised, each as it asks.")
     ] = 0.7,
     least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="LEAF=GPUS", help="What a queue is promised, instead.")
+        list[str] | None, typer.Option("--min", metavar="LEAF=GPUS", help="The promise of a queue, instead.")
     ] = None,
     most: Annotated[
         list[str] | None, typer.Option("--max", metavar="LEAF=GPUS", help="The most that a queue may use.")

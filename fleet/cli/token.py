@@ -29,7 +29,7 @@ def tokens() -> None:
 def create(
     user: Annotated[str, typer.Argument(help="Name of the user, as RBAC objects name it.")],
     group: Annotated[list[str] | None, typer.Option("--group", help="A group of the user; may be repeated.")] = None,
-    output: Annotated[As, typer.Option("--output", "-o", help="What to print.")] = As.token,
+    output: Annotated[As, typer.Option("--output", "-o", help="The output.")] = As.token,
     server: Annotated[
         str | None, typer.Option(help="https://HOST:PORT for the kubeconfig (default: as in DATA-DIR/kubeconfig).")
     ] = None,

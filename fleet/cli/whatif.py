@@ -1,9 +1,9 @@
-"""`fleet what-if`: what would start, move, stop or wait, and when, if something were otherwise. Nothing is changed.
+"""`fleet what-if`: the jobs that would start, move, stop or wait after an edit, and when. Nothing is changed.
 
-What is asked is asked of the decider itself (foresee/whatif.py): of a snapshot file here, of the hub's newest snapshot
-there, since the hub knows how long its jobs have run; with a solver, or durations that somebody assumes, it is fetched
-and asked here too. A manifest to submit goes through the hub's own checks first (a dry run), and becomes a unit by the
-same steps as a job does there.
+The decider itself answers (foresee/whatif.py): of a snapshot file here, of the hub's newest snapshot there, since the
+hub knows how long its jobs have run. With a solver, or with assumed durations, the snapshot is fetched and asked here
+too. A manifest to submit goes through the hub's own checks first (a dry run), and becomes a unit by the same steps as a
+job does there.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def what_if(
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Say who would start, move, stop or wait if it were otherwise.
+    """Show which jobs start, move, stop or wait after some edits.
 
-    Nothing is changed. Edits may be given several times, and together; they are made in the order of the options here,
+    Nothing is changed. Edits may be given several times, and together. They are made in the order of the options here,
     whatever their order on the command line.
     """
     from fleet.cli import whatif_asked, whatif_edits, whatif_table
