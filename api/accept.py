@@ -1,7 +1,7 @@
 """Taking connections in: counted before anything is read from them or spent on their TLS.
 
-The servers of asyncio and uvloop make a transport, and begin a handshake, for whoever comes. So connections are
-accepted here, and only those that have a slot get one.
+The servers of asyncio and uvloop make a transport, and begin a handshake, for every client. So connections are accepted
+here, and only those that have a slot get one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ log = structlog.get_logger(__name__)
 
 
 class Acceptor:
-    """One listening socket, in the shape of an asyncio server. `make` gets the connection's slot; whoever gets it
-    gives the slot back when the connection is lost."""
+    """One listening socket, in the shape of an asyncio server. `make` gets the connection's slot; its protocol gives
+    the slot back when the connection is lost."""
 
     def __init__(
         self, sock: socket.socket, make: Callable[[Slot], asyncio.Protocol], connections: Connections, bounds: Bounds,

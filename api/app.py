@@ -1,4 +1,4 @@
-"""The API as one ASGI application: who asks, may they, what do they want, and how it is answered.
+"""The API as one ASGI application: the user, her rights, the request, and the way of its answer.
 
 Plain ASGI, since this is the path of every read and write of the hub and of every simulated member; other applications
 (FastAPI's /fleet/v1) are mounted beside it behind the same authentication. Every refusal is a Status, also those of

@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens from a file, and the signed tokens of service accounts.
+"""The user of a request: bearer tokens from a file, and the signed tokens of service accounts.
 
 A request without valid credentials is nobody's and gets 401. Client certificates are not read: the server does not
 hand them to the application.
@@ -105,8 +105,8 @@ class TokenFile:
 
 def parse_tokens(text: str) -> tuple[dict[bytes, User], list[int]]:
     """Digest of token -> user, and the numbers of lines that are no token: fewer than three columns, no user, a broken
-    quote, or a token that stands above with another user. Each line is read by itself, so that a broken one takes
-    nobody else's token. Empty lines and comments are passed over."""
+    quote, or a token that stands above with another user. Each line is read by itself, so that a broken one takes no
+    other user's token. Empty lines and comments are passed over."""
     users: dict[bytes, User] = {}
     bad: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -155,7 +155,7 @@ class Issued:
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """What a signed token says. Times are epoch seconds."""
+    """The content of a signed token. Times are epoch seconds."""
 
     account: Key
     begins: float
@@ -203,7 +203,7 @@ class ServiceAccountTokens:
         return Checked(known.user, meant) if meant else None
 
     async def _valid(self, token: str) -> _Token | None:
-        """What a token says, when it is ours, its time has come and is not over, and its account exists."""
+        """The content of a token, when it is ours, its time has come and is not over, and its account exists."""
         if token.count(".") != 2 or len(token) > MAX_TOKEN_CHARS:
             return None
         digest = _digest(token)

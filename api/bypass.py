@@ -1,4 +1,4 @@
-"""Who may write a policy that takes gangs past a queue: users with the verb `bypass` on the queue of each leaf.
+"""The right to write a policy that takes gangs past a queue: users with the verb `bypass` on the queue of each leaf.
 
 The rule sees the policy as it will be stored, after every other check of it. It notes the right on the policy
 (fleet/admission/passing.py says what for), and takes away what a client says there. A write that leaves the spec as it
@@ -32,7 +32,7 @@ _NAMED_MAX = 3
 
 
 def install(objects: Objects, authorizer: Authorizer) -> None:
-    """Put the check behind whatever rule `objects` has for policies."""
+    """Put the check behind the rule that `objects` has for policies."""
     for resource in RESOURCES:
         if objects.registry.resource(POLICY, resource) is not None:
             at = (POLICY, resource)
@@ -122,7 +122,7 @@ def _refusal(review: Review, why: str) -> Exception:
 
 
 def _keep_mark(review: Review) -> None:
-    """The mark as it was stored, whatever the client sends: a manifest from `kubectl get -o yaml` holds one."""
+    """The mark as it was stored, not the client's: a manifest from `kubectl get -o yaml` holds one."""
     assert review.new is not None
     annotations = ((review.old or {}).get("metadata") or {}).get("annotations") or {}
     _write_mark(review.new, annotations.get(ANNOTATION_BYPASSES) or "")

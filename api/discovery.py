@@ -1,4 +1,4 @@
-"""What there is: the documents by which clients learn which kinds are served, in all the forms they ask for.
+"""Discovery: the documents by which clients learn the served kinds, in all the forms they ask for.
 
 kubectl reads the aggregated form (one request for everything), older clients and `auth can-i` the plain lists. All are
 made from the registry and kept until it changes.

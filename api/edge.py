@@ -1,4 +1,4 @@
-"""What a connection may cost before anybody knows who is behind it, and who has how many.
+"""The limits of a connection before its user is known, and the number of connections of each address.
 
 Everything here holds before authentication, so that a stranger can waste nothing but bounded memory for a bounded time.
 Counts are of one listening socket.
@@ -41,7 +41,7 @@ class Bounds:
 
 
 class EdgeMetrics:
-    """What the edge did, by reasons that are few."""
+    """Counters of the edge's acts, by reasons that are few."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.connections = Gauge("fleet_api_connections", "Open connections.", registry=registry)
@@ -106,7 +106,8 @@ class Connections:
 
 
 def neighbourhood(host: str) -> str:
-    """What counts as one address: an IPv4 address, also in its IPv6 form, or the /64 that one IPv6 subscriber has."""
+    """The unit that counts as one address: an IPv4 address, also in its IPv6 form, or the /64 of one IPv6
+    subscriber."""
     if ":" not in host:
         return host
     address = ip_address(host.partition("%")[0])

@@ -1,4 +1,4 @@
-"""Nobody gives what they do not have: the check on writing roles and bindings.
+"""No user gives a right beyond her own: the check on writing roles and bindings.
 
 Without it the right to write roles would be the right to everything. It is an admission rule, so it sees the object as
 it will be stored, after any patch.
@@ -29,13 +29,13 @@ class TooMuch(Exception):
 
 
 def install(objects: Objects, rbac: Rbac) -> None:
-    """Put the check behind whatever rule `objects` has for the four kinds."""
+    """Put the check behind the rules that `objects` has for the four kinds."""
     for resource in KINDS:
         objects.rules[GROUP, resource] = Escalation(rbac, objects.rules.get((GROUP, resource)))
 
 
 class Escalation:
-    """An admission rule for one of the four kinds, after another: what is malformed grants nothing to compare."""
+    """An admission rule for one of the four kinds, after another: a malformed object grants nothing to compare."""
 
     def __init__(self, rbac: Rbac, first: Rule | None) -> None:
         self._rbac = rbac
@@ -45,7 +45,7 @@ class Escalation:
         causes = await self._first(review, objects) if self._first is not None else ()
         if causes or review.new is None or MASTERS in review.user.groups or _only_for_garbage_collection(review):
             return causes
-        # An update is checked whole, whatever it changes: a label alone can put a role into an aggregated one.
+        # An update is checked whole, not only its change: a label alone can put a role into an aggregated one.
         if review.kind.resource in ROLES:
             self._role(review, review.new)
         else:
@@ -98,7 +98,7 @@ class Escalation:
 
 
 def missing(wanted: Sequence[PolicyRule], held: Sequence[PolicyRule]) -> list[_Grant]:
-    """What the wanted rules allow and no held rule does: each single grant must be within one of the held rules.
+    """The grants of the wanted rules that no held rule covers: each single grant must be within one of the held rules.
     TooMuch when that takes more than MAX_COMPARED comparisons."""
     left = MAX_COMPARED
 
@@ -164,7 +164,7 @@ def _aggregates(role: Body | None) -> bool:
 
 
 def _only_for_garbage_collection(review: Review) -> bool:
-    """Does the update change nothing but finalizers and owners? Who may update may then let the object go."""
+    """Does the update change nothing but finalizers and owners? A user who may update it may then let the object go."""
     return review.old is not None and review.new is not None and _kept(review.old) == _kept(review.new)
 
 

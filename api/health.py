@@ -1,4 +1,4 @@
-"""/version, health and metrics: what is asked for without naming an object."""
+"""/version, health and metrics: requests that name no object."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Request:
 
     @property
     def agent(self) -> str:
-        """The part of the User-Agent before the slash: who the writer is when it gives no field manager."""
+        """The part of the User-Agent before the slash: the name of a writer that gives no field manager."""
         return self.header(b"user-agent").split("/", 1)[0][:128] or "unknown"
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> bytes:
@@ -139,8 +139,8 @@ def too_large(limit: int) -> StatusError:
 
 
 async def send_body(send: Send, body: bytes, *, more: bool = False) -> None:
-    """Send it in pieces, each when the client has taken those before: what a transport has been given it holds for as
-    long as the client does not read. `more`: what follows belongs to the same answer."""
+    """Send it in pieces, each when the client has taken those before. A transport holds the bytes that it was given for
+    as long as the client does not read. `more`: the next bytes belong to the same answer."""
     if len(body) <= PIECE_BYTES:
         await send({"type": "http.response.body", "body": body, "more_body": more})
         return

@@ -1,4 +1,4 @@
-"""Acting as somebody else (`kubectl --as`): what each header asks for takes a right of its own.
+"""Acting as another user (`kubectl --as`): each header takes a right of its own.
 
 The user that results has exactly the groups that were given, but for the group that says whether anybody is known.
 """

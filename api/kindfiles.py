@@ -42,7 +42,7 @@ def load_kinds() -> list[Kind]:
 
 
 def _with_parts(node: Any, parts: dict[str, Any], depths: dict[str, int]) -> Any:
-    """`node` with every `x-fleet-part` put in. What stands beside it (a description) wins over the part's own."""
+    """`node` with every `x-fleet-part` put in. Its neighbours (a description) win over the part's own."""
     if isinstance(node, list):
         return [_with_parts(item, parts, depths) for item in node]
     if not isinstance(node, dict):

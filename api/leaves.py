@@ -10,7 +10,7 @@ from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, QUEUE, QUEUE_NAMESPACE
 
 
 class Leaves:
-    """What the store holds now; the tree is parsed again only when it is another."""
+    """The present state of the store; the tree is parsed again only when it is another."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -29,7 +29,7 @@ BREATH = 200  # items made into rows before others get a turn
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """What a request says about versions: `exact` the state at `revision`, else at least as new as it."""
+    """The versions that a request asks for: `exact` the state at `revision`, else at least as new as it."""
 
     revision: int | None
     exact: bool

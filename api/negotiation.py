@@ -1,4 +1,4 @@
-"""What a client accepts and what it sends: media types in, media types out.
+"""Media types: the types that a client accepts, and the types that it sends.
 
 Answers are JSON always (plain, Table, PartialObjectMetadata, or YAML when nothing else is accepted), since every
 client takes JSON; request bodies come as JSON, YAML or protobuf, the last from typed clients since Kubernetes 1.32.
@@ -28,7 +28,7 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 OPTIONS_BYTES_MAX = LARGE_BYTES  # of the DeleteOptions in a DELETE
-ACCEPT_PARTS_MAX = 50  # of an Accept header; what comes after them is not looked at
+ACCEPT_PARTS_MAX = 50  # of an Accept header; the rest is not looked at
 YAML_ANSWER_BYTES_MAX = 2 * 1024 * 1024  # as JSON
 DOCUMENTS_MAX = 100  # of a YAML stream
 _ACCEPT_KEPT_CHARS = 1024  # of a header whose meaning is remembered

@@ -1,4 +1,4 @@
-"""The OpenAPI documents of the hub: what kubectl's `explain`, `apply` and `create` read before they send anything.
+"""The OpenAPI documents of the hub: kubectl's `explain`, `apply` and `create` read them before they send anything.
 
 Version 3 is an index and one document a group and version; version 2 is one document, as JSON and as protobuf.
 Documents are made when they are first asked for and kept until the registry changes; of version 3 only the groups
@@ -92,7 +92,7 @@ class OpenApi:
         return self._second(PROTOBUF)
 
     async def answer(self, path: str, request: Request) -> Response | None:
-        """What GET /openapi/`path` gets; None for a path that is not there."""
+        """The answer to GET /openapi/`path`; None for a path that is not there."""
         if path == "v3":
             return Response(self.v3_index())
         if path.startswith("v3/"):

@@ -1,8 +1,9 @@
 """From the schemas that kinds carry to what OpenAPI documents say, in version 3 and in version 2.
 
 Kinds carry shared graphs without references (fleet/engine/schemas.py); documents name every built-in type once and
-refer to it. Version 2 knows less: what it cannot say (nullable, anyOf, free-form fields) must be left out in a way
-that keeps kubectl's own validation from refusing what the hub takes, as a kube-apiserver does.
+refer to it. Version 2 knows less. Some parts of a schema have no form in it (nullable, anyOf, free-form fields). They
+must be left out in a way that keeps kubectl's own validation from refusing a manifest that the hub takes, as a
+kube-apiserver does.
 """
 
 from __future__ import annotations

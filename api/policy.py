@@ -1,4 +1,4 @@
-"""What a request wants, and what one rule of a role allows: the comparison that RBAC is made of."""
+"""The wish of a request, and the grants of one rule of a role: the comparison that RBAC is made of."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fleet.objects.writing import User
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What somebody wants to do. Either `path` (and a lower-case HTTP method as verb) or a resource."""
+    """The wish of a user. Either `path` (and a lower-case HTTP method as verb) or a resource."""
 
     verb: str
     group: str = ""

@@ -20,7 +20,7 @@ from uvicorn.server import ServerState
 from api.edge import Bounds, EdgeMetrics, Slot
 from fleet.engine.status import StatusError, bad_request
 
-WRITE_BUFFER_BYTES = 128 * 1024  # held for a client that does not read, beside what the kernel holds
+WRITE_BUFFER_BYTES = 128 * 1024  # for a client that does not read, beside the kernel's buffer
 
 
 class _Phase(Enum):
@@ -30,7 +30,7 @@ class _Phase(Enum):
 
 
 class _RefusedError(Exception):
-    """Raised in a parser's callback: what is wrong, and the name of the bound."""
+    """Raised in a parser's callback: the flaw, and the name of the bound."""
 
     def __init__(self, error: StatusError, bound: str) -> None:
         super().__init__(bound)
@@ -177,7 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if not free and self._phase is _Phase.BODY and not self.pipeline and not cycle.response_started:
             free = True
         if cycle is not None:
-            cycle.disconnected = True  # nobody writes after this
+            cycle.disconnected = True  # no writes after this
             cycle.message_event.set()
         if free and self._requests and not self.transport.is_closing():
             body = orjson.dumps(refused.error.status())
@@ -216,7 +216,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end()
 
     def _end(self) -> None:
-        """Close the connection. What is still to be sent gets a bounded time: a transport would wait for ever."""
+        """Close the connection. The bytes that are still to be sent get a bounded time: a transport would wait for
+        ever."""
         if not self.transport.is_closing():
             self.transport.close()
         if self._ending is None and self.parser is not None:

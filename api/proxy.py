@@ -34,7 +34,7 @@ _NOT_SENT = frozenset(
         b"te", b"trailer", b"proxy-authorization", b"accept-encoding", b"cookie", b"forwarded", b"x-forwarded-for",
     }
 )  # fmt: skip
-# Who the request is from is the hub's to say: a member may trust these of the hub, as of a front proxy.
+# Headers that name the user of the request are the hub's to set: a member may trust the hub, as a front proxy.
 _NOT_SENT_PREFIXES = (b"impersonate-", b"sec-websocket", b"x-remote-", b"x-forwarded-", b"x-stream-protocol")
 _NOT_RETURNED = frozenset({"connection", "transfer-encoding", "keep-alive", "date", "server", "set-cookie"})
 
@@ -147,7 +147,7 @@ def _target(request: Request, route: Route) -> str:
     """Path and query at the member, encoded as the client encoded them. StatusError 400 for a path with steps that
     would lead out of what the kubeconfig names: a server behind a gateway is a path of the gateway."""
     raw: bytes = request.scope.get("raw_path") or quote(request.path).encode()
-    # /apis/GROUP/VERSION/clusters/NAME/proxy/…: what is before is counted, since its letters may be encoded too.
+    # /apis/GROUP/VERSION/clusters/NAME/proxy/…: the steps before are counted, since their letters may be encoded too.
     segments = raw.split(b"?", 1)[0].split(b"/")
     rest = segments[7:]
     if unquote_to_bytes(b"/".join(segments[6:7])) != b"proxy" or any(

@@ -1,8 +1,8 @@
-"""Whose quota a job may be charged to: the check on the label that names another leaf than the namespace's own.
+"""The quota that a job may be charged to: the check on the label that names another leaf than the namespace's own.
 
 A leaf that lists namespaces is theirs. A job of another namespace that names it would use up what others were promised,
-so its user needs the verb `use` on the leaf's Queue. A leaf that lists none is open to everybody who names it. It is an
-admission rule, so it sees the object as it will be stored.
+so its user needs the verb `use` on the leaf's Queue. A leaf that lists none is open to every job that names it. It is
+an admission rule, so it sees the object as it will be stored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 
 
 def install(objects: Objects, authorizer: Authorizer) -> None:
-    """Put the check before whatever rule `objects` has for each job kind."""
+    """Put the check before the rule that `objects` has for each job kind."""
     for group, kind in INTERPRETERS:
         known = objects.registry.kind(group, kind)
         if known is not None:

@@ -1,8 +1,8 @@
 """May they: authorisation from Role, ClusterRole, RoleBinding and ClusterRoleBinding objects.
 
-Answers are remembered until any of the four kinds changes, so that a check costs a look-up. What holds without any
-object: the group system:masters may do everything, and everybody who is authenticated may read what discovery needs and
-ask what they may do.
+Answers are remembered until any of the four kinds changes, so that a check costs a look-up. Two rights hold without any
+object. The group system:masters may do everything. Every authenticated user may read the discovery documents and ask
+about her own rights.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ __all__ = ["GROUP", "AllowAll", "Attributes", "Authorizer", "PolicyRule", "Rbac"
 
 RETRY_S = 0.2
 # Rules that one question looks at: those given everywhere, then in its namespace, each time the user's before those of
-# groups. Who may write roles could else make each request there a long one. The rest does not count: it grants nothing.
+# groups. A user who may write roles could otherwise make each request there a long one. The rest does not count: it
+# grants nothing.
 MAX_RULES = 20_000
 _CACHE = 50_000
-_REMEMBERED_CHARS = 1024  # of a question: anybody may ask long ones, and all that are remembered must fit into memory
+_REMEMBERED_CHARS = 1024  # of a question: any user may ask long ones, and all remembered ones must fit into memory
 log = structlog.get_logger(__name__)
 
 
@@ -55,7 +56,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """Everybody who is authenticated may do everything."""
+    """Every authenticated user may do everything."""
 
     def allowed(self, user: User, wanted: Attributes) -> bool:
         return True
@@ -86,7 +87,7 @@ class Rbac:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Follow the four kinds, so that what other processes write counts here too."""
+        """Follow the four kinds, so that writes of other processes count here too."""
         self._tasks = [asyncio.create_task(self._follow(resource), name=f"rbac-{resource}") for resource in KINDS]
 
     async def stop(self) -> None:

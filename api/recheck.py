@@ -25,7 +25,7 @@ Check = Callable[[], Awaitable[None]]
 
 
 class Rechecks:
-    """The open streams and what they need. Their checks raise StatusError when the right is gone."""
+    """The open streams and the right that each needs. Their checks raise StatusError when the right is gone."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
         self._every_s = every_s

@@ -1,4 +1,4 @@
-"""Questions about who one is and what one may do: kinds that are answered and never stored."""
+"""Questions about a user's own name and rights: kinds that are answered and never stored."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Roles and bindings as they are stored, kept in a form that a check can use at once.
 
-Each object is read once for each of its revisions, by itself: whatever stands in one of them, the others count. What
-cannot be read grants nothing and is logged once. A change costs a look at the names of its kind and the reading of
-what changed, so that thousands of bindings do not stop the next request.
+Each object is read once for each of its revisions, by itself: a flaw in one leaves the others in force. An object that
+cannot be read grants nothing and is logged once. A change costs a look at the names of its kind and the reading of what
+changed, so that thousands of bindings do not stop the next request.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Selectors = tuple[tuple[Requirement, ...], ...]
 
 
 def role_of(binding: Mapping[str, Any], namespace: str) -> Key | None:
-    """The role that a binding names: the one reading of `roleRef`, for those who grant and for those who check.
-    `namespace` is the binding's, "" for a ClusterRoleBinding, which can name ClusterRoles only. None for a reference
-    that names no role."""
+    """The role that a binding names: the one reading of `roleRef`, for granting and for checking. `namespace` is the
+    binding's, "" for a ClusterRoleBinding, which can name ClusterRoles only. None for a reference that names no
+    role."""
     ref = binding.get("roleRef")
     if not isinstance(ref, Mapping) or ref.get("apiGroup") not in (None, "", GROUP):
         return None
@@ -120,12 +120,12 @@ class Roles:
             yield from self.rules(role) or ()
 
     def namespaces(self, subject: Subject) -> Collection[str]:
-        """Those whose bindings name the subject; "" stands for ClusterRoleBindings."""
+        """The roles whose bindings name the subject; "" stands for ClusterRoleBindings."""
         self._refresh()
         return self._grants.get(subject, {}).keys()
 
     def rules(self, role: Key) -> tuple[PolicyRule, ...] | None:
-        """What a role allows, aggregation included; None when there is no such role."""
+        """The rules of a role, aggregation included; None when there is no such role."""
         self._refresh()
         if role not in self._resolved:
             self._resolved[role] = self._resolve(role)

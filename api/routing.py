@@ -17,9 +17,9 @@ from fleet.model.names import path_segment_problems
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What a resource path names. `namespace` is "" for cluster scope and for all namespaces; for the Namespace object
-    itself it is the object's name, as authorisation wants it. Steps may be empty: such a path is authorised as it
-    stands, as by a kube-apiserver, and `reaches` says that it leads nowhere."""
+    """The object or list that a resource path names. `namespace` is "" for cluster scope and for all namespaces; for
+    the Namespace object itself it is the object's name, as authorisation wants it. Steps may be empty: such a path is
+    authorised as it stands, as by a kube-apiserver, and `reaches` says that it leads nowhere."""
 
     group: str
     version: str
@@ -67,8 +67,8 @@ def parse(path: str) -> Route | None:
 
 
 def reaches(route: Route, group: str, resource: str, namespaced: bool) -> bool:
-    """Whether a path may name this kind: nothing of cluster scope is below a namespace, whoever has rights there, an
-    object of a namespace is nowhere else, and no step of a path is empty."""
+    """Whether a path may name this kind. An object of cluster scope is below no namespace, an object of a namespace is
+    nowhere else, and no step of a path is empty. Rights in a namespace do not change that."""
     if (route.subresource and not route.name) or (route.rest and route.subresource != "proxy"):
         return False
     if not namespaced:
@@ -80,7 +80,7 @@ _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH
 
 
 def verb(method: str, route: Route, watch: bool) -> str:
-    """The API verb of a request: what RBAC rules name. "" for a method that has none."""
+    """The API verb of a request: the name in RBAC rules. "" for a method that has none."""
     named = _VERBS.get(method, "")
     if route.name or named not in ("get", "delete"):
         return named
@@ -90,7 +90,7 @@ def verb(method: str, route: Route, watch: bool) -> str:
 
 
 def wanted(route: Route, asked: str, field_selector: str) -> Attributes:
-    """What authorisation is asked. A list or watch of one name is that object's, so that a rule for it is enough."""
+    """The question for authorisation. A list or watch of one name is that object's, so that a rule for it is enough."""
     name = route.name
     if field_selector and not name and asked in ("list", "watch"):
         name = _selected_name(field_selector)
@@ -104,6 +104,6 @@ def _selected_name(text: str) -> str:
     try:
         terms = split_fields(text.strip())
     except StatusError:
-        return ""  # refused later, by whoever reads the whole selector
+        return ""  # refused later, by the reader of the whole selector
     names = [term.value for term in terms if term.path == "metadata.name" and not term.negated]
     return names[0] if names and not path_segment_problems(names[0]) else ""

@@ -1,7 +1,7 @@
 """Serving an application with TLS: uvicorn, started and stopped from code.
 
 Open watches must not hold a server that stops, so they are closed first and the rest gets a bounded time. Nothing here
-depends on the ASGI lifespan: whoever composes the parts starts and stops them around this.
+depends on the ASGI lifespan: the composer of the parts starts and stops them around this.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BACKLOG = 2048
 
 
 class _Uvicorn(uvicorn.Server):
-    """A uvicorn that leaves the signals of the process to whoever runs it, and has bounds on its connections."""
+    """A uvicorn that leaves the signals of the process to its caller, and has bounds on its connections."""
 
     def __init__(self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics) -> None:
         super().__init__(config)

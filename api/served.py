@@ -38,7 +38,7 @@ class Served:
         return {**body, "apiVersion": self.api_version}
 
     def inward(self, body: Body) -> Body:
-        """What a client sent under this group/version, as it is stored."""
+        """The body that a client sent under this group/version, as it is stored."""
         if not self.converted:
             return body
         return {**body, "apiVersion": self.kind.api_version} if body.get("apiVersion") == self.api_version else body

@@ -1,4 +1,4 @@
-"""What a client is told when the store cannot serve it: one text for each case, the same under every path."""
+"""The answers to a client when the store cannot serve it: one text for each case, the same under every path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ordinary parsers let pass and strict field validation does not: a field given twice."""
+"""A flaw that ordinary parsers accept and strict field validation refuses: a field given twice."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What hangs below an object: status, scale, a pod's binding and eviction, a service account's tokens.
+"""The parts below an object: status, scale, a pod's binding and eviction, a service account's tokens.
 
-Each is another view on the same stored object, written through the same engine. What needs a machine that runs the
-pod (log, exec) is not here: `build_app(extra_routes=…)` takes it from whoever has one.
+Each is another view on the same stored object, written through the same engine. Answers that need a machine that runs
+the pod (log, exec) are not here: the composer passes them in (`build_app(extra_routes=…)`).
 """
 
 from __future__ import annotations

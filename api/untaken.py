@@ -19,7 +19,7 @@ from fleet.ports import Body, Key, Store
 
 
 def install(objects: Objects) -> None:
-    """Put the warning behind whatever rule `objects` has for jobs, and for all kinds without a rule of their own."""
+    """Put the warning behind the rules that `objects` has for jobs, and for all kinds without a rule of their own."""
     kinds = [objects.registry.kind(group, kind) for group, kind in INTERPRETERS]
     for at in [EVERY_KIND, *((kind.group, kind.resource) for kind in kinds if kind is not None)]:
         objects.rules[at] = Untaken(objects.store, objects.rules.get(at))

@@ -1,8 +1,8 @@
 """Watches: the revision log as a stream of events, as each client's selector sees it.
 
-An object that starts to match a selector is ADDED for that watcher and one that stops is DELETED, so the log carries
-of the previous state what selectors need. Events that are at hand go out in one chunk, and their bytes are made once
-for all watchers of the same form: a hundred watchers cost a hundred writes to sockets and little else.
+An object that starts to match a selector is ADDED for that watcher, and an object that stops is DELETED. So the log
+carries the part of the previous state that selectors need. Events that are at hand go out in one chunk, and their bytes
+are made once for all watchers of the same form: a hundred watchers cost a hundred writes to sockets and little else.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class Watches:
         self._bookmark_every_s = bookmark_every_s
 
     async def open(self, asked: WatchRequest) -> Stream:
-        """Everything that can be refused is refused here, with a status code; later errors are ERROR events."""
+        """Each refusal that is possible happens here, with a status code; later errors are ERROR events."""
         kind = asked.served.kind
         initial: tuple[Stored, ...] = ()
         if asked.initial:

@@ -1,6 +1,6 @@
 """POST, PUT, PATCH and DELETE: from a request to `Objects`, and from its outcome to an answer.
 
-What an object means is the engine's; here are only the parameters that all writes share and the form of the body.
+The meaning of an object is the engine's; here are only the parameters that all writes share and the form of the body.
 """
 
 from __future__ import annotations
@@ -246,7 +246,7 @@ def _subresource(route: Route) -> str:
 
 
 def _deleted(served: Served, body: Body) -> Body:
-    """What a DELETE answers when the object is gone. `kind` is the plural here, as clients know it."""
+    """The answer to a DELETE when the object is gone. `kind` is the plural here, as clients know it."""
     metadata = body.get("metadata", {})
     details = {"name": metadata.get("name", ""), "kind": served.kind.resource, "uid": metadata.get("uid", "")}
     if served.kind.group:

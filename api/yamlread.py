@@ -62,7 +62,8 @@ def _int(loader: Loader, node: yaml.ScalarNode) -> int | float:
 
 
 def _json_number(number: int) -> int | float:
-    """As JSON has it: what takes more than 64 bits is a float. ValueError for what is not even that."""
+    """As in JSON: a number of more than 64 bits is a float. ValueError for other text. ValueError for what is not even
+    that."""
     if -(1 << 63) <= number < 1 << 64:
         return number
     try:

@@ -1,4 +1,4 @@
-"""The ports: what the rest of Fleet asks of a store, a clock and a source of ids.
+"""The ports: the questions of the rest of Fleet to a store, a clock and a source of ids.
 
 Everything above the adapters is written against these types and never against PostgreSQL. One contract suite
 (tests/contract) runs against every implementation of `Store`, so the memory store that the tests and the simulated
@@ -61,7 +61,7 @@ class Key:
 class Stored:
     """One object at one revision: `raw` is its JSON with `metadata.resourceVersion` set, `body` the parsed form.
 
-    Both are made once and shared by every reader; nobody may change `body`. Copy it first (`copy.deepcopy`, or
+    Both are made once and shared by every reader; `body` may not be changed. Copy it first (`copy.deepcopy`, or
     `orjson.loads(stored.raw)`, which is faster).
     """
 
@@ -117,7 +117,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Expect:
-    """What must hold of the stored object for a write to happen. All given conditions must hold.
+    """The conditions on the stored object for a write to happen. All given conditions must hold.
 
     Use the constructors: `ABSENT`, `ANY`, `Expect(revision=…)`, `Expect(uid=…, generation=…)`.
     """
@@ -240,7 +240,7 @@ class Watch(Protocol):
 
     @property
     def progress(self) -> int:
-        """Every event up to this revision has been delivered: what a bookmark may say."""
+        """Every event up to this revision has been delivered: the revision for a bookmark."""
         ...
 
     async def aclose(self) -> None: ...
@@ -275,7 +275,8 @@ class Store(Protocol):
         ...
 
     def scan(self, group: str, resource: str, *, namespace: str | None = None) -> Sequence[Stored]:
-        """What this process has seen, at once and without waiting: for controllers, which are level-triggered."""
+        """The state that this process has seen, at once and without waiting: for controllers, which are
+        level-triggered."""
         ...
 
     def peek(self, key: Key) -> Stored | None:

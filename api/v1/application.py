@@ -67,7 +67,7 @@ def build(objects: Objects, store: Store, registry: Registry, unit_of: UnitOf) -
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """The OpenAPI document, with how to say who asks."""
+    """The OpenAPI document, with the ways to authenticate."""
     document = app.openapi()
     document.setdefault("components", {})["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"bearer": []}]

@@ -42,7 +42,7 @@ def router(hub: Hub) -> APIRouter:
 
 
 async def jobs_by_member(hub: Hub) -> dict[str, Counter[str]]:
-    """Number of jobs by member and state; those that have finished there among them."""
+    """Number of jobs by member and state, finished jobs there among them."""
     found: dict[str, Counter[str]] = {}
     async for stored in unhurried(hub.store.scan(WORK, "resourcebindings")):
         counted = spared(_in_member, hub, stored.body, otherwise=None)

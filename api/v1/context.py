@@ -1,4 +1,4 @@
-"""What every route needs: the parts of the hub, who asks, whether they may, and how an answer is sent."""
+"""The tools that every route needs: the parts of the hub, the user and her rights, and the form of an answer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def wrong(field: str, message: str, reason: str = "FieldValueInvalid") -> Status
 
 
 async def unhurried(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items, with a turn for other requests now and then: nobody's watch waits for ten thousand jobs."""
+    """The items, with a turn for other requests now and then: no watch waits for ten thousand jobs."""
     for number, item in enumerate(items, 1):
         yield item
         if number % BREATH == 0:
@@ -88,8 +88,8 @@ async def unhurried(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 def spared(make: Callable[..., T], *arguments: Any, otherwise: T) -> T:
-    """What `make` answers; `otherwise` where what is stored is such that it raises. One object that cannot be read
-    costs a list its own row alone; the controllers tell of it on the object."""
+    """The answer of `make`, or `otherwise` where the stored object makes it raise. One object that cannot be read costs
+    a list its own row alone; the controllers tell of it on the object."""
     try:
         return make(*arguments)
     except Exception as error:
@@ -98,7 +98,7 @@ def spared(make: Callable[..., T], *arguments: Any, otherwise: T) -> T:
 
 
 def encoded(make: Callable[..., Any | None]) -> Callable[..., orjson.Fragment | None]:
-    """The same as JSON: what cannot be written as JSON raises there, and not with the whole list."""
+    """The same as JSON: a value that JSON cannot hold raises there, and not with the whole list."""
 
     def made(*arguments: Any) -> orjson.Fragment | None:
         found = make(*arguments)

@@ -1,4 +1,4 @@
-"""Decisions under /fleet/v1/decisions: what was decided, how good it provably is, and the record to replay it with.
+"""Decisions under /fleet/v1/decisions: their content, their proven quality, and the record to replay each with.
 
 A decision is no object of the hub, so no role speaks of it as a resource: these are paths, which a ClusterRole opens
 with `nonResourceURLs`. They show names of jobs of all namespaces.
@@ -61,7 +61,7 @@ def router(hub: Hub) -> APIRouter:
 
     @routes.get("/decisions/{number}/record", summary="The whole record of a decision")
     async def get_record(request: Request, number: Number) -> Response:
-        """All that it was decided on, as `fleet decide` replays it. Needs `get` on its path."""
+        """All inputs of the decision, as `fleet decide` replays it. Needs `get` on its path."""
         need(request, Attributes("get", path=f"{PATH}/{number}/record"))
         row = await _row(hub, number)
         return Response(await asyncio.to_thread(record_bytes, row), media_type=JSON)

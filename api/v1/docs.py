@@ -99,7 +99,7 @@ def _type(schema: Json) -> str:
 
 
 def _bounds(schema: Json) -> str:
-    """What stands when a parameter is not given, and how far it goes."""
+    """The value of a parameter that is not given, and its limits."""
     said = [
         f"{name} {schema[key]}" for key, name in (("default", "default"), ("maximum", "at most")) if schema.get(key)
     ]

@@ -87,7 +87,7 @@ async def _store(request: Request, error: Exception) -> Response:
 
 
 async def _bug(request: Request, error: Exception) -> Response:
-    """What is raised on is logged by the mount."""
+    """The mount logs an error that is raised on."""
     return status_answer(
         StatusError(500, "InternalError", "Internal error occurred: the request could not be answered")
     )

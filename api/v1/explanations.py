@@ -1,11 +1,13 @@
-"""Why one job waits, where it stands, when it will start and what would start it now: worked out when somebody asks.
+"""The explanation of one waiting job, worked out on request: its reason, its place, its estimated start, and the
+changes that would start it now.
 
 The newest snapshot of the decider is decided, changed and run forward (fleet/foresee/). That takes processor time, so
-it is bounded: one explanation is made at a time, for a few seconds at most, in a thread of its own, and kept for some
-seconds; what is not ready by then is named as missing. Who finds too many before it is told to ask again.
+it is bounded. One explanation is made at a time, for a few seconds at most, in a thread of its own, and cached for some
+seconds. It names the parts that are not ready by then. A request that finds too many before it is told to ask again.
 
-What was said is remembered until the job starts, to learn how well ranges fit (fleet/foresee/estimate.py: `stretched`).
-Only this process knows it, and only of jobs that somebody asked for; ranges are as good as measured without it.
+Earlier answers are remembered until the job starts, to learn how well ranges fit (fleet/foresee/estimate.py:
+`stretched`). Only this process knows it, and only of jobs that somebody asked for; ranges are as good as measured
+without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults of the decider under /fleet/v1/faults: what it raised, and what it was deciding on then.
+"""Faults of the decider under /fleet/v1/faults: its exceptions, and the snapshot of each.
 
 Like decisions these are no objects, so a ClusterRole opens them by path (`nonResourceURLs`). They name jobs of all
 namespaces.

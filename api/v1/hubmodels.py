@@ -1,4 +1,4 @@
-"""What /fleet/v1 answers of the hub itself: queues, clusters, its own state, decisions and faults."""
+"""The answers of /fleet/v1 about the hub itself: queues, clusters, its own state, decisions and faults."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Stage(Model):
 
 
 class Certificate(Model):
-    """How good the plan is, and who made it."""
+    """The quality of the plan, and its author."""
 
     shipped: str
     why: str = Field(description="Why it is the greedy plan, when it is.")
@@ -183,7 +183,7 @@ class DecisionDetail(Decision):
 
 
 class Fault(Model):
-    """An exception of the decider: a bug. What it was deciding on is at …/snapshot."""
+    """An exception of the decider: a bug. The snapshot of that decision is at …/snapshot."""
 
     id: int
     at: str = Field(description="When it was raised.")

@@ -1,4 +1,4 @@
-"""The hub's own state under /fleet/v1/status: who leads, whether it decides, what fails, which members are silent."""
+"""The hub's own state under /fleet/v1/status: its leader, its decider, its failures, its silent members."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _leader(lease: Body | None) -> dict[str, Any] | None:
 
 
 def _members(hub: Hub, told: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What their Cluster objects say, and since when the leader has not heard of them."""
+    """The state in their Cluster objects, and since when the leader has not heard of them."""
     members = []
     for stored in hub.store.scan(CLUSTER, "clusters"):
         shown: dict[str, Any] = spared(cluster, stored.body, {}, otherwise={})

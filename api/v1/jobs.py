@@ -127,8 +127,8 @@ def router(hub: Hub, lines: Lines, explanations: Explanations) -> APIRouter:
     async def delete_job(
         request: Request, namespace: Namespace, kind: KindName, name: Name, query: Annotated[Deleting, Query()]
     ) -> Response:
-        """Answers with the job as it was, in state Deleted, or Deleting while something still holds it. What it has in
-        a member goes too. Needs `delete` on it."""
+        """Answers with the job as it was, in state Deleted, or Deleting while something still holds it. Its copy in a
+        member goes too. Needs `delete` on it."""
         return await jobs.delete(request, namespace, kind, name, query)
 
     return routes
@@ -188,7 +188,7 @@ class Jobs:
         )
 
     def _notice(self) -> str | None:
-        """What stands above whatever is said of jobs: that nobody decides on them."""
+        """The notice above all answers about jobs: no decider works on them."""
         return silence_of(self._hub.store, self._hub.objects.clock.now()) or None
 
     def _row(
@@ -263,7 +263,7 @@ class Jobs:
     async def _submit_one(
         self, request: Request, manifest: Manifest, options: Options
     ) -> tuple[dict[str, Any], tuple[str, ...]]:
-        """The job in detail, and what there is to warn of."""
+        """The job in detail, and the warnings about it."""
         kind, namespace = manifest.kind, manifest.namespace
         need(request, Attributes("create", kind.group, kind.resource, namespace=namespace))
         written = await self._hub.objects.create(kind, namespace, manifest.body, options)
@@ -271,7 +271,7 @@ class Jobs:
         return shown, (*manifest.warnings, *written.warnings)
 
     async def _submit_all(self, request: Request, manifests: Sequence[Manifest], options: Options) -> Response:
-        """None is stored before all have passed every check; what refuses one then is said in its place."""
+        """None is stored before all have passed every check; a later refusal takes the place of its job."""
         tried = [await self._tried(request, number, one, options) for number, one in enumerate(manifests)]
         items, warnings = [], [text for _, texts in tried for text in texts]
         for number, (manifest, (shown, _)) in enumerate(zip(manifests, tried, strict=True)):

@@ -1,4 +1,4 @@
-"""The newest snapshot that the decider left in the store's history: what questions about the fleet are asked of."""
+"""The newest snapshot that the decider left in the store's history: questions about the fleet ask it."""
 
 from __future__ import annotations
 

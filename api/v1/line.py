@@ -1,11 +1,11 @@
-"""The lines before the queues: who waits where, in the order in which the decider considers them.
+"""The lines before the queues: the waiting jobs, in the order in which the decider considers them.
 
 That is the order of fleet/foresee/position.py, with what a unit may count on as its stored reason says, so that a place
-in a list is the place that an explanation names. Who backs off, or has no queue, waits but has no place.
+in a list is the place that an explanation names. A job that backs off, or has no queue, waits but has no place.
 
-Positions are stored nowhere, since one job that starts would change thousands. They are worked out when somebody asks,
-and cost little: what a unit is sorted by is kept while neither it nor its binding changes, and a whole line while
-nothing at all has.
+Positions are stored nowhere, since one job that starts would change thousands. They are worked out on request, and cost
+little. The sort key of a unit stays while neither it nor its binding changes, and a whole line while nothing at all
+has.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Who waits in each Queue, by its name, first to go first, and those without a place last; and at which place, from
-    1, by the unit's uid."""
+    """The waiting units of each Queue, by its name, first to go first, and units without a place last; and the place of
+    each, from 1, by the unit's uid."""
 
     waiting: Mapping[str, Sequence[Waiting]] = field(default_factory=dict)
     position: Mapping[str, int] = field(default_factory=dict)

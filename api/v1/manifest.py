@@ -1,6 +1,6 @@
 """Jobs as somebody submits them: manifests in JSON or YAML, whose kind and namespace say where each belongs.
 
-Only what the way in needs is checked here; what the object means is checked by those who check it for every client.
+This file checks only the needs of the way in. The rules that check every client's object check its meaning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What /fleet/v1 answers of jobs, and its refusals. With hubmodels.py the source of its OpenAPI document."""
+"""The answers of /fleet/v1 about jobs, and its refusals. With hubmodels.py the source of its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class JobDetail(Job):
 
 
 class Place(Model):
-    """Where a unit stands, in the order of the decider: what it may count on, priority, time of enqueueing, name."""
+    """The place of a unit, in the order of the decider: tier, priority, time of enqueueing, name."""
 
     place: int = Field(description="Among those that wait in the same queue, from 1.")
     of: int = Field(description="How many wait there.")
@@ -149,7 +149,7 @@ class NoChange(Model):
 
 
 class Explanation(Model):
-    """All that can be said of a job that waits."""
+    """The whole explanation of a job that waits."""
 
     job: str = Field(description="namespace/name")
     unit: str = Field(description="Uid of its binding.")
@@ -189,7 +189,7 @@ class SubmittedJob(Model):
 
 
 class Submitted(Model):
-    """What became of several manifests, in their order."""
+    """The outcome of several manifests, in their order."""
 
     items: list[SubmittedJob]
 

@@ -25,8 +25,8 @@ log = structlog.get_logger(__name__)
 
 
 class RestFace:
-    """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: what
-    a manifest would become."""
+    """The ASGI application to mount at PREFIX; wants `fleet.user` and `fleet.authorizer` in the scope. `unit_of`: the
+    unit that a manifest would become."""
 
     open_paths = frozenset({PREFIX, f"{PREFIX}/docs", f"{PREFIX}/openapi.json"})  # for browsers: the same on every hub
 

@@ -1,8 +1,8 @@
-"""What became of earlier jobs, read off the store: the history that estimates are drawn from.
+"""The outcomes of earlier jobs, read off the store: the history that estimates are drawn from.
 
-Bindings say when a job was enqueued, placed and over; those that still wait or run are the snapshot's units. Of jobs
-that are over only what the draw needs is read: who they were of, what they asked for, how long they took and might have
-taken. That they asked for certain nodes is left out: likeness is by leaf, user and devices.
+Bindings say when a job was enqueued, placed and over. Jobs that still wait or run are the snapshot's units. Of finished
+jobs only the fields that the draw needs are read: their owners, their requests, their durations and limits. That they
+asked for certain nodes is left out: likeness is by leaf, user and devices.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ OVER_MOST = 5_000  # the newest that are over
 
 
 async def pasts(store: Store, snapshot: Snapshot, paths: dict[str, str], now: float) -> list[Past]:
-    """Of all that is there and all that is over. `paths`: full path of a leaf by the name of its Queue."""
+    """Of all present and all finished jobs. `paths`: full path of a leaf by the name of its Queue."""
     found = [Past(unit, unit.enqueued_at, unit.placed_at) for unit in snapshot.units.values()]
     over: list[Past] = []
     async for stored in unhurried(store.scan(WORK, "resourcebindings")):

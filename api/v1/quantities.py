@@ -12,7 +12,7 @@ _GPU = "/gpu"  # nvidia.com/gpu, amd.com/gpu, …
 
 
 def amounts_of(quantities: Mapping[str, Any] | None) -> dict[str, int]:
-    """Base units by resource; what a person wrote by hand and is no quantity counts as nothing."""
+    """Base units by resource; text by hand that is no quantity counts as nothing."""
     try:
         return amounts(quantities)
     except BadQuantity:

@@ -1,7 +1,7 @@
 """The edits of a what-if question: jobs by their names, manifests, and which of it the asker may ask.
 
-Who may `post` on the path may ask anything, and is answered with names. Everybody else may ask about jobs that she may
-get or create and about the queues that she sees; the answer names her jobs alone and counts the others.
+A user who may `post` on the path may ask anything, and the answer has names. Other users may ask about jobs that they
+may get or create and about the queues that they see; the answer names their jobs alone and counts the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queues under /fleet/v1/queues: the quota tree with what is used, who waits, and who is first.
+"""Queues under /fleet/v1/queues: the quota tree with usage, waiting jobs, and the first of each queue.
 
 Usage is derived from the units, as the decider derives it: a job is charged from being placed until it is finished. The
 hub's API does not follow the members' pods, so the last seconds of a finished job's pods are not seen here.
@@ -36,7 +36,7 @@ HEADS = 3
 
 @dataclass(slots=True)
 class _Use:
-    """What one node of the tree and all below it has."""
+    """The sums of one node of the tree and all below it."""
 
     used: dict[str, int] = field(default_factory=dict)
     waiting: int = 0
@@ -48,10 +48,10 @@ def router(hub: Hub, lines: Lines) -> APIRouter:
 
     @routes.get("/queues", response_model=QueueList, summary="The quota tree")
     async def list_queues(request: Request) -> Response:
-        """Every node with its limits, what is used of them, and who waits. Empty without an ElasticQuotaTree. Whole
-        with `list` on queues.scheduling.x-k8s.io in kube-queue and on elasticquotatrees.scheduling.sigs.k8s.io in
-        kube-system. Else with `list` on some kind of job in a namespace: then it has the leaves of those namespaces,
-        those that list none or that the user may `use`, and the nodes above them. The heads that show are those of
+        """Every node with its limits, the usage of these, and the waiting jobs. Empty without an ElasticQuotaTree.
+        Whole with `list` on queues.scheduling.x-k8s.io in kube-queue and on elasticquotatrees.scheduling.sigs.k8s.io in
+        kube-system. Else with `list` on some kind of job in a namespace. Then it has the leaves of those namespaces,
+        the leaves that list none or that the user may `use`, and the nodes above them. The heads that show are those of
         which the user may list the kind in their namespace."""
         whole = allowed(request, READ_QUEUES) and allowed(request, READ_TREE)
         if not whole and not homes(hub, request):
@@ -110,7 +110,7 @@ async def _nodes(hub: Hub, lines: Lines, tree: QuotaTree, revision: int, request
 
 
 def _charged(hub: Hub, unit: Stored, paths: dict[str, str]) -> tuple[str, dict[str, int]] | None:
-    """The leaf of a unit that uses quota, and what it asks for; None for one that uses none."""
+    """The leaf of a unit that uses quota, and its charge; None for a unit that uses none."""
     binding = hub.store.peek(binding_key(unit.key))
     if binding is None or not charged(binding.body, unit.body):
         return None

@@ -1,4 +1,4 @@
-"""What a user may see of the fleet: the one place where views ask, whose objects are of many namespaces.
+"""The part of the fleet that a user may see: the one place for views whose objects are of many namespaces.
 
 A right in some namespaces shows what is there, and the answer says that it is a part. Of a quota tree such a user sees
 the leaves that her namespaces may use and the nodes above them, of other people's jobs sums alone.
@@ -35,7 +35,7 @@ def spaces(request: Request, verb: str, kind: Kind, namespace: str | None = None
 
 
 def homes(hub: Hub, request: Request) -> set[str]:
-    """The namespaces where the user may list jobs of some kind, for somebody who may not do so everywhere."""
+    """The namespaces where the user may list jobs of some kind, for a user who may not do so everywhere."""
     found = (space for kind in job_kinds(hub.registry) for space in spaces(request, "list", kind))
     return {space for space in found if space is not None}
 
@@ -76,5 +76,5 @@ def jobs_seen(hub: Hub, request: Request) -> Callable[[Unit], bool]:
 
 
 def seen_of(paths: Sequence[str], seen: Collection[str] | None) -> list[str]:
-    """Those of `paths` that are among `seen`; None: all."""
+    """The members of `paths` that are among `seen`; None: all."""
     return [path for path in paths if seen is None or path in seen]

@@ -72,7 +72,7 @@ class Stands:
     binding: Body | None = None
     unit: Body | None = None
     queue: str | None = None
-    silence: str = ""  # since when nobody decides, and why; "" while somebody does
+    silence: str = ""  # since when there is no decider, and why; "" while there is one
     selected_by: str = ""  # the policy that selects a job without a binding
 
 
@@ -88,7 +88,7 @@ def in_line(unit: Body) -> bool:
 
 
 def tier(unit: Body) -> str | None:
-    """What a unit may count on: Guaranteed, Share, Crossing or Borrowed, where its reason says."""
+    """The tier of a unit: Guaranteed, Share, Crossing or Borrowed, where its reason says."""
     return tier_of(mapping(unit_reason(unit).get("numbers")))
 
 
@@ -98,7 +98,7 @@ def charged(binding: Body, unit: Body | None = None) -> bool:
 
 
 def charged_amounts(unit: Body) -> dict[str, int]:
-    """What a unit that uses quota is charged: what it asks for, or what its member runs where that is more."""
+    """The charge of a unit that uses quota: its requests, or those of its member's pods where these are more."""
     return amounts_of(charged_of(unit))
 
 
@@ -128,8 +128,8 @@ def _is_held(unit: Body) -> bool:
 
 
 def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
-    """Why it waits, or what is wrong where it is; None when there is nothing to say. That a loop cannot handle it comes
-    first: whatever else is stored may be old."""
+    """Why it waits, or its trouble in its member; None when there is nothing to say. A loop that cannot handle it comes
+    first: any other stored state may be old."""
     if failed := _unhandled(job):
         return _reason(HANDLING_FAILED, text(failed.get("message")))
     if state is State.UNCLAIMED and job.silence:
@@ -238,7 +238,7 @@ def _unless_true(binding: Body, type_: str) -> dict[str, Any] | None:
 
 
 def _member_status(binding: Body | None) -> Body:
-    """What its member says of the job; of several, the first."""
+    """The member's status of the job; of several members, the first."""
     return next((dict(mapping(copy.get("status"))) for copy in b.copies_of(binding)), {})
 
 
@@ -250,7 +250,7 @@ def _in_member(job: Stands) -> interpreter.Standing:
 
 
 def _components(job: Stands) -> tuple[Component, ...]:
-    """What it was taken on with, else what the job asks for; none where that cannot be read."""
+    """The components that it was admitted with, else those of the job; none where they cannot be read."""
     reader = interpreter_for(job.kind)
     try:
         if job.binding is not None:
@@ -261,7 +261,7 @@ def _components(job: Stands) -> tuple[Component, ...]:
 
 
 def _asked(components: Sequence[Component]) -> dict[str, int]:
-    """What all their pods ask for together."""
+    """The sum of the requests of all their pods."""
     total: dict[str, int] = {}
     for component in components:
         add(total, {name: amount for name, amount in component.requests.items_ if name != "pods"}, component.replicas)

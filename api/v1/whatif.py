@@ -1,4 +1,4 @@
-"""The snapshot under /fleet/v1/snapshot, and what would be otherwise in it under /fleet/v1/what-if.
+"""The snapshot under /fleet/v1/snapshot, and the effect of edits on it under /fleet/v1/what-if.
 
 Like decisions these are no objects, so a ClusterRole opens them by path (`nonResourceURLs`), and then they name jobs of
 all namespaces. A user without that right asks about her own jobs (questions.py). A question costs two decisions and
@@ -31,7 +31,7 @@ from fleet.foresee.whatif import Comparison, drawn, what_if
 SNAPSHOT = "/fleet/v1/snapshot"
 RUNS = 9  # forward, where there is a past to draw from
 TIMES_S = 5.0  # that they may take
-CHANGES_S = 3.0  # that the search may take for changes which start who waits all the same
+CHANGES_S = 3.0  # that the search may take for changes which start jobs that wait all the same
 WAITING_MOST = 8
 SEED = 1
 _QUESTION = {
@@ -56,7 +56,7 @@ def router(hub: Hub, snapshots: LatestSnapshots, unit_of: UnitOf) -> APIRouter:
 
     @routes.post("/what-if", summary="What would be otherwise after some edits", openapi_extra=_QUESTION)
     async def post_what_if(request: Request) -> Response:
-        """Who would start, move, stop or wait, and when; nothing is changed. With `post` on the path
+        """The jobs that would start, move, stop or wait, and when; nothing is changed. With `post` on the path
         /fleet/v1/what-if, as ClusterRoles name paths under `nonResourceURLs`, all edits and all jobs. Else Submit of a
         manifest that the user may create, edits of jobs that she may get and of queues that she sees; other people's
         jobs are counted then, and not named. 429 when too many ask at once."""

@@ -1,4 +1,4 @@
-"""What is refused beyond the schema, one file a subject: `rules()` is what `Objects` asks."""
+"""The refusals beyond the schema, one file a subject: `Objects` asks `rules()`."""
 
 from __future__ import annotations
 

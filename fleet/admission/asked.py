@@ -1,7 +1,7 @@
-"""What people ask for in annotations and labels of a job or a policy: what means nothing is refused.
+"""The wishes of people in annotations and labels of a job or a policy: a value without a meaning is refused.
 
-Read on, a word that nobody understands would count as not being there: a job that somebody wants held would start, one
-that must not be preempted would be.
+Read on, an unknown word would count as not being there: a job under a hold would start, and a job that must not be
+preempted would be.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _data(body: Body) -> Sequence[Cause]:
 
 
 def _choices(review: Review) -> Sequence[Cause]:
-    """What administrators choose for the whole hub: a word that nobody understands would count as not being there."""
+    """The settings of administrators for the whole hub: an unknown word would count as not being there."""
     said = dig(review.new, f"data.{REQUIRE_QUEUE}")
     if (review.namespace, review.name) != (SYSTEM_NAMESPACE, HUB_CONFIG) or said in (None, "true", "false"):
         return ()
@@ -116,7 +116,7 @@ PRIORITY_CLASS = Checks(
 
 
 def _hubs_heartbeat(review: Review) -> Sequence[Cause]:
-    """Who could write it could tell everybody that jobs are decided on, or that they are not."""
+    """A writer of it could tell all users that jobs are decided on, or that they are not."""
     of_hub = (review.namespace, review.name) == (HEARTBEAT.namespace, HEARTBEAT.name)
     if of_hub and not review.user.hub:
         why = "the hub's controllers alone write their heartbeat"

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: valid ones are taken; those that the hub itself works with stay as they are."""
+"""CustomResourceDefinitions: valid ones are taken; the hub's own ones stay as they are."""
 
 from __future__ import annotations
 

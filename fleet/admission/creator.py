@@ -1,8 +1,8 @@
-"""Who made a job: noted when it is created, by the hub, and never changed after.
+"""The creator of a job: noted when it is created, by the hub, and never changed after.
 
-Limits per user are charged to this name, so it must be that of the authenticated user and of nobody else: what a
-client sends under the annotation is replaced on creation and refused in an update. An update that leaves it out (a
-`kubectl replace` of a manifest) keeps it.
+Limits per user are charged to this name, so it must be the name of the authenticated user. A client's own value under
+the annotation is replaced on creation and refused in an update. An update that leaves it out (a `kubectl replace` of a
+manifest) keeps it.
 """
 
 from __future__ import annotations

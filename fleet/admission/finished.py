@@ -1,8 +1,8 @@
 """A job that is over: nothing runs again, so a write that asks for it is refused, or answered with a warning.
 
-A changed spec would be stored and never run, and the user would wait for it. What acts in the member after the end (its
-time to live, which pods are cleaned away) may change. A failed job that its policy moves to another member is not over:
-a change of it counts from the next attempt.
+A changed spec would be stored and never run, and the user would wait for it. Fields that act in the member after the
+end (its time to live, which pods are cleaned away) may change. A failed job that its policy moves to another member is
+not over: a change of it counts from the next attempt.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _changed(new: Mapping[str, Any], old: Mapping[str, Any], where: str = "spec"
 
 def _asks(new: Body, old: Body) -> bool:
     """Whether a write that leaves the spec as it is asks for a run: it is the same manifest once more, or changes what
-    says how the job waits or runs. A label of somebody else's is no such word."""
+    says how the job waits or runs. A label of another owner is no such word."""
     places = ("labels", "annotations")
     said, before = ({p: mapping(body["metadata"].get(p)) for p in places} for body in (new, old))
     keys = {key for p in places for key in {*said[p], *before[p]} if said[p].get(key) != before[p].get(key)}

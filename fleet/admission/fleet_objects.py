@@ -1,4 +1,4 @@
-"""Fleet's own objects: what users may change of bindings and units, and what a member must look like.
+"""Fleet's own objects: the fields of bindings and units that users may change, and the form of a member.
 
 Controllers write through `Objects.change`, which asks no rules: these are for people.
 """
@@ -106,7 +106,7 @@ def _unit(review: Review) -> Sequence[Cause]:
 
 
 def _held_later(review: Review) -> Sequence[Cause]:
-    """What a person makes inactive while it runs stops nothing; it only warns."""
+    """A unit that a person makes inactive while it runs is not stopped; the write only warns."""
     phase, off = dig(review.old, "status.phase"), dig(review.new, "spec.active") is False
     if off and phase in ("Dequeued", "Running") and dig(review.old, "spec.active") is not False:
         said = "spec.active: false keeps a job from starting: this one runs on, and is held when it next waits"
@@ -125,7 +125,7 @@ async def _known_class(review: Review, objects: Objects) -> Sequence[Cause]:
 
 
 def queue(body: Body) -> Sequence[Cause]:
-    """What people tune of a Queue: options in annotations, and each check once."""
+    """The settings of a Queue: options in annotations, and each check once."""
     causes, annotations = [], body["metadata"].get("annotations") or {}
     for name, pattern, why in _QUEUE_OPTIONS:
         text = annotations.get(name)

@@ -1,4 +1,4 @@
-"""Jobs: a gang has pods, and what they ask for can be read. The rest is left to the member's own admission.
+"""Jobs: a gang has pods, and their requests can be read. The rest is left to the member's own admission.
 
 Refused here, since the hub would queue and place what no member can ever start.
 """
@@ -61,7 +61,7 @@ def batch_job(interpreter: Interpreter) -> Checks:
 
 
 def _checks(interpreter: Interpreter, *own: Check) -> Checks:
-    """What every job is asked, and in between what its kind is asked beside that."""
+    """The checks of every job, and in between the further checks of its kind."""
     return Checks(
         creator,
         stays_in_queue,

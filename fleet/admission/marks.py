@@ -1,7 +1,7 @@
-"""Labels, annotations and finalizers that only the hub writes: refused from everybody else, on every kind.
+"""Labels, annotations and finalizers that only the hub writes: refused from every other writer, on every kind.
 
-What is stored already passes, so that `kubectl get -o yaml | kubectl replace -f -` works; what an update leaves out is
-kept, as metadata.uid is. A finalizer of the hub may be taken off by whoever may update the object, as in Kubernetes.
+A stored mark passes, so that `kubectl get -o yaml | kubectl replace -f -` works. A mark that an update leaves out is
+kept, as metadata.uid is. Each user who may update the object may take off a finalizer of the hub, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def marks(review: Review) -> Sequence[Cause]:
     new, old = review.new["metadata"], (review.old or {}).get("metadata") or {}
     causes = [cause for place in _PLACES for cause in _wrong(f"metadata.{place}", _map(new, place), _map(old, place))]
     if review.operation == "CREATE" and interpreter_for(review.kind) is not None:
-        # The hub writes the creator over whatever a copied manifest says.
+        # The hub writes the creator over the value of a copied manifest.
         creator = f"metadata.annotations[{ANNOTATION_CREATOR}]"
         causes = [cause for cause in causes if cause.field != creator]
     for place in _PLACES:

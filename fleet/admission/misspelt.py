@@ -23,7 +23,7 @@ _OTHER_PREFIXES = ("hugepages-",)
 _NAMING_MEMBERS = ("clusterNames", "exclude")
 _WARNINGS_MAX = 10
 
-Names = Iterator[tuple[str, str]]  # a field, and what is said of it
+Names = Iterator[tuple[str, str]]  # a field, and the text about it
 
 
 async def of_policy(review: Review, objects: Objects) -> Sequence[Cause]:

@@ -1,4 +1,4 @@
-"""What a job names beside itself: a PriorityClass must be on the hub; what its pods use may also be in the member.
+"""The names in a job: a PriorityClass must be on the hub; objects that its pods use may also be in the member.
 
 Everything is looked up in what this process has in memory, so that a write costs no more than before.
 """
@@ -30,7 +30,7 @@ RESOURCES = {
 
 
 def unknown_class(review: Review, name: str) -> str:
-    """What is wrong with the name of a PriorityClass; "" for one that there is, and for none."""
+    """The flaw in the name of a PriorityClass; "" for an existing one, and for none."""
     if not name or name in SYSTEM_CLASSES or review.store is None:
         return ""
     if review.store.peek(Key(PRIORITY, "priorityclasses", "", name)) is not None:

@@ -1,4 +1,4 @@
-"""What the training operator of each kubeflow.org kind refuses, beyond what the schema says (its release 1.9).
+"""The refusals of the training operator for each kubeflow.org kind, beyond the schema (its release 1.9).
 
 A job that it refuses would queue, be placed, be refused by the member, and come back, again and again.
 """
@@ -43,7 +43,7 @@ OPERATORS: Mapping[str, Operator] = {
 
 
 def asked_anew(review: Review) -> bool:
-    """Whether the write brings a spec. What was stored before a rule came may go on as it is."""
+    """Whether the write brings a spec. An object that was stored before a rule came may go on as it is."""
     if review.new is None or review.subresource in _APART:
         return False
     return review.old is None or bool(review.new.get("spec") != review.old.get("spec"))

@@ -1,6 +1,6 @@
-"""What an override policy may touch. Asked when a policy is written, and again when it is applied.
+"""The fields that an override policy may touch. Asked when a policy is written, and again when it is applied.
 
-Nobody's policy changes what an object is: its kind, its name, its namespace, the hub's marks. A tenant's policy (an
+No policy changes the identity of an object: its kind, its name, its namespace, the hub's marks. A tenant's policy (an
 OverridePolicy, which everybody may write who may write jobs) touches what differs between clusters for honest reasons,
 and that list is short: images, commands, arguments, environments, tolerations, node selectors, and labels and
 annotations that nobody has reserved. Everything else is for a ClusterOverridePolicy.
@@ -88,7 +88,7 @@ def _keys(value: object) -> list[str]:
 
 
 def _entries(overriders: Mapping[str, Any], name: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """What is stored may be older than the schema: an entry of another type is passed over here, and does nothing."""
+    """A stored policy may be older than the schema: an entry of another type is passed over here, and does nothing."""
     listed = overriders.get(name)
     for index, entry in enumerate(listed if isinstance(listed, list) else ()):
         if isinstance(entry, dict):

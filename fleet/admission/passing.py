@@ -2,7 +2,7 @@
 
 A gang on a leaf waits in the leaf's queue, unless its policy leaves `suspension.scheduling` out and was written by a
 user with the verb `bypass` on that queue. The API notes such a right on the policy (ANNOTATION_BYPASSES); bind reads
-it. So a policy from before this check, or one that reaches a leaf which came later, counts as one that suspends.
+it. So a policy from before this check, or a policy that reaches a leaf which came later, counts as one that suspends.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _namespaces(policy: Body) -> set[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class Bypass:
-    """What the mark of a policy says: the user who wrote it, and the leaves whose queues she had the right to pass."""
+    """The content of a policy's mark: the user who wrote it, and the leaves whose queues she had the right to pass."""
 
     by: str
     leaves: tuple[str, ...]
@@ -88,7 +88,8 @@ def bypass_of(policy: Body) -> Bypass:
 
 
 def required_by(tree: QuotaTree | None, leaves: Iterable[str], *, hub: bool) -> str:
-    """What lets nobody pass one of the leaves' queues, in words; "" for nothing. `hub`: the hub requires the queue."""
+    """The setting that lets no policy pass one of the leaves' queues, in words; "" for none. `hub`: the hub requires
+    the queue."""
     if tree is None:
         return ""
     if hub:

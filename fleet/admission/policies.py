@@ -1,4 +1,4 @@
-"""Propagation and override policies: what would never do what its author means is refused when it is written."""
+"""Propagation and override policies: a policy that would never do its author's will is refused when it is written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELD_KEYS = ("provider", "region", "zone")
 
 
 def propagation(body: Body) -> Sequence[Cause]:
-    """All that is wrong with a PropagationPolicy or a ClusterPropagationPolicy."""
+    """The flaws of a PropagationPolicy or a ClusterPropagationPolicy."""
     spec, causes = body.get("spec") or {}, []
     selectors = spec.get("resourceSelectors") or []
     if not selectors:
@@ -49,7 +49,7 @@ def propagation(body: Body) -> Sequence[Cause]:
 
 
 def _not_a_tenants(spec: Body, selectors: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
-    """What takes more rights in a member than those of a namespace on the hub."""
+    """Selections that take more rights in a member than those of a namespace on the hub."""
     if spec.get("conflictResolution") == "Overwrite":
         why = "only a ClusterPropagationPolicy may take over what a member has of its own"
         yield forbidden("spec.conflictResolution", why)
@@ -60,7 +60,7 @@ def _not_a_tenants(spec: Body, selectors: Sequence[Mapping[str, Any]]) -> Iterat
 
 
 def override(body: Body) -> Sequence[Cause]:
-    """All that is wrong with an OverridePolicy or a ClusterOverridePolicy."""
+    """The flaws of an OverridePolicy or a ClusterOverridePolicy."""
     spec = body.get("spec") or {}
     causes = list(_selectors(spec.get("resourceSelectors") or [], body["metadata"].get("namespace") or ""))
     if not spec.get("overrideRules") and not spec.get("overriders"):

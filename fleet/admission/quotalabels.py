@@ -1,8 +1,9 @@
 """The labels of a job that say what it is charged to: people change them while it waits, not while it holds quota.
 
-A job that waits moves to the queue that its label names, with the enqueue time it had. One that left its queue is
-charged where it was admitted until it is back or over: else a change of a label could push a leaf above its max, or
-work out of the guarantee that lets others take its room back. The job's own condition tells, so nothing is looked up.
+A job that waits moves to the queue that its label names, with the enqueue time it had. A job that left its queue is
+charged where it was admitted until it is back or over. Otherwise a change of a label could push a leaf above its max,
+or work out of the guarantee that lets others take its room back. The job's own condition tells, so nothing is looked
+up.
 """
 
 from __future__ import annotations

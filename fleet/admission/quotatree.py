@@ -1,6 +1,6 @@
 """ElasticQuotaTree: one tree, in kube-system, that adds up; a leaf with work on it stays.
 
-What must hold of the tree itself is in fleet/quota/parse.py; here is what needs other objects.
+The rules for the tree itself are in fleet/quota/parse.py; here are the rules that need other objects.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Roles and their bindings, worded as a kube-apiserver words it: what cannot mean anything is refused at the door."""
+"""Roles and their bindings, worded as a kube-apiserver words it: a rule that cannot mean anything is refused at the
+door."""
 
 from __future__ import annotations
 

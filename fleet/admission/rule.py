@@ -23,7 +23,7 @@ _UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError, Over
 
 
 class Checks:
-    """A Rule: pure checks first, then, when they find nothing, those that must look at other objects."""
+    """A Rule: pure checks first, then, when they find nothing, the checks that must look at other objects."""
 
     def __init__(self, *checks: Check, ask: Ask | None = None) -> None:
         self._checks = checks
@@ -40,7 +40,7 @@ class Checks:
 
     def _check(self, review: Review) -> Sequence[Cause]:
         """A part that a write leaves as it was stored is not asked of its schema again, so a check may meet what was
-        stored before the schema said no. Whoever writes the object mends that first."""
+        stored before the schema said no. The next writer of the object corrects that first."""
         try:
             return [cause for check in self._checks for cause in check(review)]
         except _UNREADABLE:

@@ -1,7 +1,7 @@
-"""What a hub holds before anybody has written to it: namespaces, roles, and the kinds that Fleet brings, as CRDs.
+"""The content of a fresh hub: namespaces, roles, and the kinds that Fleet brings, as CRDs.
 
-Idempotent, and nothing but a few lists on every start after the first. What an administrator has changed since stays
-changed; a CRD of Fleet's own that nobody has touched follows the version of Fleet.
+Idempotent, and nothing but a few lists on every start after the first. A later change of an administrator stays; a CRD
+of Fleet's own without such a change follows the version of Fleet.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ async def _create(objects: Objects, kind: Kind, body: Body) -> None:
 
 
 async def _seed_crds(objects: Objects) -> None:
-    """Custom kinds of the registry as CRD objects. Those of the hub itself always follow the version of Fleet."""
+    """Custom kinds of the registry as CRD objects. The hub's own ones always follow the version of Fleet."""
     crds = objects.registry.need(GROUP, RESOURCE)
     there = {body["metadata"]["name"]: body for body in await objects.list(crds)}
     for kind in [kind for kind in objects.registry if not kind.builtin]:

@@ -19,8 +19,7 @@ _KIND, _SELECTOR, _NAME = 1, 2, 3  # how closely a selector names an object; hig
 
 
 def labels_match(selector: object, labels: Mapping[str, str]) -> bool:
-    """A metav1.LabelSelector against labels; an empty or missing one matches everything, one that cannot be read
-    nothing."""
+    """A metav1.LabelSelector against labels; an empty or missing one matches everything, an unreadable one nothing."""
     if selector is None:
         return True
     if not isinstance(selector, Mapping):
@@ -110,7 +109,7 @@ def best_policy(body: Body, policies: Iterable[Body], claim: str = "") -> Body |
 
 
 def untaken(kind: Kind, key: Key) -> str:
-    """What is said of an object with pods that no policy takes."""
+    """The text about an object with pods that no policy takes."""
     name = f"{kind.kind} {key.namespace}/{key.name}" if key.namespace else f"{kind.kind} {key.name}"
     if not propagatable(kind):
         return f"no policy takes {name}: objects of this kind stay on the hub, where nothing runs them; submit a job"

@@ -23,7 +23,7 @@ def status_by_hub(review: Review) -> Sequence[Cause]:
 
 
 def made_by_hub(review: Review) -> Sequence[Cause]:
-    """The check of a kind that the hub makes from other objects: nobody else creates one."""
+    """The check of a kind that the hub makes from other objects: no other writer creates one."""
     if review.operation != "CREATE" or review.user.hub:
         return ()
     why = f"the hub makes a {review.kind.kind} by itself, from a policy and what it selects; submit the object instead"

@@ -1,6 +1,6 @@
-"""What may leave the hub at all. Asked when a policy's selection becomes a binding, and again at dispatch.
+"""The objects that may leave the hub at all. Asked when a policy's selection becomes a binding, and again at dispatch.
 
-Fleet's own objects, system namespaces and what belongs to one cluster never travel. What grants rights travels by a
+Fleet's own objects, system namespaces and objects of one cluster never travel. Kinds that grant rights travel by a
 cluster-wide policy only: a tenant who could send a RoleBinding would have the rights of the hub's account in a member.
 """
 
@@ -29,7 +29,7 @@ def propagatable(kind: Kind) -> bool:
 
 
 def grants_rights(api_version: str) -> bool:
-    """Whether objects of the group grant rights to whoever they name."""
+    """Whether objects of the group grant rights to the subjects that they name."""
     return api_version.rpartition("/")[0] in GRANTS_RIGHTS
 
 

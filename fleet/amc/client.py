@@ -53,7 +53,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What a refusal says: the Status' message, or the text."""
+        """The text of a refusal: the Status' message, or the body."""
         if isinstance(self.body, dict) and self.body.get("message"):
             return str(self.body["message"])
         text = self.body if isinstance(self.body, str) else ""

@@ -33,7 +33,7 @@ class Resource:
 
     @property
     def prefix(self) -> str:
-        """What `-o name` puts before the slash: pytorchjob.kubeflow.org."""
+        """The name that `-o name` puts before the slash: pytorchjob.kubeflow.org."""
         return f"{self.kind.lower()}.{self.group}" if self.group else self.kind.lower()
 
     def path(self, namespace: str | None, name: str = "") -> str:
@@ -44,7 +44,7 @@ class Resource:
 
 
 def discover(client: Client, prefix: str = "") -> list[Resource]:
-    """Everything that the server behind `prefix` serves, in its own order of groups. Raises NoAnswer."""
+    """All kinds that the server behind `prefix` serves, in its own order of groups. Raises NoAnswer."""
     found: list[Resource] = []
     for root in ("/api", "/apis"):
         answer = client.get(prefix + root, AGGREGATED)

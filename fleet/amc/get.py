@@ -1,7 +1,7 @@
 """`kubectl amc get`: one listing over several members, each asked through the hub's proxy.
 
-Members are asked at the same time, each with its own bound: one that is lost costs a line on stderr and the exit
-status, never the listing of the others.
+Members are asked at the same time, each with its own bound. A lost member costs a line on stderr and the exit status,
+never the listing of the others.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ TABLE = (
 HUB_LABEL = "fleet.io/hub"  # on every object that the hub put into a member (fleet/wellknown)
 MEMBERS_AT_ONCE = 16
 PAGE = 500
-PAGES_MAX = 2000  # a listing of a million objects ends; one that never does would be a fault of the server
+PAGES_MAX = 2000  # a listing of a million objects ends; an endless one would be a fault of the server
 
 
 class Refused(Exception):
-    """What was asked cannot be done at all; the text is the line for the user."""
+    """The command cannot be done at all; the text is the line for the user."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """What to show. `members=None`: all. `namespace=None`: all of them (-A)."""
+    """The objects to show. `members=None`: all. `namespace=None`: all of them (-A)."""
 
     words: Sequence[str]  # kinds, comma-separated words already split
     names: Sequence[str]
@@ -47,7 +47,7 @@ class Query:
 
 @dataclass
 class Found:
-    """What one member answered for one kind: a Table, objects, or lines of complaint."""
+    """The answer of one member for one kind: a Table, objects, or lines of complaint."""
 
     member: str
     columns: list[dict[str, Any]] = field(default_factory=list)
@@ -70,7 +70,7 @@ def member_names(client: Client) -> list[str]:
 
 
 def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) -> list[Resource]:
-    """Each word as a resource: what the hub serves first, then what the members do. Raises Refused."""
+    """Each word as a resource: kinds of the hub first, then kinds of the members. Raises Refused."""
     known = discover(client)
     found = []
     for word in words:
@@ -89,7 +89,7 @@ def resolve_all(client: Client, words: Iterable[str], members: Sequence[str]) ->
 
 
 def run(client: Client, query: Query) -> tuple[str, list[str]]:
-    """What to print on stdout, and the lines for stderr: any of them means exit status 1 (but see `empty`)."""
+    """The text for stdout, and the lines for stderr: any of them means exit status 1 (but see `empty`)."""
     members = list(query.members) if query.members is not None else member_names(client)
     resources = resolve_all(client, query.words, members)
     jobs = [(resource, member) for resource in resources for member in members]
@@ -114,7 +114,7 @@ def run(client: Client, query: Query) -> tuple[str, list[str]]:
 
 
 def _forgive(resources: Sequence[Resource], jobs: Sequence[tuple[Resource, str]], answers: Sequence[Found]) -> None:
-    """All members were asked: those that do not serve a kind which others do have nothing to show, and are right."""
+    """All members were asked: a member that does not serve a kind which others do has nothing to show, and is right."""
     for resource in resources:
         mine = [found for (asked, _), found in zip(jobs, answers, strict=True) if asked is resource]
         if any(not found.complaints for found in mine):
@@ -123,7 +123,7 @@ def _forgive(resources: Sequence[Resource], jobs: Sequence[tuple[Resource, str]]
 
 
 def empty_line(query: Query) -> str:
-    """What kubectl says on stderr when nothing was found."""
+    """kubectl's line on stderr when nothing was found."""
     return "No resources found" + ("" if query.namespace is None else f" in {query.namespace} namespace.")
 
 

@@ -1,4 +1,5 @@
-"""Where the hub is and who asks: a kubeconfig read as kubectl reads it, without the weight of a Kubernetes library.
+"""The address of the hub and its user: a kubeconfig read as kubectl reads it, without the weight of a Kubernetes
+library.
 
 Start-up time is what people feel of a plugin, so only the standard library and PyYAML are used. Several files in
 KUBECONFIG merge as kubectl merges them: the first one that names a cluster, user, context or current-context wins.
@@ -97,7 +98,7 @@ def _access(chosen: Chosen) -> Access:
 
 
 def _pem(where: str, part: Config, name: str) -> bytes | None:
-    """Return `NAME-data`, or what the file that NAME names holds."""
+    """Return `NAME-data`, or the content of the file that NAME names."""
     data = inline(where, part, name)
     return _content(f"{where}.{name}", part[name]) if data is None and part.get(name) else data
 

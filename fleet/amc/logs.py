@@ -1,4 +1,4 @@
-"""`kubectl amc logs`: what a pod in one member has written so far, through the hub's proxy."""
+"""`kubectl amc logs`: the output so far of a pod in one member, through the hub's proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ResourceBinding says, read in one place: where it is, what it waits for, what it uses.
+"""The reading of a ResourceBinding, in one place: its member, its reason to wait, its usage.
 
 Loops and the API conclude from the same fields. Each conclusion is one pure function, so that they cannot differ;
 docs/reference/objects.md names the writers of the fields.
@@ -29,7 +29,7 @@ from fleet.wellknown import (
 
 FINISHED = "Finished"  # condition: True with reason Succeeded or Failed once the member says that the job is over
 REACHABLE = "MemberReachable"  # condition: only while it is False
-WITHDRAWN = "Withdrawn"  # condition: only while it is False: what leaves a member has not left it in time
+WITHDRAWN = "Withdrawn"  # condition: only while it is False: pods or a copy have not left a member in time
 OVER_TIME = "MaximumExecutionTimeExceeded"  # reason of an eviction
 DIGITS_MAX = 18  # of a number in an annotation; more of them say none
 LIVE_PHASES = ("Pending", "Running", "Unknown")
@@ -88,7 +88,7 @@ def component_bodies(binding: Body) -> tuple[Any, ...]:
 
 
 def priority_of(binding: Body) -> int:
-    """What its job or its policy gives it. Raises ValueError for what is no number."""
+    """The priority that its job or its policy gives it. Raises ValueError for what is no number."""
     return whole_number(mapping(spec_of(binding).get("schedulePriority")).get("priority") or 0)
 
 
@@ -98,7 +98,7 @@ def placed_at(binding: Body) -> str:
 
 
 def copies_of(binding: Body | None) -> list[dict[str, Any]]:
-    """What its members say of their copies: {clusterName, applied, health, status}."""
+    """The states of its copies in members: {clusterName, applied, health, status}."""
     return rows(status_of(binding).get("aggregatedStatus"))
 
 
@@ -108,7 +108,7 @@ def queued(binding: Body) -> bool:
 
 
 def dispatching_suspended(binding: Body, member: str) -> bool:
-    """Whether its policy wants nothing sent to this member now; what is there already stays as it is."""
+    """Whether its policy wants nothing sent to this member now; existing copies stay as they are."""
     suspension = mapping(spec_of(binding).get("suspension"))
     named = texts(mapping(suspension.get("dispatchingOnClusters")).get("clusterNames"))
     return bool(suspension.get("dispatching")) or member in named
@@ -120,7 +120,7 @@ def suspended(binding: Body) -> bool:
 
 
 def held(binding: Body) -> bool:
-    """Whether a person keeps the job from starting; one that runs goes on."""
+    """Whether a person keeps the job from starting; a running job goes on."""
     return annotation(binding, ANNOTATION_HOLD) == "true"
 
 
@@ -183,8 +183,8 @@ def outcome_of(binding: Body) -> str:
 
 
 def charged_components(admitted: tuple[Component, ...], pods: Iterable[PodView]) -> tuple[Component, ...]:
-    """What a gang is charged in its member: what it was admitted with, or what its pods there show where that is more.
-    A pod that is on its way out counts no second time beside the one that comes for it."""
+    """The charge of a gang in its member: the amount that it was admitted with, or the requests of its pods there where
+    these are more. A pod that is on its way out counts no second time beside the one that comes for it."""
     live = [(pod.component, pod.requests) for pod in pods if pod.phase in LIVE_PHASES and not pod.terminating]
     return tuple(running(admitted, live))
 

@@ -1,4 +1,4 @@
-"""Room that is kept for a waiting unit, as its QueueUnit's status says: the decider's memory between two plans.
+"""The claim of a waiting unit, as its QueueUnit's status says: the decider's memory between two plans.
 
 Nothing else remembers a claim, so a leader that takes over honours what the one before wrote. It goes with the
 placement that uses it, with what replaces it, and when its time is over.
@@ -19,7 +19,7 @@ CLAIM = "claim"  # in status: {member, until, room}
 
 
 def claim_of(unit: Body | None) -> Claim | None:
-    """What is kept for the unit; None for nothing, and for what does not parse."""
+    """The claim of the unit; None for none, and for text that does not parse."""
     said: Any = mapping((unit or {}).get("status")).get(CLAIM)
     if not isinstance(said, dict):
         return None

@@ -103,7 +103,7 @@ def _replicas(value: object) -> int:
 
 
 def total(components: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """What the whole gang asks for, as quantities."""
+    """The requests of the whole gang, as quantities."""
     amounts = Amounts()
     for body in components:
         component = from_body(body)

@@ -31,7 +31,7 @@ class Failure:
 
 
 def failures_of(binding: Body) -> tuple[Failure, ...]:
-    """Newest last; what does not parse counts as no failures (a person may edit the annotation)."""
+    """Newest last; text that does not parse counts as no failures (a person may edit the annotation)."""
     said = b.annotation(binding, ANNOTATION_RETRIES)
     if not said:
         return ()

@@ -1,7 +1,7 @@
 """For whom room is collected, as its QueueUnit's status says, or its binding's where it is outside quota: the decider's
 memory between two plans.
 
-A seat is collected over many cycles, so where, since when and until when must outlive each of them, and the leader. It
+Room is collected over many cycles. So its member, its start and its end must outlive each of them, and the leader. It
 is written only when it changes in whole seconds.
 """
 
@@ -19,7 +19,7 @@ HEAD = "head"  # in status: {member, since, startsAt, certain, turn}
 
 
 def head_of(unit: Body | None) -> Nomination | None:
-    """What the unit was nominated for; None for nothing, and for what does not parse."""
+    """The nomination of the unit; None for none, and for text that does not parse."""
     said: Any = mapping((unit or {}).get("status")).get(HEAD)
     if not isinstance(said, Mapping) or not isinstance(said.get("member"), str):
         return None

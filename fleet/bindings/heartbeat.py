@@ -1,7 +1,7 @@
-"""The sign of life of the controllers: the Lease fleet-system/fleet-controllers, and what it says of who decides.
+"""The sign of life of the controllers: the Lease fleet-system/fleet-controllers, and its conclusions about the decider.
 
-The leader renews it every RENEW_S. Its annotation holds a small JSON about its loops and members. Everybody else only
-reads: whether jobs are decided on, and since when not.
+The leader renews it every RENEW_S. Its annotation holds a small JSON about its loops and members. All other processes
+only read: whether jobs are decided on, and since when not.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from fleet.wellknown import ANNOTATION_HEARTBEAT, SYSTEM_NAMESPACE
 
 LEASE = Key("coordination.k8s.io", "leases", SYSTEM_NAMESPACE, "fleet-controllers")
 RENEW_S = 5.0
-LATE_S = 15.0  # a Lease that is older: nobody leads
+LATE_S = 15.0  # a Lease that is older: there is no leader
 HANGS_S = 60.0  # a decider that has finished no look for so long hangs, or fails each time
 LOOKS_S = 20.0  # it looks at least so often, whether or not something changed
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Nobody decides. `since`: epoch seconds, None when nobody ever has."""
+    """There is no decider. `since`: epoch seconds, None when nobody ever has."""
 
     since: float | None
     why: str
@@ -39,7 +39,7 @@ class Silence:
 
 
 def silence(lease: Body | None, now: float) -> Silence | None:
-    """None while somebody decides. `lease`: what is stored under LEASE; `now` in epoch seconds."""
+    """None while there is a decider. `lease`: the object stored under LEASE; `now` in epoch seconds."""
     spec = mapping((lease or {}).get("spec"))
     renewed, holder = seconds(text(spec.get("renewTime"))), text(spec.get("holderIdentity"))
     if lease is None or renewed is None:
@@ -54,14 +54,14 @@ def silence(lease: Body | None, now: float) -> Silence | None:
 
 
 def silence_of(store: Store, now: float) -> str:
-    """What to tell people of who decides on this hub; "" while somebody does. Asks what this process has seen."""
+    """The text for people about a hub without a decider; "" while there is one. Asks what this process has seen."""
     stored = store.peek(LEASE)
     found = silence(stored.body if stored is not None else None, now)
     return found.told(now) if found is not None else ""
 
 
 def report_of(lease: Body | None) -> Mapping[str, Any]:
-    """What the leader tells of itself, as runtime/heartbeat.py writes it; empty when that cannot be read."""
+    """The leader's report of itself, as runtime/heartbeat.py writes it; empty when it cannot be read."""
     said = mapping(mapping((lease or {}).get("metadata")).get("annotations")).get(ANNOTATION_HEARTBEAT)
     try:
         return mapping(orjson.loads(text(said) or "{}"))

@@ -14,7 +14,7 @@ NOMINATION = "nomination"  # in status
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """Where a Reserved unit is to go, since when and until when it waits for that, and what it was decided for: the
+    """The member of a Reserved unit, since when and until when it waits for that, and the inputs of the decision: the
     binding's `generation` and its `queue`."""
 
     member: str

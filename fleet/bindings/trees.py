@@ -1,4 +1,4 @@
-"""The quota tree as the hub holds it: which object it is, what its Queues add, and which leaf a job belongs to."""
+"""The quota tree as the hub holds it: its object, the additions of its Queues, and the leaf of a job."""
 
 from __future__ import annotations
 

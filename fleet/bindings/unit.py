@@ -1,4 +1,4 @@
-"""What a QueueUnit says, read in one place: its phase, its queue, what it asks for, why it waits."""
+"""The reading of a QueueUnit, in one place: its phase, its queue, its requests, its reason to wait."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def message_of(unit: Body | None) -> str:
 
 
 def charged_of(unit: Body | None) -> Mapping[str, Any]:
-    """The quantities that it is charged while it uses quota: what it asks for, or what its member runs where that is
-    more."""
+    """The quantities that it is charged while it uses quota: its requests, or those of its member's pods where these
+    are more."""
     return mapping(b.status_of(unit).get("charged")) or mapping(b.spec_of(unit).get("resource"))
 
 

@@ -8,8 +8,8 @@ FROM = 4  # so many rows alike become one
 
 
 def merged(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """`rows` of a name and what is said of it. Runs of rows that say the same of names that differ in their number
-    become one row, with the first name, the last, and how many they are."""
+    """`rows` of a name and its text. Runs of rows that say the same of names that differ in their number become one
+    row, with the first name, the last, and how many they are."""
     found: list[list[str]] = []
     start = 0
     for end in range(1, len(rows) + 1):

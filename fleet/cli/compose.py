@@ -40,7 +40,7 @@ COLLECT_AFTER = (50_000, 20, 50)
 
 @dataclass
 class Base:
-    """What every process of a hub has: the store, the kinds, and the objects over both."""
+    """The parts of every process of a hub: the store, the kinds, and the objects over both."""
 
     data: DataDir
     dsn: str
@@ -266,8 +266,8 @@ async def _lead_once(
     metrics: Metrics,
 ) -> bool:
     """Wait for the leadership and run every loop until it is lost, or until `stop`; whether it led. On return nothing
-    that this turn began runs any more: its loops have ended, its members are disconnected, and what a thread of it may
-    still do is refused, since its epoch is over and its `leadership` sure of nothing."""
+    that this turn began runs any more: its loops have ended, and its members are disconnected. A write of a thread of
+    it is refused, since its epoch is over and its `leadership` sure of nothing."""
     import os
     import socket as sockets
 

@@ -183,8 +183,8 @@ def prepare(data: DataDir, host: str) -> bool:
 
 
 def members_tls(data: DataDir) -> Tls:
-    """What simulated members serve with: a new certificate at each start, of the hub's CA. Members that run apart from
-    a hub have a CA of their own, since a hub's directory begins with its id."""
+    """The certificate of simulated members: a new one at each start, of the hub's CA. Members that run apart from a hub
+    have a CA of their own, since a hub's directory begins with its id."""
     from fleet.cli import pki
     from fleet.simulate.cluster import Tls
 

@@ -1,4 +1,4 @@
-"""`fleet demo`: the walk-through of examples/walkthrough, run for somebody who watches.
+"""`fleet demo`: the walk-through of examples/walkthrough, run for a person who watches.
 
 A hub with three simulated members starts in a directory that is thrown away afterwards. Every command is printed as
 one would type it, with its real output. Where the machine has kubectl, kubectl is what runs; where it has none, the

@@ -1,4 +1,4 @@
-"""What the demo tells, and the two ways in which somebody may type it: with kubectl, or with `fleet` alone."""
+"""The demo's story, and the two ways in which a person may type it: with kubectl, or with `fleet` alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POLL_S = 0.2
 
 
 class User(Protocol):
-    """Somebody at a terminal: each method types a command or two, and shows what they print."""
+    """A person at a terminal: each method types a command or two, and shows their output."""
 
     def apply(self, manifest: str, *, refused: bool = False) -> None: ...
     def queues(self) -> None: ...
@@ -37,7 +37,7 @@ class User(Protocol):
 
 
 def tell(user: User) -> None:
-    """The walk-through and what comes next, step by step."""
+    """The walk-through and the parts after it, step by step."""
     title("One queue, at most one running job in it (max-jobs: 1)")
     user.apply("quota-tree.yaml")
     user.queues()
@@ -220,7 +220,7 @@ class FleetUser(_Terminal):
 
 
 def _events(description: str) -> str:
-    """What `sed -n '/^Events:/,$p'` leaves of `kubectl describe`."""
+    """The part of `kubectl describe` that `sed -n '/^Events:/,$p'` leaves."""
     _, found, events = description.partition("\nEvents:")
     return f"Events:{events}" if found else description
 

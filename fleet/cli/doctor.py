@@ -1,4 +1,4 @@
-"""`fleet doctor`: what is wrong on a hub although nothing fails, and what to do about it.
+"""`fleet doctor`: troubles of a hub although nothing fails, and a remedy for each.
 
 Each check is one function from the hub to its findings, and stands in CHECKS. A check asks the hub's API only.
 """

@@ -1,4 +1,5 @@
-"""What is known of one waiting job, as text: its reason, its place, when it starts, and what would start it now."""
+"""The explanation of one waiting job, as text: its reason, its place, its estimated start, and the changes that would
+start it now."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ _KINDS = {
 
 
 def of_snapshot(snapshot: Snapshot, name: str, *, now: float, seed: int) -> dict[str, Any]:
-    """The explanation of a unit that is named by its id, its job ("namespace/name") or the job's name alone. What runs
-    in the snapshot is all the history there is. Raises Failure and BadSnapshot."""
+    """The explanation of a unit that is named by its id, its job ("namespace/name") or the job's name alone. The
+    running jobs of the snapshot are all the history there is. Raises Failure and BadSnapshot."""
     from fleet.foresee.explanation import document, explain
     from fleet.foresee.history import History, Past
     from fleet.model.unit import Phase

@@ -1,4 +1,5 @@
-"""Serving the metrics of a process over HTTPS, on an address that is for nothing else, to those who may read them.
+"""Serving the metrics of a process over HTTPS, on an address that is for nothing else, to users with the right to read
+them.
 
 In threads of its own: an event loop that is busy or stuck is when metrics are wanted most. Whom a token stands for is
 read from the hub's token file there; administrators need no more. Others need a role that lets them `get` the path
@@ -35,7 +36,7 @@ TOKEN_MAX = 16_384  # characters
 
 
 class Gate:
-    """Who may read the metrics. `rbac` is set while this process has a store to read roles from. Made on the event
+    """The right to read the metrics. `rbac` is set while this process has a store to read roles from. Made on the event
     loop; asked in any thread but that loop's."""
 
     def __init__(self, tokens: TokenFile) -> None:
@@ -45,7 +46,7 @@ class Gate:
         self._one_at_a_time = threading.Lock()
 
     def refusal(self, authorization: str) -> StatusError | None:
-        """What to answer to a request with this header; None where it may read."""
+        """The answer to a request with this header; None where it may read."""
         from api.auth import MASTERS
         from api.rbac import Attributes
 
@@ -78,7 +79,7 @@ class _Handler(WSGIRequestHandler):
     timeout = CLIENT_LIMIT_S
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: somebody asks every few seconds."""
+        """Nothing: a client asks every few seconds."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):

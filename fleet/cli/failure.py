@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what was asked: one line on stderr, exit status 1, no traceback."""
+"""The error of a command that cannot do its task: one line on stderr, exit status 1, no traceback."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """How a command finds its hub, and asks it: the kubeconfig, and one request at a time over the hub's own API.
 
-What is said for this command wins over the environment, what names a Fleet hub over what names any cluster, and the
-default data directory over ~/.kube/config, which mostly is of another cluster. A kubeconfig of kubectl's may lead to
-one as well, and some of these commands change things: its server is asked for its version first.
+An option of the command wins over the environment, a name of a Fleet hub over a name of any cluster, and the default
+data directory over ~/.kube/config, which mostly is of another cluster. A kubeconfig of kubectl's may lead to one as
+well, and some of these commands change things: its server is asked for its version first.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A hub that starts on a damaged directory fails somewhere inside, or worse, makes anew what it does not find: another hub
 id would not know the hub's own copies in the members, another key not the Secrets in the database. So each file is
-looked at, and the first that is not as it should be ends the command with one line: which file, and what to do.
+looked at. The first flaw ends the command with one line, which names the file and the remedy.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _File:
 
 
 def check(data: DataDir, *, embedded: bool) -> None:
-    """Raises Failure. `embedded`: the hub's database is in the directory. One that is not there yet is well."""
+    """Raises Failure. `embedded`: the hub's database is in the directory. A directory that is not there yet is well."""
     if not data.root.exists():
         return
     if not data.root.is_dir():
@@ -57,7 +57,7 @@ def check(data: DataDir, *, embedded: bool) -> None:
 
 
 def _check_complete(data: DataDir, embedded: bool) -> None:
-    """What was made by the first start, and cannot be made again."""
+    """The files of the first start, which cannot be made again."""
     ours = (data.tokens, data.service_account_key, data.ca_key, data.postgres / "data")
     if not os.path.lexists(data.hub_id_file):
         if any(os.path.lexists(path) for path in ours):
@@ -89,7 +89,7 @@ def _files(data: DataDir) -> list[_File]:
 
 
 def _look(file: _File) -> Any:
-    """What the file says. Raises Failure."""
+    """The content of the file. Raises Failure."""
     path = file.path
     try:
         found = path.stat()

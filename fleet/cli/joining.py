@@ -34,7 +34,7 @@ _NEEDED = (
 
 @dataclass(frozen=True)
 class Member:
-    """What `fleet join` was told about a member."""
+    """The user's facts about a member for `fleet join`."""
 
     name: str
     kubeconfig: Path
@@ -117,7 +117,7 @@ def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
 
 
 def _still(cluster: dict[str, Any]) -> str:
-    """What a Cluster that is being deleted waits for, in the controllers' words."""
+    """The obstacle of a Cluster that is being deleted, in the controllers' words."""
     for condition in (cluster.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "Leaving":
             return str(condition.get("message"))

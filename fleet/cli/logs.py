@@ -1,4 +1,4 @@
-"""What long-running processes write to stderr: one JSON line an event, whoever has something to say.
+"""The stderr of long-running processes: one JSON line an event, from all libraries too.
 
 Fleet's own events, the libraries' loggers (uvicorn, asyncio, alembic), Python's warnings, exceptions that nobody
 caught. stdout is left to answers, such as the `ready` line.
@@ -47,7 +47,7 @@ def configure() -> None:
 
 
 def say(text: str) -> None:
-    """One line for whoever watches stderr: JSON where this process logs so, else the text itself."""
+    """One line for the reader of stderr: JSON where this process logs so, else the text itself."""
     if _as_json:
         import structlog
 

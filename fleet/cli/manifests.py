@@ -1,4 +1,4 @@
-"""Files of manifests, as people hand them to kubectl: several documents, Lists, and what `get -o yaml` has printed."""
+"""Files of manifests, as people hand them to kubectl: several documents, Lists, and the output of `get -o yaml`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def documents(path: Path) -> list[Body]:
 
 
 def _objects(document: Any, where: str) -> Iterator[Body]:
-    """Those of a List, else the one."""
+    """The objects of a List, else the one."""
     if isinstance(document, dict) and isinstance(document.get("items"), list):
         kind = str(document.get("kind") or "")
         like = {"apiVersion": document.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}

@@ -35,7 +35,7 @@ def status(
 
 
 def lines(found: dict[str, Any], now: float) -> list[str]:
-    """What /fleet/v1/status says, for people; `now` in epoch seconds."""
+    """The answer of /fleet/v1/status, for people; `now` in epoch seconds."""
     leader, members = found["leader"], found["members"]
     ready = sum(member["ready"] for member in members)
     led = leader and f"{leader['name']} for {_ago(leader['since'], now)}, renewed {_ago(leader['renewed'], now)} ago"

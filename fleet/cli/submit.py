@@ -62,7 +62,7 @@ def submit(
 
 
 def apply(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Apply each object; yields a line each, as kubectl prints them, and what is stored. Raises Failure at the first
+    """Apply each object; yields a line each, as kubectl prints them, and the stored object. Raises Failure at the first
     that is refused."""
     for resource, collection, body in _addressed(hub, bodies, namespace):
         if body["metadata"].get("name"):
@@ -116,7 +116,7 @@ def _noted(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fold(hub: Hub, path: str) -> None:
-    """Make the fields that `kubectl apply` holds ours, so that those that have left the manifest leave the object."""
+    """Make the fields that `kubectl apply` holds ours, so that fields that have left the manifest leave the object."""
     from fleet.cli.hub import Refused
 
     for attempt in range(1, FOLD_TRIES + 1):
@@ -153,7 +153,8 @@ def _union(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 def taken(hub: Hub, body: dict[str, Any], ends: float) -> str:
-    """What has taken a job, for its line: waits for it, but not past `ends` (monotonic). "" for what is no job."""
+    """The policy that has taken a job, for its line: waits for it, but not past `ends` (monotonic). "" for what is no
+    job."""
     from fleet.cli.hub import Refused
     from fleet.kinds.lookup import interpreter_of
 

@@ -1,10 +1,10 @@
 """Keeps the processes of a hub running: starts them, restarts one that dies, stops them in order.
 
-A child that dies is started again after a growing pause, for ever: the others serve meanwhile, and what it died of
-(memory, a full disk, its database) may pass. Only one that has never been ready is given up, after DEATHS_MAX deaths
-within DEATHS_WINDOW_S: there the configuration is wrong, and whoever starts the hub is told what it said last.
-A child that hangs is killed and started again like one that dies: each shows life on a pipe while its event loop turns.
-Children run in sessions of their own: Ctrl-C reaches only the supervisor, which then stops them one after the other.
+A child that dies is started again after a growing pause, for ever. The others serve meanwhile, and the cause of its
+death (memory, a full disk, its database) may pass. Only a child that has never been ready is given up, after DEATHS_MAX
+deaths within DEATHS_WINDOW_S. There the configuration is wrong, and the user gets its last words. A child that hangs is
+killed and started again like one that dies: each shows life on a pipe while its event loop turns. Children run in
+sessions of their own: Ctrl-C reaches only the supervisor, which then stops them one after the other.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Child:
     inherit: Sequence[int] = ()
     process: asyncio.subprocess.Process | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # once and for all
-    news: asyncio.Event = field(default_factory=asyncio.Event)  # set each time it says so; whoever reads it clears it
+    news: asyncio.Event = field(default_factory=asyncio.Event)  # set each time it says so; the reader clears it
     detail: str = ""  # what it said beside "ready"
     heard_at: float = 0.0  # on the loop's clock: its last sign of life, or its start
     lives: bool = False  # whether this run of it has shown life
@@ -130,7 +130,7 @@ class Supervisor:
             pause = min(PAUSE_MAX_S, 2 * pause)
 
     async def _watch(self) -> None:
-        """Kill what hangs. When this process was stopped itself it begins anew: nobody can have been heard."""
+        """Kill what hangs. When this process was stopped itself it begins anew: it cannot have heard any child."""
         clock = asyncio.get_running_loop().time
         every = min(2.0, self._hangs_s / 4)
         while not self._stopping:
@@ -201,7 +201,7 @@ def _kill(child: Child) -> None:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody reads it, or its disk is full
+    with contextlib.suppress(OSError):  # no reader, or its disk is full
         logs.say(text)
 
 
@@ -233,7 +233,7 @@ def _last_line(log: Path) -> str:
 
 
 def _plain(line: str) -> str:
-    """What a line of a log says, for people."""
+    """The message of a line of a log, for people."""
     try:
         said = json.loads(line)
     except ValueError:

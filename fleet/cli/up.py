@@ -50,7 +50,7 @@ BACKLOG = 1024
 
 @dataclass(frozen=True)
 class Plan:
-    """What `fleet up` was asked for. `database_url` None: the embedded one; `tuning`: options of the controllers;
+    """The options of `fleet up`. `database_url` None: the embedded one; `tuning`: options of the controllers;
     `metrics`: host and port of theirs."""
 
     data: DataDir
@@ -252,7 +252,7 @@ class _Hub:
 
 
 def progress(text: str) -> None:
-    """What happens now, for a person who waits: stderr, so that stdout holds the `ready` line alone."""
+    """The present step, for a person who waits: stderr, so that stdout holds the `ready` line alone."""
     from fleet.cli import logs
 
     logs.say(text)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fleet.cli.whatif_edits import Asked, Source
 
 TIMES_S = 30.0  # that the runs forward may take
-CHANGES_S = 30.0  # that the search may take for changes which start who waits all the same
+CHANGES_S = 30.0  # that the search may take for changes which start jobs that wait all the same
 
 Texts = list[str] | None
 

@@ -24,7 +24,7 @@ _WRONG = re.compile(r"edits\[(\d+)\][^:]*: (.*)", re.DOTALL)
 
 
 def answer(hub: Hub, asked: Asked) -> Json:
-    """What the hub says of the options. Raises Failure, which names the option."""
+    """The hub's answer about the options. Raises Failure, which names the option."""
     from fleet.cli.hub import Refused
 
     options: list[str] = []
@@ -49,7 +49,7 @@ def answer(hub: Hub, asked: Asked) -> Json:
 
 
 def _makers(asked: Asked) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
-    """For each option its text, and what makes edits of it; in the order of Asked.makers."""
+    """For each option its text, and the function that makes edits of it; in the order of Asked.makers."""
     whole = {
         "--add-member": asked.add_member, "--scale": asked.scale, "--tree": asked.tree, "--drain": asked.drain,
         "--lose": asked.lose, "--fail-over": asked.fail_over,

@@ -84,7 +84,7 @@ class Asked:
     namespace: str
 
     def makers(self, source: Source) -> Iterator[tuple[str, Made]]:
-        """For each option its text, and what makes edits of it for the snapshot as it is by then."""
+        """For each option its text, and the function that makes edits of it for the snapshot as it is by then."""
         for text in self.add_member:
             yield f"--add-member {text}", partial(_added, text)
         for text in self.scale:
@@ -299,8 +299,8 @@ def _moved(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
 
 
 def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -> Iterator[Edit]:
-    """The jobs of a file. Policies and PriorityClasses that stand beside them count, and whatever has no pods does
-    not matter."""
+    """The jobs of a file. Policies and PriorityClasses that stand beside them count; objects without pods do not
+    matter."""
     bodies = documents(path)
     own = [body for body in bodies if body["kind"] in POLICY_KINDS]
     classes = [body for body in bodies if body["kind"] == "PriorityClass"]
@@ -326,7 +326,7 @@ def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -
 
 
 def _policies(own: list[dict[str, Any]], namespace: str, source: Source) -> list[dict[str, Any]] | None:
-    """Those of the file, and of the hub; None where there are none to ask."""
+    """The ones of the file, and of the hub; None where there are none to ask."""
     if source.hub is None:
         return [body if body["kind"] != "PropagationPolicy" else _home(body, namespace) for body in own] or None
     found = source.hub.list(f"{POLICIES}/clusterpropagationpolicies")
@@ -339,7 +339,7 @@ def _home(policy: dict[str, Any], namespace: str) -> dict[str, Any]:
 
 
 def _clusters(source: Source, snapshot: Snapshot) -> list[Candidate]:
-    """The members as policies look at them; those that an edit added, and all of a file, as the snapshot has them."""
+    """The members as policies look at them; added members, and all members of a file, as the snapshot has them."""
     known = (
         {} if source.hub is None else {body["metadata"]["name"]: candidate(body) for body in source.hub.list(CLUSTERS)}
     )

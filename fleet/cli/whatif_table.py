@@ -1,4 +1,4 @@
-"""What `fleet what-if` prints: a row for each job that the edits make a difference to, and the sums."""
+"""The output of `fleet what-if`: a row for each job that the edits make a difference to, and the sums."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def lines(found: Json) -> Iterator[str]:
 
 
 def _bound(bound: Json) -> Iterator[str]:
-    """Who uses what a job lacks that waits all the same, and what would start it."""
+    """The users of the resources that a job lacks that waits all the same, and the changes that would start it."""
     if bound["holders"]:
         yield f"Used in {_some(bound['where'])} by:"
         yield from (f"  {_holder(holder)}" for holder in bound["holders"][:HOLDERS])
@@ -98,7 +98,7 @@ def _standing(standing: Json) -> str:
 
 
 def _start(row: Json, now: float) -> str:
-    """When it starts after the edits, and what it was before them."""
+    """Its start after the edits, and its start before them."""
     if Verdict(row["change"]) in (Verdict.UNREACHABLE, Verdict.REMOVED, Verdict.STAYS):
         return ""
     after, before = _time(row["after"], now), _time(row["before"], now)

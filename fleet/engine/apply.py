@@ -1,8 +1,8 @@
 """Server-side apply: merge what a manager wants, take away what it no longer wants, refuse to fight over the rest.
 
 The configuration that is applied is the whole of what its manager has an opinion on. Fields that it named last time and
-does not name now go, unless somebody else owns them. Fields that somebody else owns with another value are conflicts,
-unless forced.
+does not name now go, unless another manager owns them. Fields that another manager owns with another value are
+conflicts, unless forced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 
 
 def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> None:
-    """What an applied body must be before anything else is asked of it; fills in apiVersion, kind and namespace."""
+    """The first checks of an applied body; fills in apiVersion, kind and namespace."""
     given = (config.get("metadata") or {}) if config.__class__ is dict else {}
     where = f"{given.get('namespace') or ''}/{name}" if given.__class__ is dict else f"/{name}"
     identify(kind, namespace, config)
@@ -71,7 +71,7 @@ def apply_to(
             mine = item
         else:
             others.append(item)
-    if not managed:  # written before anybody kept account: all of it belongs to whoever that was
+    if not managed:  # written before there were accounts: all of it belongs to its first writer
         everything = fields.compare(
             root, {"metadata": {}}, {"metadata": {}, **_ownable(kind, old, author.subresource)}
         )[0]
@@ -88,7 +88,8 @@ def apply_to(
             held = fields.union(held, fields.root_set(item.get("fieldsV1")))
         given_up = abandoned(root, last, held)
         if given_up is not None:
-            # What was emptied went too; what the configuration names empty stays, so that applying it again is nothing.
+            # Fields that were emptied went too. Fields that the configuration names empty stay, so that applying it
+            # again is nothing.
             merged = merge(root, without(root, merged, given_up) or {}, mine_now)
     merged.setdefault("metadata", {})
     changed, removed = fields.compare(root, live, merged)
@@ -116,7 +117,7 @@ def _ownable(kind: Kind, body: Body, subresource: str) -> Body:
 
 
 def _wanted(root: Node, kind: Kind, config: Body, subresource: str) -> Fields | None:
-    """What the configuration names, as a set."""
+    """The fields that the configuration names, as a set."""
     named = {k: v for k, v in _ownable(kind, config, subresource).items() if k != "metadata" or v}
     return fields.all_fields(root, named, containers=False) if named else None
 
@@ -132,7 +133,7 @@ def _with_mine(
 
 
 def _settle(kind: Kind, others: list[Body], changed: Fields | None, removed: Fields | None, force: bool) -> list[Body]:
-    """What is left to the others, when they may lose anything at all."""
+    """The fields that are left to the others, when they may lose anything at all."""
     out: list[Body] = []
     fights: list[tuple[str, str]] = []
     for item in others:
@@ -191,8 +192,8 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
 
 
 def abandoned(node: Node | None, last: Fields, held: Fields | None) -> Fields | None:
-    """The paths of `last` that nobody holds now. A field that lost all that was held in it goes whole; an item of a
-    list, or an entry of a map, goes when nobody holds the item itself, whoever holds parts of it."""
+    """The paths of `last` that nobody holds now. A field that lost all its owned parts goes whole. An item of a list,
+    or an entry of a map, goes when no manager holds the item itself, even if one holds parts of it."""
     node = node or ANYTHING
     out: Fields = {}
     for key, below in last.items():
@@ -263,7 +264,7 @@ def _go_syntax(value: Any) -> str:
 
 
 def _untyped(node: Node, value: Any, path: str, found: list[str]) -> None:
-    """What keeps a configuration from being merged at all: wrong types, and items of associative lists that have no
+    """The flaws that stop the merge of a configuration: wrong types, and items of associative lists that have no
     identity or the same one."""
     if value is None:
         return

@@ -1,4 +1,4 @@
-"""Bounds on what an object may be, whoever made it, and on numbers in text.
+"""Bounds on an object, from any maker, and on numbers in text.
 
 They hold before anything recursive sees the object: the parsers and walkers behind them may then recurse.
 """
@@ -15,7 +15,7 @@ from fleet.engine.status import Cause, StatusError, bad_request, invalid
 
 DEPTH_MAX = 100  # objects and lists inside each other, in a body and in what is stored
 CONTAINERS_MAX = 64_000  # objects and lists in all: while a parser makes them, nothing else of the process runs
-STORED_BYTES_MAX = 3 * 512 * 1024  # of an object as JSON: what etcd takes by default
+STORED_BYTES_MAX = 3 * 512 * 1024  # of an object as JSON: the default bound of etcd
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _INT64_DIGITS = 20
 _ROUNDS = 10
@@ -47,7 +47,7 @@ def refuse_shape(data: bytes) -> None:
 
 
 def _brackets(data: bytes) -> bytes:
-    """What opens and closes objects and lists, all as [ and ]; empty where there is too little to matter."""
+    """The brackets of objects and lists, all as [ and ]; empty where there is too little to matter."""
     if data.count(b"[") + data.count(b"{") <= DEPTH_MAX:
         return b""
     if b"\\" in data:

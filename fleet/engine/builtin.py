@@ -1,4 +1,4 @@
-"""What a kube-apiserver fills in or rewrites in built-in kinds when it decodes them, beyond what their schemas say.
+"""The values that a kube-apiserver fills in or rewrites in built-in kinds when it decodes them, beyond their schemas.
 
 It happens on every way in (create, update, each kind of patch, apply), since all of them decode.
 """

@@ -1,11 +1,11 @@
-"""What an expression costs: an upper bound of its steps, from the sizes of what it looks at.
+"""The cost of an expression: an upper bound of its steps, from the sizes of its inputs.
 
-A kube-apiserver counts while a rule runs and stops it. The library that runs rules here cannot be stopped, so the
-bound is computed before it runs, from the values that it will meet; what would cost too much is not run at all. The
-same computation on the sizes that a schema declares tells which rules could never be run (crdschema.py).
+A kube-apiserver counts while a rule runs and stops it. The library that runs rules here cannot be stopped. So the bound
+is computed before it runs, from the values that it will meet, and a rule that would cost too much is not run at all.
+The same computation on the sizes that a schema declares tells which rules could never be run (crdschema.py).
 
-One step is about a tenth of a microsecond. The model is that of the library, measured: it copies what a loop runs over,
-what is indexed and what is joined, node by node, and `map` and `filter` copy what they have collected at every turn.
+One step is about a tenth of a microsecond. The model is that of the library, measured. It copies the value that a loop
+runs over, that is indexed or that is joined, node by node. `map` and `filter` copy their results so far at every turn.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Size(Protocol):
 
 
 class Made:
-    """The size of what an expression makes itself; whatever is in it is at most as large."""
+    """The size of a value that an expression makes itself; its parts are at most as large."""
 
     __slots__ = ("_inside", "length", "weight")
 
@@ -231,7 +231,7 @@ class _Estimate:
 
 
 class Declared:
-    """The size of the largest value that a schema lets through; what it does not bound, a request does."""
+    """The size of the largest value that a schema lets through; without a bound in the schema, a request bounds it."""
 
     __slots__ = ("_depth", "_left", "_node", "length")
 
@@ -278,7 +278,7 @@ class Declared:
 
     def item(self) -> Size:
         if self._node is None or self._node.type == "array":
-            # Of many items none is large: what a loop does with each adds up to no more than what it does with all.
+            # Of many items none is large: a loop over each adds up to no more than one loop over all.
             each = max(_ITEM_BYTES, self._left // max(1, self.length))
             return Declared(self._node.items if self._node is not None else None, each, self._depth + 1)
         return Made(256, 64)  # the keys of a map

@@ -1,8 +1,8 @@
 """CEL as far as its cost asks: an expression as a small tree.
 
-The library that runs rules shows neither a tree nor a limit, and what it runs cannot be interrupted. So an expression
-is read here a second time, only to know what it loops over and what it copies (celcost.py), and to give `matches` to
-RE2: the library would compile its pattern anew at every call.
+The library that runs rules shows neither a tree nor a limit, and its run cannot be interrupted. So an expression is
+read here a second time, only to know its loops and its copies (celcost.py), and to give `matches` to RE2. The library
+would compile its pattern anew at every call.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from fleet.engine.kind import Column, Kind
 
 COMPUTED = {**PODS, **OTHERS}
 
-# What a printer meets in an object that was stored before its schema said so: shown in the cell, and no other row's
-# business.
+# The value that a printer meets in an object that was stored before its schema forbade it: shown in the cell, and no
+# other row's business.
 _UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError, OverflowError)
 INVALID = "<invalid>"
 _VALUES_MAX = 1000  # of a path that leads to many
@@ -37,7 +37,7 @@ def column_definitions(kind: Kind) -> list[dict[str, Any]]:
     return [
         {
             "name": column.name,
-            # Dates are sent as what people read ("3m44s"); a client must not parse them.
+            # Dates are sent as text for people ("3m44s"); a client must not parse them.
             "type": "string" if column.type == "date" and (kind.builtin or column.compute) else column.type,
             "format": column.format,
             "description": column.description,

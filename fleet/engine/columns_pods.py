@@ -14,7 +14,7 @@ _UNKNOWN = "<unknown>"
 
 
 def _init_status(body: Body, reason: str) -> tuple[str, bool, int, int]:
-    """What the init containers make of the status: (reason, initialising, restarts, sidecars that are ready)."""
+    """The part of the status that init containers make: (reason, initialising, restarts, sidecars that are ready)."""
     specs = body.get("spec", {}).get("initContainers") or []
     sidecars = {c["name"] for c in specs if c.get("restartPolicy") == "Always"}
     restarts, ready_sidecars = 0, 0

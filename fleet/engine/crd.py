@@ -34,7 +34,7 @@ LISTED_MAX = 100  # versions, columns, selectable fields, names of one definitio
 
 
 def default(body: Body) -> None:
-    """What a kube-apiserver fills in, in place."""
+    """Fill in the defaults of a kube-apiserver, in place."""
     spec = mapping(body.get("spec"))
     names = spec.get("names")
     if isinstance(names, dict) and isinstance(names.get("kind"), str):
@@ -46,8 +46,8 @@ def default(body: Body) -> None:
 
 
 def validate(body: Body, *, stored: bool = False) -> list[Cause]:
-    """Everything that is wrong with a CRD beyond its schema; empty when it can be served. Of one that is `stored` only
-    what keeps it from being served: a pattern or a rule that cannot be run checks nothing then."""
+    """The flaws of a CRD beyond its schema; empty when it can be served. Of one that is `stored` only what keeps it
+    from being served: a pattern or a rule that cannot be run checks nothing then."""
     spec = mapping(body.get("spec"))
     group, names = text(spec.get("group")), mapping(spec.get("names"))
     plural, causes = text(names.get("plural")), list[Cause]()
@@ -163,7 +163,7 @@ def _served(spec: Body) -> list[Body]:
 def kind_of(body: Body, types: Definitions, known: Kind | None = None) -> Kind | None:
     """The kind that a valid CRD describes; None when it serves no version.
 
-    `known`: the kind that it replaces. What a CRD cannot say (other groups for the same objects) stays.
+    `known`: the kind that it replaces. Properties that a CRD cannot express (other groups for the same objects) stay.
     """
     spec = body["spec"]
     served = _served(spec)

@@ -1,5 +1,5 @@
-"""What must hold of the schema in a CRD before a kind is made of it: keywords of the right types, a structural form,
-and nothing in it that could make a write of its objects take long.
+"""The rules for the schema in a CRD before a kind is made of it: keywords of the right types and a structural form. No
+part of it may make a write of its objects take long.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Place = tuple[str, Any, bool]  # path, schema, whether it must be structural (a 
 
 
 def flaws(where: str, schema: Schema) -> Iterator[Cause]:
-    """What keeps a kind from being made of the schema: also asked of what is stored."""
+    """The flaws that stop a kind from being made of the schema: also asked of stored ones."""
     pending: list[Place] = [(where, schema, True)]
     left = NODES_MAX
     while pending:
@@ -66,7 +66,7 @@ def flaws(where: str, schema: Schema) -> Iterator[Cause]:
 
 
 def costs(where: str, schema: Schema) -> Iterator[Cause]:
-    """What would make writes of its objects slow, or is asked for and cannot be done: patterns that RE2 does not take,
+    """The parts that would make writes of its objects slow, or that cannot be done: patterns that RE2 does not take,
     rules that cost more than any write may. `schema` has no flaws."""
     patterns = rules = 0
     pending: list[Place] = [(where, schema, True)]

@@ -1,4 +1,4 @@
-"""What DELETE of an object means: who may, what holds the object, and for how long.
+"""The meaning of DELETE on an object: the rights, the finalizers that hold it, and for how long.
 
 As the other writes (write.py) it is pure, and refuses with StatusError.
 """
@@ -16,7 +16,7 @@ from fleet.model.untyped import at, mapping, texts, whole
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-GRACE_MAX_S = 10 * 365 * 24 * 3600  # of a pod; what asks for more gets this
+GRACE_MAX_S = 10 * 365 * 24 * 3600  # of a pod; a longer wish is cut to this
 _GO_TYPES: dict[str, tuple[type, str]] = {
     "gracePeriodSeconds": (int, "int64"), "orphanDependents": (bool, "bool"), "propagationPolicy": (str, "string"),
     "preconditions": (dict, "v1.Preconditions"), "preconditions.uid": (str, "types.UID"),
@@ -42,8 +42,8 @@ def check_options(options: Body) -> None:
 def prepare_delete(
     kind: Kind, old: Body, delete_options: Body | None, *, now: float, graceful: bool = False
 ) -> Prepared:
-    """What DELETE does: `finished` when the object is to be removed at once, else the body that says it is going (which
-    may be `old` itself, when it says so already).
+    """The effect of DELETE. `finished` means that the object is to be removed at once. Else it is the body that says it
+    is going (which may be `old` itself, when it says so already).
 
     `graceful`: a Pod with a node waits for its kubelet for gracePeriodSeconds (30 unless said), as real ones do.
     """

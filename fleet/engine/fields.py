@@ -1,4 +1,4 @@
-"""Who owns which field: managedFields, in the FieldsV1 form that Kubernetes stores.
+"""The owners of fields: managedFields, in the FieldsV1 form that Kubernetes stores.
 
 Sets of field paths are kept as FieldsV1 itself, nested dictionaries keyed `f:name`, `k:{"key":…}` and `v:…`, so that
 nothing is converted between a write and the next. A node is a *member* of the set when it is empty or carries "."; an
@@ -186,7 +186,7 @@ def keyed(node: Node, value: list[Any]) -> dict[str, Any] | None:
     return out
 
 
-# -- what an object holds, and what differs between two
+# -- the fields of an object, and the differences between two
 
 
 def all_fields(node: Node | None, value: Any, *, containers: bool) -> Fields:
@@ -335,8 +335,8 @@ _STRUCTS = (
 
 
 def _structs(kind: Kind, body: Body) -> Body:
-    """What a built-in kind holds before anything is written: the structs that Go makes empty. They are nobody's, only
-    what is in them. Custom kinds begin with nothing."""
+    """The fields of a built-in kind before any write: the structs that Go makes empty. They are nobody's, only what is
+    in them. Custom kinds begin with nothing."""
     out: Body = {}
     if kind.builtin:
         for path in _STRUCTS:

@@ -1,7 +1,7 @@
 """The status that a new object of a built-in kind begins with.
 
-A status in a create request is dropped, as everywhere; but built-in kinds do not begin with nothing. A Node keeps what
-its creator says of it (tools that make nodes by hand rely on it), a Pod and a claim are Pending whatever was said.
+A status in a create request is dropped, as everywhere; but built-in kinds do not begin with nothing. A Node keeps its
+creator's values (tools that make nodes by hand rely on it); a Pod and a claim are always Pending.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def first_status(kind: Kind, body: Body) -> Body | None:
 
 def qos_class(spec: object) -> str:
     """Guaranteed when every container has limits for CPU and memory and requests no less, BestEffort when none asks for
-    anything, else Burstable. What does not parse counts as not given: validation speaks of it."""
+    anything, else Burstable. A value that does not parse counts as not given: validation refuses it."""
     containers = [
         container
         for group in ("initContainers", "containers")

@@ -1,7 +1,8 @@
-"""A kind is data: what the API, the controllers and the simulated members need to know of one kind of object.
+"""A kind is data: the facts that the API, the controllers and the simulated members need about one kind of object.
 
 Built-in kinds are read from `api/kinds/*.yaml`; custom ones are made from CustomResourceDefinition objects, so a user
-adds a kind by applying a CRD. Nothing here does I/O: `registry.py` holds the kinds; who composes the parts fills it.
+adds a kind by applying a CRD. Nothing here does I/O: `registry.py` has the kinds, and the composer of the parts fills
+it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Body = dict[str, Any]  # a whole object, or a part of one, as parsed JSON
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A printer column: what `kubectl get` shows. `priority` 0 = always, 1 = only with `-o wide`.
+    """A printer column of `kubectl get`. `priority` 0 = always, 1 = only with `-o wide`.
 
     `compute` names a function of fleet/engine/columns.py that makes the cell when no JSON path can (a pod's READY);
     `json_path` is then "". A Name column comes first by itself, unless a column of the kind has the format "name".

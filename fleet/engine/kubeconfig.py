@@ -31,7 +31,8 @@ class BadKubeconfig(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What one context names. `cluster_at` and `user_at` are the paths of the two mappings, for refusals."""
+    """The cluster and the user of one context. `cluster_at` and `user_at` are the paths of the two mappings, for
+    refusals."""
 
     context: str
     namespace: str

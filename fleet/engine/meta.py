@@ -1,4 +1,4 @@
-"""What must hold of `metadata`, worded as a kube-apiserver words it."""
+"""The rules for `metadata`, worded as a kube-apiserver words them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def name_problems(kind: Kind, name: str) -> list[str]:
 
 
 def check(kind: Kind, metadata: Body) -> list[Cause]:
-    """Everything that is wrong with the metadata of a new or changed object."""
+    """The flaws in the metadata of a new or changed object."""
     causes: list[Cause] = []
     for field, most in LENGTHS_MAX.items():
         given = metadata.get(field)
@@ -134,7 +134,7 @@ def tidy(metadata: Body) -> tuple[str, ...]:
 
 
 def finalizer_warnings(metadata: Body) -> tuple[str, ...]:
-    """Finalizers without a domain may collide with somebody else's."""
+    """Finalizers without a domain may collide with another owner's."""
     return tuple(
         f"metadata.finalizers: {shown(name)}: prefer a domain-qualified finalizer name to avoid accidental conflicts "
         "with other finalizer writers"

@@ -1,4 +1,4 @@
-"""The order of a merged list: what the patch names stands in the patch's order, the rest stays where it was."""
+"""The order of a merged list: items of the patch stand in the patch's order, the rest stays where it was."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def interleave(live: Sequence[str], wanted: Sequence[str]) -> list[str]:
         if key not in chosen:
             out.append(key)
         elif key not in emitted:
-            # Everything that the patch puts before this key comes first.
+            # The items that the patch puts before this key come first.
             stop = wanted.index(key, at) + 1
             out.extend(wanted[at:stop])
             emitted.update(wanted[at:stop])

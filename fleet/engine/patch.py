@@ -40,7 +40,7 @@ class _Patch(jsonpatch.JsonPatch):  # type: ignore[misc,unused-ignore]
     operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
 
     def applied(self, obj: Any) -> Any:
-        """What becomes of `obj`, which may be changed. What copies make is counted before they make it."""
+        """The result for `obj`, which may be changed. The size of copies is counted before they are made."""
         copied = 0
         for operation in self._ops:  # type: ignore[attr-defined,unused-ignore]
             if isinstance(operation, jsonpatch.CopyOperation):
@@ -53,7 +53,7 @@ class _Patch(jsonpatch.JsonPatch):  # type: ignore[misc,unused-ignore]
 
 
 def json_patch(body: Body, patch: Any) -> Body:
-    """A new body. A patch that is not one is a 400; one that does not fit the body is a 422."""
+    """A new body. A patch without the form of one is a 400; a patch that does not fit the body is a 422."""
     if not isinstance(patch, list):
         raise _not_a("[]handlers.jsonPatchOp", patch)
     if len(patch) > OPERATIONS_MAX:

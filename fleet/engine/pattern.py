@@ -2,7 +2,7 @@
 
 RE2, as in a kube-apiserver: no expression makes it backtrack. It refuses what it cannot promise this for
 (back-references, look-around, thousands of repetitions). "Linear" still means instructions × characters, so a match has
-a cost, and whoever asks has a budget (fleet/engine/validate.py).
+a cost, and the caller has a budget (fleet/engine/validate.py).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Pattern:
         return self._size * (len(value) + 1)
 
     def matches(self, value: str) -> bool:
-        """Is there a match anywhere in `value`? What UTF-8 cannot say matches nothing."""
+        """Is there a match anywhere in `value`? Text that UTF-8 cannot encode matches nothing."""
         try:
             return self._matcher.search(value) is not None
         except UnicodeEncodeError:

@@ -1,4 +1,5 @@
-"""Pruning: what a schema does not know goes, and is named for those who asked to be told (fieldValidation)."""
+"""Pruning: fields that a schema does not know go. They are named for clients that asked to be told
+(fieldValidation)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ Removed = tuple[dict[str, Any], str, Any]  # where it was, its name, its value
 
 
 def prune(node: Node, value: Any, path: str, unknown: list[str], removed: list[Removed] | None = None) -> None:
-    """Remove unknown fields from `value` in place; the path of each is added to `unknown`, and what
-    would put it back to `removed`.
+    """Remove unknown fields from `value` in place. The path of each is added to `unknown`, and the data that would put
+    it back to `removed`.
 
     Values of another type than the schema says are left alone: validation names them.
     """

@@ -1,7 +1,7 @@
 """x-kubernetes-validations: rules in CEL, compiled when the schema is, and run within a budget.
 
-A rule that does not compile must not make its kind unwritable, so it is kept with its error, which whoever accepts
-the schema reports, and it checks nothing.
+A rule that does not compile must not make its kind unwritable, so it is kept with its error, which the check of the
+schema reports, and it checks nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fleet.engine.status import Cause, cut
 
 COST_MAX = 1_000_000  # steps of all rules of one write, about a tenth of a second
 _HANDED_OVER = 4  # times as fast as it copies, the library takes a value from Python
-_STEPS_OF_RULE = 100  # of one rule at one place, whatever it says
+_STEPS_OF_RULE = 100  # of one rule at one place, independent of its text
 _SMALL = 2_000  # steps of an expression without loops that need not be looked at closely
 _STEPS_OF_CALL = 100  # from the library to RE2 and back
 _STEPS_OF_MATCH = 30  # characters × instructions that RE2 takes in one step, at its slowest
@@ -53,7 +53,7 @@ class Rule:
 
 
 class Budget:
-    """What is left of the steps that the rules of one write may take."""
+    """The rest of the steps that the rules of one write may take."""
 
     __slots__ = ("left",)
 
@@ -109,7 +109,7 @@ def _text(raw: Any, key: str) -> str:
 def evaluate(
     rules: Sequence[Rule], value: Any, old: Any, has_old: bool, type_name: str, path: str, budget: Budget
 ) -> list[Cause]:
-    """What the rules of one place refuse, in their order. When the budget does not last, that is the last of it."""
+    """The refusals of the rules of one place, in their order. When the budget does not last, that is the last of it."""
     asked = [r for r in rules if r.program is not None and (has_old or r.optional_old or not r.transition)]
     if not asked or budget.left < 0:
         return []
@@ -179,7 +179,8 @@ class RuleError(Exception):
 
 
 def _not_ours(problem: BaseException) -> None:
-    """A panic of the library derives from BaseException; what ends the process or a task is not its doing."""
+    """A panic of the library derives from BaseException; an exception that ends the process or a task is not its
+    doing."""
     if not isinstance(problem, Exception) and type(problem).__name__ != "PanicException":
         raise problem
 

@@ -1,9 +1,9 @@
 """Structural OpenAPI v3 schemas, compiled once into nodes that the passes over an object can walk fast.
 
 A raw schema answers "what is known of this field" with a dozen dictionary look-ups at every step, and a pod template
-has some two thousand fields. A `Node` holds the answers as attributes, along with flags ("nothing below has a
-default") that let a pass skip whole subtrees. Compiling is lazy below the root, so that schemas may be large and may
-refer to themselves, and it is remembered per schema dictionary: nobody may change a schema once a kind carries it.
+has some two thousand fields. A `Node` holds the answers as attributes, along with flags ("nothing below has a default")
+that let a pass skip whole subtrees. Compiling is lazy below the root, so that schemas may be large and may refer to
+themselves, and it is remembered per schema dictionary: a schema may not change once a kind carries it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ META_SCHEMA: Schema = {
 
 
 def _pattern(text: Any) -> Pattern | None:
-    """One that was stored before anybody looked whether it can be read checks nothing."""
+    """A pattern that was stored before the check that it can be read checks nothing."""
     if not isinstance(text, str):
         return None
     try:
@@ -103,7 +103,7 @@ def _pattern(text: Any) -> Pattern | None:
 
 
 class Node:
-    """What a schema says of one place in an object. Children are compiled when first asked for."""
+    """The schema of one place in an object. Children are compiled when first asked for."""
 
     __slots__ = (
         "_additional",

@@ -1,13 +1,13 @@
 """Schemas of built-in types, made from the definitions that an installed package carries.
 
-The definitions are JSON schema as the Kubernetes project publishes it, loosened by their packager (optional fields
-may be null). What the engine wants is a structural OpenAPI v3 schema without references. Expanding every reference
-would make hundreds of megabytes of copies; so a resolved schema is a *shared* graph: a definition is converted once,
-and everybody who refers to it holds the same dict. Nobody may change a resolved schema.
+The definitions are JSON schema as the Kubernetes project publishes it, loosened by their packager (optional fields may
+be null). The engine needs a structural OpenAPI v3 schema without references. Expanding every reference would make
+hundreds of megabytes of copies. So a resolved schema is a *shared* graph: a definition is converted once, and all
+references to it have the same dict. A resolved schema may not be changed.
 
-Every dict made from a definition keeps its name under SCHEMA_FROM. The same key in a schema that somebody writes (a
-kind file, a CRD) asks for that definition: `expand` puts it in, and `collapse` takes it out again, so that a CRD with
-a pod template is a few kilobytes and not half a megabyte.
+Every dict made from a definition keeps its name under SCHEMA_FROM. The same key in a schema by hand (a kind file, a
+CRD) asks for that definition: `expand` puts it in, and `collapse` takes it out again, so that a CRD with a pod template
+is a few kilobytes and not half a megabyte.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COPIED = (
     "x-kubernetes-patch-merge-key", "x-kubernetes-embedded-resource", INT_OR_STRING, PRESERVE,
     "x-kubernetes-group-version-kind",
 )  # fmt: skip
-# Types that contain themselves. Below them anything goes; what must hold there, code checks (fleet/engine/crd.py).
+# Types that contain themselves. Below them any value is accepted; code checks the rules there (fleet/engine/crd.py).
 _RECURSIVE = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 

@@ -60,7 +60,7 @@ def holds(requirements: tuple[Requirement, ...], labels: Mapping[str, Any] | Non
 
 
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """`a=b,c!=d,e in (f,g),h,!i,j>3`. StatusError 400 says what was found and what was expected."""
+    """`a=b,c!=d,e in (f,g),h,!i,j>3`. StatusError 400 names the text that was found and the text that was expected."""
     return _known_labels(text) if len(text) <= KEPT_CHARS else _parsed_labels(text)
 
 

@@ -1,7 +1,7 @@
 """Refusals as Kubernetes clients know them: a `Status` with code, reason and the field that is wrong.
 
-A refusal unwinds through several layers (schema, admission, store) to whoever asked, so it travels as an exception
-that carries its Status as a value; what it says is a contract (see docs/decisions). Bugs are never a StatusError.
+A refusal unwinds through several layers (schema, admission, store) to the caller, so it travels as an exception that
+carries its Status as a value. Its text is a contract (see docs/decisions). Bugs are never a StatusError.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-MESSAGE_CHARACTERS_MAX = 10_000  # of a refusal: what a client sends comes back in it
-CAUSES_MAX = 100  # of a refusal; who sent more mistakes mends these first
+MESSAGE_CHARACTERS_MAX = 10_000  # of a refusal: the client's own input comes back in it
+CAUSES_MAX = 100  # of a refusal; a client with more mistakes corrects these first
 CAUSE_CHARACTERS_MAX = 5_000
 VALUE_CHARACTERS_MAX = 500  # of a value that a message quotes
 

@@ -1,4 +1,4 @@
-"""Strategic merge patch: what kubectl sends for built-in kinds.
+"""Strategic merge patch: kubectl's patch for built-in kinds.
 
 Maps merge as in a merge patch; a list merges item by item where the schema gives it a merge key (or says that its
 scalars are a set) and is replaced elsewhere. Directives inside the patch steer it: `$patch`, `$retainKeys`,
@@ -115,8 +115,8 @@ def _merge_lists(node: Node, live: list[Any], patch: list[Any], order: Any, name
 
 
 def _ordered(node: Node, live: list[Any], merged: list[Any], order: Any) -> list[Any]:
-    """`merged` in the order that $setElementOrder asks for, or the patch itself; what neither names stays near where
-    it stood."""
+    """`merged` in the order that $setElementOrder asks for, or the patch itself; items in neither stay near where they
+    stood."""
 
     def key_of(item: Any) -> str:
         return exact(item.get(node.merge_key)) if isinstance(item, dict) else exact(item)

@@ -43,7 +43,7 @@ def wrong_types(node: Node, value: Any, path: str) -> list[Cause]:
 
 
 class _Found:
-    """What one walk over an object collects: what is wrong, and whether any rule has a say. `work` is left of what
+    """The results of one walk over an object: its flaws, and whether any rule has a say. `work` is left of what
     matching and combining may cost; walks that try an alternative share it."""
 
     __slots__ = ("causes", "spoken", "work")
@@ -74,8 +74,8 @@ def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
 
 
 def validate(node: Node, value: Body, old: Body | None = None, found: Iterable[Cause] = ()) -> list[Cause]:
-    """Everything that is wrong with an object, after what was `found` of its metadata. `old` is its stored state, for
-    rules about transitions."""
+    """The flaws of an object, after those `found` in its metadata. `old` is its stored state, for rules about
+    transitions."""
     walk = _Found(found)
     walk.spoken = bool(node.rules)
     same = settled(node, value, old)

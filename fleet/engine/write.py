@@ -1,4 +1,4 @@
-"""What a write of an object means: the pure half of create and update.
+"""The meaning of a write of an object: the pure half of create and update.
 
 Every function gets its own copy of what it may change, and returns the body to store. Refusals are StatusError. The
 order is a kube-apiserver's: decode (prune, default), keep what the writer may not touch, validate, then managedFields.
@@ -34,7 +34,7 @@ _NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "se
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who writes, for managedFields: the field manager, and the subresource that was written."""
+    """The writer, for managedFields: the field manager, and the subresource that was written."""
 
     manager: str
     subresource: str = ""
@@ -139,7 +139,8 @@ def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
     if not causes:
         return
     for cause in causes:
-        # What a kube-apiserver decodes into Go types fails there, before validation: metadata, and built-in kinds.
+        # The parts that a kube-apiserver decodes into Go types fail there, before validation: metadata, and built-in
+        # kinds.
         if cause.reason == "FieldValueTypeInvalid" and (kind.builtin or cause.field.startswith("metadata.")):
             raise bad_request(f"{_cannot(kind)}: {undecodable(kind, cause)}")
     raise invalid(kind.group, kind.kind, (body.get("metadata") or {}).get("name") or "", causes)

@@ -1,4 +1,5 @@
-"""What binds a job that still waits after some edits: who holds what it lacks, and the smallest changes that start it.
+"""The obstacles of a job that still waits after some edits: the users of the missing room or quota, and the smallest
+changes that start it.
 
 Holders are told by queue, as sums: how many jobs, and how much of each resource that is short. Where quota refuses the
 job these are the jobs below the quota node that refuses; else those in the members that policy allows the job.
@@ -33,8 +34,8 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`where`: the quota node, or the members, in which `holders` hold what the unit lacks; largest first. Nobody holds
-    what no node has. `answer`: the smallest changes that start it."""
+    """`where`: the quota node, or the members, in which `holders` hold what the unit lacks; largest first. A resource
+    that no node has is in no unit's use. `answer`: the smallest changes that start it."""
 
     unit: Unit
     reason: Reason
@@ -88,7 +89,7 @@ def _held(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason) -> tuple[t
 
 
 def _there(snapshot: Snapshot, plan: Plan) -> Iterator[tuple[Unit, str]]:
-    """Who has room or starts, with its member."""
+    """The units that have room or start, with their members."""
     for unit in snapshot.units.values():
         if unit.phase is not Phase.WAITING:
             yield unit, unit.member or ""

@@ -1,4 +1,4 @@
-"""Changes that might start a waiting unit: what each one is, what a snapshot is once it is made, and one step less.
+"""Changes that might start a waiting unit: each change, the snapshot after it, and one step less.
 
 A change is data. It is small enough to be read out to a person, and whole enough to be tried: `applied` gives the
 snapshot that there would be, so whether it helps is asked of `decide` and never guessed. Amounts move in steps that a
@@ -25,7 +25,7 @@ _LIFTS_MOST = 8  # taints and the like that one member may have to be cleared of
 
 
 class Kind(StrEnum):
-    """What is changed. In order of who can do it: nobody has to, the user, an administrator."""
+    """The kind of a change. In order of the people who can do it: none has to, the user, an administrator."""
 
     WAIT = "Wait"
     RELEASE = "Release"
@@ -43,7 +43,7 @@ class Limit(StrEnum):
 
 
 class Lift(StrEnum):
-    """What keeps a unit out of a member, and can be lifted."""
+    """An obstacle between a unit and a member that can be lifted."""
 
     AFFINITY = "cluster affinity"
     TAINT = "taint"
@@ -94,8 +94,8 @@ class AnotherMember:
 @dataclass(frozen=True, slots=True)
 class Raise:
     """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: whose, when it is a limit per user. `scaled`:
-    of a `min` where the tree promises more than there is, what of it holds before and after, what is promised in all
-    then, and what is there."""
+    of a `min` where the tree promises more than there is: the part of it that holds before and after, the whole promise
+    then, and the whole room."""
 
     node: str
     limit: Limit
@@ -108,7 +108,8 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class MoreQuota:
-    """All of `raises`, together. `follows`: what else must grow for the tree to add up as admission wants it."""
+    """All of `raises`, together. `follows`: the other limits that must grow for the tree to add up as admission wants
+    it."""
 
     raises: tuple[Raise, ...]
     follows: tuple[Raise, ...] = ()
@@ -187,9 +188,9 @@ def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
 
 
 def cost(change: Change, unit: Unit) -> float:
-    """How large a change is, to put the smallest first: what it adds or gives up as a share of what the gang itself
-    asks for (of a resource, or of pods); one half for each word of a policy that changes and for another priority,
-    which take room from nobody or from somebody; nothing for waiting and letting go."""
+    """The size of a change, to put the smallest first: the amount that it adds or gives up, as a share of the gang's
+    own requests (of a resource, or of pods). It is one half for each word of a policy that changes and for another
+    priority, which take room from other units or from none. It is nothing for waiting and letting go."""
     match change:
         case Wait() | Release():
             return 0.0
@@ -254,8 +255,8 @@ def _raise_text(given: Raise) -> str:
 
 
 def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
-    """The raises, and what follows from them: min at most max, parents promise what their children do, and a root
-    whose min is its max keeps it so."""
+    """The raises, and their consequences: min at most max, parents promise at least the sum of their children, and a
+    root whose min is its max keeps it so."""
     after = tree
     for given in raises:
         after = _raised(after, given)
@@ -297,7 +298,7 @@ def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
 
 
 def limit_at(tree: QuotaTree, node: str, limit: Limit, resource: str, user: str = "") -> int | None:
-    """What is set there now; None for no limit. A `min` that is not set is 0."""
+    """The present value there; None for no limit. A `min` that is not set is 0."""
     at = tree.nodes[node]
     match limit:
         case Limit.MAX:
@@ -330,7 +331,7 @@ def _user_raised(node: QuotaNode, given: Raise) -> QuotaNode:
 
 
 def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:
-    """What must be lifted for the unit to go there; () for nothing; None when no lifting helps."""
+    """The obstacles to lift for the unit to go there; () for nothing; None when no lifting helps."""
     lifts: set[Lift] = set() if member.ready else {Lift.NOT_READY}
     for _ in range(_LIFTS_MOST):
         bar = _bar(unit, member)
@@ -379,7 +380,7 @@ def _opened(snapshot: Snapshot, unit: Unit, change: AnotherMember) -> Snapshot:
 
 
 def empty_node(pool: Pool) -> Amounts:
-    """What an empty node of this pool offers, as far as the inventory shows."""
+    """The room of an empty node of this pool, as far as the inventory shows."""
     return Amounts.of(pool.most)
 
 

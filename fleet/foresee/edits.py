@@ -1,8 +1,8 @@
-"""Edits of a fleet, as values: what an administrator or a user might do, tried on a snapshot instead of on the fleet.
+"""Edits of a fleet, as values: acts of an administrator or a user, tried on a snapshot instead of on the fleet.
 
 A drained member takes nothing new and gives up what it has: its jobs wait again, with their place in the queue. A lost
-member is silent: nobody knows whether its jobs still run, so they stay where they are and keep their quota, until the
-member is back or somebody gives it up; only jobs whose policy says so (`failover.cluster`) start elsewhere meanwhile.
+member is silent: its jobs may still run, so they stay where they are and keep their quota, until the member is back or
+an administrator gives it up. Only jobs whose policy says so (`failover.cluster`) start elsewhere meanwhile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AddMember:
 
 @dataclass(frozen=True, slots=True)
 class DrainMember:
-    """Nothing new comes to a member, and what it has waits again."""
+    """Nothing new comes to a member, and its jobs wait again."""
 
     member: str
 
@@ -216,7 +216,7 @@ def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
 
 
 def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
-    """The unit is gone, and what its pods hold on nodes that are known is free. Who sits beside them sees it."""
+    """The unit is gone, and the room of its pods on nodes that are known is free. The units beside them see it."""
     member = snapshot.members.get(unit.member or "")
     if member is None:
         return Changes(removed_units=(unit.id,))

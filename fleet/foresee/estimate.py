@@ -1,19 +1,19 @@
 """When a waiting unit will start: an estimate with a range that holds in four of five cases.
 
-The queue is run forward many times (forward.py): by the real decider, with other luck each time. Luck is how long what
-runs will still run, how long what starts will run, and who comes later (history.py). The times at which the unit starts
-in these runs are the estimate: p50 is their median, and between p10 and p90 four fifths of further ones would lie
-(quantiles.py, in the logarithm of the wait).
+The queue is run forward many times (forward.py): by the real decider, with other luck each time. Luck is the rest of
+the time of running work, the time of work that starts, and later arrivals (history.py). The times at which the unit
+starts in these runs are the estimate: p50 is their median, and between p10 and p90 four fifths of further ones would
+lie (quantiles.py, in the logarithm of the wait).
 
 Work of one time is alike: users submit ten of a kind, and all ten are longer than their like was last month. Drawn one
 by one, such differences cancel out, and the runs agree with each other more than with what happens. So each run has a
 pace of its own, for all work and for each leaf, by which what is drawn is longer or shorter.
 
-What runs cannot know makes real starts lie wider than the runs say, so the range is stretched by how well ranges fitted
-before: `Scored` keeps what was said and what happened, and `stretched` moves both ends so that in the past they would
-have held four fifths; the less is known, the less they move. Decisions of a run stand further apart the further it
-looks (a twentieth of the time ahead): nobody asks an estimate for a second in three days, and it is what makes it
-affordable.
+Runs do not know everything, so real starts lie wider than the runs say, and the range is stretched by how well ranges
+fitted before. `Scored` has the earlier ranges and the real starts. `stretched` moves both ends so that in the past they
+would have held four fifths; the less is known, the less they move. Decisions of a run stand further apart the further
+it looks (a twentieth of the time ahead): an estimate for a second in three days is of no use, and the distance is what
+makes it affordable.
 
 A run that finds the unit stuck, or looks past the horizon, counts as "later than everything"; so does one that has
 more events than a run may have, and then the horizon is how far it came. A unit that the first run did not start is
@@ -43,9 +43,9 @@ from fleet.snapshot import Changes, Snapshot
 SAMPLES = 20
 SAMPLES_LEAST = 5
 HORIZON_S = 30 * 86_400.0
-_EVENTS = 20_000  # of one run: decisions, and what happens to units
+_EVENTS = 20_000  # of one run: decisions, and events of units
 _GROWTH = 0.05
-_GAP_S = 1800.0  # between decisions: what gathers in a longer time would let large gangs in that never see it
+_GAP_S = 1800.0  # between decisions: in a longer time, room would gather for large gangs that small jobs take in truth
 _CYCLE_S = 5.0
 _FIRST_S = 3600.0  # the runs look so far first, then four times as far, …
 _BEHIND_MOST = 500  # waiting units after this one that are looked at, of each leaf as many as of another
@@ -53,7 +53,7 @@ _AHEAD_MOST = 5_000
 _SPREAD = 0.4  # of the logarithm of a run's pace, for all work and again for each leaf: measured, see the decisions
 _GOLDEN = 0.6180339887498949
 _FLOOR_S = 30.0  # waits are compared by their logarithm, and no shorter than this …
-_LOG_MOST = 700.0  # … nor by more than what a float holds the exponential of
+_LOG_MOST = 700.0  # … nor by more than the logarithm of the largest float
 _SCORES_LEAST = 20
 _SCORES_MOST = 400  # the newest count
 
@@ -73,7 +73,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class NeverStarts:
-    """It does not start as things are, were all others to end: somebody must change something first. `reason` is why it
+    """It does not start as things are, were all others to end: a person must change something first. `reason` is why it
     waits."""
 
     reason: Reason
@@ -129,10 +129,9 @@ def estimates(
     made: Callable[[Mapping[str, float]], None] = lambda run: None,
 ) -> dict[str, Outcome]:
     """For waiting units, by id, from the same runs. `plan`: the greedy plan of the snapshot, when the caller has it.
-    `enough` is asked after every run and decision; when it says True,
-    what there is by then is the answer, if it is made of five runs at least. `made` is told of every run: when units
-    started in it. Raises KeyError for a unit that is not
-    there or does not wait, and BadSnapshot as `decide` does."""
+    `enough` is asked after every run and decision. When it says True, the runs so far are the answer, if there are five
+    at least. `made` is told of every run: when units started in it. Raises KeyError for a unit that is not there or
+    does not wait, and BadSnapshot as `decide` does."""
     for unit in units:
         if snapshot.units[unit].phase is not Phase.WAITING:
             raise KeyError(unit)
@@ -178,8 +177,8 @@ def estimates(
 
 
 def of_runs(found: Iterable[float], now: float, horizon_s: float = HORIZON_S) -> Estimate | BeyondHorizon:
-    """What runs say together. `found`: the epoch second at which the unit started in each, at least one; infinity for
-    not at all."""
+    """The common result of the runs. `found`: the epoch second at which the unit started in each, at least one;
+    infinity for not at all."""
     ordered = sorted(found)
     p50 = quantile(ordered, 0.5)
     if math.isinf(p50):
@@ -190,8 +189,8 @@ def of_runs(found: Iterable[float], now: float, horizon_s: float = HORIZON_S) ->
 
 
 class Pace:
-    """How much longer than its like in the past work of one run lasts: a factor, with a median of one. Those for all
-    work are spread evenly over the runs, so that few runs do."""
+    """How much longer than its like in the past work of one run lasts: a factor, with a median of one. The factors of
+    all work are spread evenly over the runs, so that few runs do."""
 
     def __init__(self, rng: Random, number: int) -> None:
         self._rng = rng
@@ -206,7 +205,7 @@ class Pace:
 
 
 def never(reason: Reason) -> bool:
-    """Whether whoever waits for this waits until somebody changes something."""
+    """Whether a unit that waits for this waits until a person changes something."""
     request, limit = reason.numbers.get("request"), reason.numbers.get("max")
     larger = isinstance(request, int) and isinstance(limit, int) and request > limit
     no_jobs = reason.code is Code.MAX_JOBS and isinstance(limit, int) and limit <= 0
@@ -214,9 +213,10 @@ def never(reason: Reason) -> bool:
 
 
 def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | None:
-    """The snapshot without most of the waiting units that stand behind these; None when too many stand before them.
-    Of those behind, the first of each leaf stay, since theirs may be the next turn, and who holds room. Units that
-    their queue does not consider yet are considered: when it would is not the core's to know."""
+    """The snapshot without most of the waiting units that stand behind these; None when too many stand before them. Of
+    the units behind, the first of each leaf stay, since theirs may be the next turn, and so do units with a
+    reservation. Units that their queue does not consider yet are considered: when it would is not the core's to
+    know."""
     waiting = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
     first = [unit for unit in waiting if unit.id not in plan.reasons]  # these start now
     line = sorted((u for u in waiting if u.id in plan.reasons), key=partial(standing, plan.reasons))
@@ -257,7 +257,7 @@ def _run(
     enough: Callable[[], bool],
     alone: bool = False,
 ) -> _Ran | None:
-    """One run; None when `enough` stopped it. `alone`: nobody comes."""
+    """One run; None when `enough` stopped it. `alone`: without arrivals."""
 
     def runs_s(running: Unit, at: float) -> float:
         ran = max(0.0, at - running.placed_at) if running.placed_at is not None else 0.0
@@ -304,7 +304,7 @@ def _run(
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What was said at the epoch second `at`, and when the unit started."""
+    """The range that was told at the epoch second `at`, and the time when the unit started."""
 
     said: Estimate
     at: float

@@ -1,7 +1,7 @@
-"""All that can be said of one waiting unit: why it waits, where it stands, when it starts, what would start it now.
+"""The whole explanation of one waiting unit: its reason, its place, its estimated start, the changes that start it now.
 
-The reason and the position cost one decision. The smallest changes and the estimate cost dozens and hundreds: each has
-half of the time that the caller allows, and what is not ready by then is left out, by name.
+The reason and the position cost one decision. The smallest changes and the estimate cost dozens and hundreds. Each has
+half of the time that the caller allows, and the parts that are not ready by then are left out, by name.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def explain(
     limit_s: float = float("inf"),
     improve: Callable[[Estimate], Estimate] = lambda said: said,
 ) -> Explanation:
-    """For a waiting unit. `elapsed_s`: how long this has taken; what takes longer than `limit_s` is left out. `improve`
-    may move the ends of an estimate (see estimate.stretched). Raises KeyError for a unit that is not there or does not
-    wait, BadSnapshot as `decide` does."""
+    """For a waiting unit. `elapsed_s`: how long this has taken; parts that take longer than `limit_s` are left out.
+    `improve` may move the ends of an estimate (see estimate.stretched). Raises KeyError for a unit that is not there or
+    does not wait, BadSnapshot as `decide` does."""
     plan = decide(snapshot, now=now, seed=seed, solver=None)
     place = position(snapshot, plan, unit)
     answer = smallest(snapshot, unit, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s / 2)

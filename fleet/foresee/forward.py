@@ -1,10 +1,10 @@
 """Virtual time: a snapshot run forward, decision by decision, until everything has happened or a bound is reached.
 
-Units start where the decider says and their pods are seen at once; they end when `runs_s` says; who is evicted leaves
-after a grace and waits again, with the time of its first enqueueing; claims and heads are carried into the next
-snapshot. So it is the real decider that is asked, as often as things change, and what it would do is what is found;
-what a member does by itself (slow starts, failures) is left out. Decisions stand `cycle_s` apart at least, and while
-somebody waits they are made again every `tick_s`, since protection, claims and heads are matters of time.
+Units start where the decider says and their pods are seen at once; they end when `runs_s` says. An evicted unit leaves
+after a grace and waits again, with the time of its first enqueueing. Claims and heads are carried into the next
+snapshot. So the real decider is asked, as often as things change, and its acts are the result. Acts of a member by
+itself (slow starts, failures) are left out. Decisions stand `cycle_s` apart at least, and while a unit waits they are
+made again every `tick_s`, since protection, claims and heads are matters of time.
 
     run = Forward(snapshot, now=now, decider=core(seed=0), runs_s=by_walltime(3600.0))
     run.submit(now + 60.0, unit)                    # a unit that comes later
@@ -51,12 +51,12 @@ class What(StrEnum):
     ENDED = "ended"
     EVICTED = "evicted"  # was told to leave
     LEFT = "left"  # is gone after its eviction, and waits again
-    REFUSED = "refused"  # the member finds no seats for it yet; it starts there when it does
+    REFUSED = "refused"  # the member finds no room for it yet; it starts there when it does
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What happened to a unit at the epoch second `at`, and in which member if in one."""
+    """An event of a unit at the epoch second `at`, and its member if it has one."""
 
     at: float
     what: What
@@ -73,8 +73,8 @@ def core(seed: int, solver: Solver | None = None) -> Decider:
 
 
 def by_walltime(otherwise: float | None = None) -> RunsS:
-    """Units run for their walltime since their start, those without one for `otherwise` seconds; None: they do not
-    end. Those that are beyond it run a second more."""
+    """Units run for their walltime since their start, those without one for `otherwise` seconds; None: they do not end.
+    A unit that is beyond it runs a second more."""
 
     def runs_s(unit: Unit, now: float) -> float | None:
         length = unit.walltime_s or otherwise
@@ -87,7 +87,7 @@ def by_walltime(otherwise: float | None = None) -> RunsS:
 
 
 class Forward:
-    """One run. Everything that is public may be read at any time, by the decider too, and changed by nobody else."""
+    """One run. All public fields may be read at any time, by the decider too, and changed by this class alone."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Forward:
         self._began, self._growth, self._gap_s = now, growth, gap_s
         self._heap: list[tuple[float, int, What | None, Unit | str, int]] = []
         self._number = 0
-        self._turn: dict[str, int] = {}  # of a unit: what was foreseen in an earlier turn does not come true
+        self._turn: dict[str, int] = {}  # of a unit: events that were foreseen in an earlier turn do not come true
         self._heads = {unit.id for unit in snapshot.units.values() if unit.head is not None}
         self._unseated: dict[str, dict[str, None]] = {}
         self._passes = passes
@@ -140,7 +140,7 @@ class Forward:
         self._push(at, What.SUBMITTED, unit)
 
     def snapshot(self) -> Snapshot:
-        """What the decider sees now."""
+        """The snapshot that the decider sees now."""
         for name in self._moved:
             nodes = self.nodes[name]
             for key in nodes.changed:
@@ -265,7 +265,7 @@ class Forward:
             self._wait(again)
 
     def _free(self, unit: Unit) -> None:
-        """What the unit held is free; who waits for seats in that member gets them, in order."""
+        """The room of the unit is free; units that wait for room in that member get it, in order."""
         name = unit.member or ""
         nodes, queue = self.nodes.get(name), self._unseated.get(name, {})
         queue.pop(unit.id, None)
@@ -279,8 +279,8 @@ class Forward:
                 self._seat(self.units[key])
 
     def _seat(self, unit: Unit, since: float | None = None) -> None:
-        """The pods of a placed unit are seen, and it runs (`since` an epoch second, unless from now on); or the member
-        has no seats for it yet."""
+        """The pods of a placed unit are seen, and it runs (`since` an epoch second, unless from now on). Or the member
+        has no room for it yet."""
         name = unit.member or ""
         nodes = self.nodes.get(name)
         if nodes is None or not nodes.seat(unit):

@@ -1,22 +1,22 @@
-"""What became of earlier work: how long it ran, and when it came. The future is drawn from it.
+"""The history of earlier work: how long it ran, and when it came. The future is drawn from it.
 
 How long a unit runs is known of nobody beforehand, and mean and spread differ by user, leaf and size more than any
 formula says; so durations are drawn from those of like work: the same leaf, user and devices where there are enough of
 those, else the same leaf and devices, else the same leaf, else the fleet. Users submit ten of a kind, so most draws are
 from those that were submitted nearest to this one, before or after it, and the others from all times.
 
-Work that still runs counts too, as lasting longer than it has until now: who is drawn and has not ended yet passes the
-draw on to those that lasted longer (which is the Kaplan-Meier estimate); to leave it out would take long work for rare.
-Of work that has run for long there is little like it: the fewer have lasted so long, the more draws take it that what
-has lasted so long lasts as long again (median), which is the heavy tail that durations of training jobs have. Beyond
-everything seen, all do. Of what has just started, and all its like outlasted, none does.
+Work that still runs counts too, as lasting longer than it has until now. A draw of such a job passes on to jobs that
+lasted longer (which is the Kaplan-Meier estimate); to leave it out would take long work for rare. There is little work
+like a job that has run for long. The fewer jobs have lasted so long, the more draws say that it lasts as long again
+(median), which is the heavy tail that durations of training jobs have. Beyond everything seen, all do. Of what has just
+started, and all its like outlasted, none does.
 
-Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran. What
-is over it, and over what any have been, is over it for as long again (median).
+Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran. A job
+over its walltime, and over the longest share of any, is over it for as long again (median).
 
-Who comes is drawn by the day: a past day at random with all its arrivals at their hours, in all leaves together, so
-that bursts, nights and what leaves have in common stay as they were. Days before the first end that is known are left
-out: what is over is forgotten some day, and of what came before only the long work is still there.
+Arrivals are drawn by the day: a past day at random with all its arrivals at their hours, in all leaves together. So
+bursts, nights and patterns that leaves share stay as they were. Days before the first known end are left out: the hub
+forgets finished jobs some day, and of earlier arrivals only the long work is still there.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class _Kind:
     def near(self, submitted: float) -> Durations:
         """The `_NEAR` that were submitted nearest to that epoch second."""
         low, high = 0, len(self._submitted) - _NEAR
-        while low < high:  # the first slice whose end is nearer than what follows it
+        while low < high:  # the first slice whose end is nearer than the next one
             middle = (low + high) // 2
             if submitted - self._submitted[middle] > self._submitted[middle + _NEAR] - submitted:
                 low = middle + 1
@@ -148,8 +148,8 @@ class History:
         self._submitted = [past.submitted for past in self.pasts]
 
     def runs_s(self, rng: Random, unit: Unit, ran: float = 0.0, factor: float = 1.0) -> float:
-        """For how long the unit runs in all, drawn given that it has run for `ran` seconds. What is still to come is
-        taken times `factor`, unless a walltime bounds it."""
+        """For how long the unit runs in all, drawn given that it has run for `ran` seconds. The time that is still to
+        come is taken times `factor`, unless a walltime bounds it."""
         if unit.walltime_s:
             share = self._share(rng, unit, ran / unit.walltime_s)
             return max(ran + _SHORTEST_S, share * unit.walltime_s)
@@ -168,8 +168,8 @@ class History:
         return ran + (_tail(rng, max(low, beyond)) - ran) * factor
 
     def _like(self, unit: Unit, near: bool) -> Iterator[Durations]:
-        """What may tell about the unit, the closest first: of each kind of it the nearest, then the kinds as a
-        whole."""
+        """The history that may tell about the unit, the closest first: of each kind of it the nearest, then the kinds
+        as a whole."""
         kinds = [kind for kind in map(self._kinds.get, _keys(unit)) if kind is not None]
         for kind in kinds[:-1] if near else ():
             close = kind.near(unit.enqueued_at)
@@ -181,7 +181,7 @@ class History:
 
     @property
     def ended(self) -> int:
-        """How many have ended: what durations are drawn from."""
+        """The number of jobs that have ended: durations are drawn from these."""
         everything = self._kinds.get(_FLEET)
         return everything.all.ended if everything is not None else 0
 

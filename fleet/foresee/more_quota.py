@@ -1,7 +1,7 @@
-"""What quota could be missing for a waiting unit: which limits to raise, and by how much at the most.
+"""The quota that could be missing for a waiting unit: the limits to raise, and by how much at the most.
 
-These are where a search begins (smallest.py): raised so far, a limit keeps nobody out any more. What of it is needed is
-found there, by deciding.
+These are where a search begins (smallest.py): raised so far, a limit keeps nobody out any more. The search there finds
+the needed part, by deciding.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _AMOUNT_MOST = 1 << 62
 
 
 def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, behind: bool) -> tuple[Raise, ...]:
-    """Every limit on its way up raised as far as all that could be charged there would need: of what it asks for, and
-    for its user. `behind`: it waits for others of its leaf, so what any of them asks for counts, too."""
+    """Every limit on its way up raised as far as all charges there could need: of its own requests, and for its user.
+    `behind`: it waits for others of its leaf, so what any of them asks for counts, too."""
     total: dict[str, int] = {}
     names, users = set(request_of(unit)), {unit.user}
     for other in snapshot.units.values():
@@ -95,8 +95,8 @@ def refused(
 
 
 def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, short: int) -> int | None:
-    """The `min` of a node that holds `short` more than what the tree promises there: what its children are promised
-    counts, set or not; and where all promises are scaled down, more of it is needed. None where nothing suffices."""
+    """The `min` of a node that holds `short` more than the tree's promise there. The promises to its children count,
+    set or not; and where all promises are scaled down, more of it is needed. None where nothing suffices."""
     given = guarantees(tree, {name: _AMOUNT_MOST for at in tree.nodes.values() for name in at.min}).min
     mine, all_of_it = (given.get(at, {}).get(resource, 0) for at in (node, tree.root))
     there = _there(snapshot)
@@ -110,7 +110,7 @@ def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, 
 
 
 def _there(snapshot: Snapshot) -> Mapping[str, int]:
-    """What promises are measured by."""
+    """The measure of promises."""
     return with_potential(capacity(snapshot.members, snapshot.backlog.holding.values()), snapshot.members)
 
 

@@ -1,15 +1,14 @@
 """The nodes of one member, one by one, so that time can run in it: gangs are seated whole, and leave again.
 
-A decision knows a member as a multiset of free vectors. Whoever runs the future needs nodes: what a gang that ends
-gives back lies where the gang sat. Gangs go to the fullest nodes that still take them, largest pods first, as the
-planner packs them; so what the planner placed finds its seats here, but for odd sizes in several resources, where it
-may have to wait for the next gang that leaves. Only the vectors that occur are looked through, never every node.
+A decision knows a member as a multiset of free vectors. A run of the future needs nodes: a gang that ends gives its
+room back on its own nodes. Gangs go to the fullest nodes that still take them, largest pods first, as the planner packs
+them. So the planner's placements find their room here, but for odd sizes in several resources, where a gang may have to
+wait for the next one that leaves. Only the vectors that occur are looked through, never every node.
 
-    nodes = Nodes(member, units)        # units: all that the snapshot has; those placed in this member sit here
-    nodes.seat(unit)                    # True: its pods that were not seen yet sit now; False: nothing changed
-    nodes.member, nodes.seats(unit.id)  # what an inventory would say now
-    nodes.changed                       # ids of units whose seats are others than before; whoever reads clears it
-    nodes.release(unit)
+    nodes = Nodes(member, units) # units: all of the snapshot; placed ones of this member are here nodes.seat(unit) #
+    True: its pods that were not seen yet have nodes now; False: nothing changed nodes.member, nodes.seats(unit.id) #
+    the state that an inventory would show now nodes.changed # ids of units whose seats are others than before; the
+    reader clears it nodes.release(unit)
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _Homes = dict[Vector, dict[str, None]]  # free vector -> nodes, last come first 
 
 
 class Nodes:
-    """Mutable. Nodes that no seat names get names of their own. A resource that nobody asks for and no node has is
-    unknown here: `units` should hold every gang that will be seated."""
+    """Mutable. Nodes that no unit's pods name get names of their own. A resource that no unit asks for and no node has
+    is unknown here: `units` should hold every gang that will be placed."""
 
     def __init__(self, member: Member, units: Iterable[Unit] = ()) -> None:
         units = tuple(units)
@@ -44,7 +43,7 @@ class Nodes:
         self._base = member
         self._homes: list[_Homes] = [{} for _ in member.pools]
         self._sorted: list[list[Vector] | None] = [None] * len(member.pools)
-        self._at: dict[str, tuple[int, Vector]] = {}  # node -> its pool, what is free there
+        self._at: dict[str, tuple[int, Vector]] = {}  # node -> its pool, its free room
         self._on: dict[str, dict[str, Vector]] = {}  # node -> unit -> what it holds there
         self._held: dict[str, dict[str, Vector]] = {}  # unit -> node -> what it holds there
         self._takes: dict[NodeClaim, tuple[int, ...]] = {}
@@ -141,13 +140,13 @@ class Nodes:
         )
 
     def vectors(self) -> Iterable[tuple[Amounts, int]]:
-        """What is free, as (vector, nodes), over all pools."""
+        """The free room, as (vector, nodes), over all pools."""
         for homes in self._homes:
             for vector, nodes in homes.items():
                 yield self._seen(vector), len(nodes)
 
     def fits(self, unit: Unit) -> bool:
-        """Whether a unit that waits would find its seats. Nothing changes."""
+        """Whether a unit that waits would find its room. Nothing changes."""
         if not self._may_fit(unit):
             return False
         if len(unit.components) == 1 and not unit.topology:
@@ -158,7 +157,7 @@ class Nodes:
         return True
 
     def seat(self, unit: Unit) -> bool:
-        """Seat every pod of the unit that is not seen yet (see `Unit.visible`), or none of them."""
+        """Give nodes to every pod of the unit that is not seen yet (see `Unit.visible`), or to none of them."""
         parts = self._parts(unit)
         if parts is None or not self._may_fit(unit):
             return False
@@ -229,7 +228,7 @@ class Nodes:
         return tuple(parts)
 
     def _may_fit(self, unit: Unit) -> bool:
-        """Whether each part alone finds seats: with one part and no topology, whether the gang does."""
+        """Whether each part alone finds room: with one part and no topology, whether the gang does."""
         parts = self._parts(unit)
         if parts is None:
             return False

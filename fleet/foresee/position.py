@@ -1,9 +1,9 @@
 """The place of one waiting unit: in its leaf's queue, and before the whole fleet.
 
-The order is the decider's: what a unit may count on (its tier, which the plan's reasons name), then priority, then time
-of enqueueing, then name. Only units that stand in line are counted: who is held, suspended or backs off is nobody's
-hindrance now, and who starts is gone. One pass over the units, without sorting them: a place among 100,000 costs about
-a tenth of a second.
+The order is the decider's: tier (which the plan's reasons name), then priority, then time of enqueueing, then name.
+Only units that stand in line are counted: a unit that is held, suspended or backs off hinders no other now, and a unit
+that starts is gone. One pass over the units, without sorting them: a place among 100,000 costs about a tenth of a
+second.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _TIERS = {tier.name.capitalize(): int(tier) for tier in Tier}
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`place` of `of` units that wait in the same leaf (or outside quota), from 1; `ahead`: units of the whole fleet
-    that are considered before it; `tier`: what it may count on, as its reason names it, or None."""
+    """`place` of `of` units that wait in the same leaf (or outside quota), from 1. `ahead`: units of the whole fleet
+    that are considered before it. `tier`: its tier, as its reason names it, or None."""
 
     place: int
     of: int
@@ -39,8 +39,8 @@ class Position:
 
 
 def tier_of(numbers: Mapping[str, Any]) -> str | None:
-    """What a unit may count on, by the numbers of its reason: Guaranteed, Share, Crossing or Borrowed; None where they
-    do not say: of units outside quota, and of those that wait for another of their queue."""
+    """The tier of a unit, by the numbers of its reason: Guaranteed, Share, Crossing or Borrowed. None where they do not
+    say: of units outside quota, and of units that wait for another of their queue."""
     named = numbers.get("tier")
     return named if named in _TIERS else None
 

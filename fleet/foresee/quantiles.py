@@ -1,11 +1,11 @@
 """Quantiles of a few values: where the next value of the same kind will lie.
 
-Of n values the k-th smallest has, whatever their distribution, a share of k / (n + 1) of all others below it on
-average; so a quantile is the value at the place (n + 1) x share, between two values the mean of both by their nearness.
-With eight values or fewer nine tenths lie beyond the largest. Nothing is known there without a distribution, so the
-ends of a range are then moved beyond the outermost values, by as much as holds four fifths of normally distributed
-values: shares of the way from the median to the outermost value, on either side for itself, so that a skewed sample has
-a skewed range.
+Of n values the k-th smallest has, for any distribution, a share of k / (n + 1) of all others below it on average. So a
+quantile is the value at the place (n + 1) x share, between two values the mean of both by their nearness. With eight
+values or fewer nine tenths lie beyond the largest. Nothing is known there without a distribution, so the ends of a
+range are then moved beyond the outermost values, by as much as holds four fifths of normally distributed values: shares
+of the way from the median to the outermost value, on either side for itself, so that a skewed sample has a skewed
+range.
 """
 
 from __future__ import annotations

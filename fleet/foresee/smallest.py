@@ -1,13 +1,13 @@
 """The smallest change that would start a waiting unit: for each kind of change, the least of it that is enough.
 
-Nothing here reasons about quota, order or room. A change is made to the snapshot, the snapshot is decided (greedily:
-a solver's answer may differ by luck, and a promise must not), and the unit starts or does not. So whatever a decision
-depends on is heard, at the price of some dozens of decisions. The amount is found between one that does not start the
-unit and one that does, by halving: the answer always starts it and one step less does not, also where more of
-something once hurts. What reasons say (short by so much) is only where the search begins.
+Nothing here reasons about quota, order or room. A change is made to the snapshot, the snapshot is decided (greedily: a
+solver's answer may differ by luck, and a promise must not), and the unit starts or does not. So every input of a
+decision is heard, at the price of some dozens of decisions. The amount is found between one that does not start the
+unit and one that does, by halving. The answer always starts it and one step less does not, also where a larger amount
+once hurts. The numbers of reasons (short by so much) are only where the search begins.
 
 A search is bounded by the decisions it may ask for, in all and for each kind, and by `enough`, which a caller with a
-deadline answers. What was not found within that is named, never guessed.
+deadline answers. Kinds that were not finished within that are named, never guessed.
 """
 
 from __future__ import annotations
@@ -92,10 +92,10 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`starts`: it starts as things are, or what must leave for it is leaving, and nothing need change; else `reason`
-    is why it waits. `changes`: the smallest of each kind that has one, cheapest first. `without`: the kinds that were
-    tried and have none. `then`: what it would wait for once it is let go, or its back-off is over. `decisions`: how
-    many were asked for."""
+    """`starts`: it starts as things are, or its victims are leaving, and nothing need change; else `reason` is why it
+    waits. `changes`: the smallest of each kind that has one, cheapest first. `without`: the kinds that were tried and
+    have none. `then`: its next obstacle once it is let go, or its back-off is over. `decisions`: how many were asked
+    for."""
 
     starts: bool
     reason: Reason | None
@@ -326,7 +326,7 @@ class _Search:
         return None
 
     def _lowered(self, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
-        """Each raise as small as the others let it be, from the root down; those that nothing needs fall away."""
+        """Each raise as small as the others let it be, from the root down; needless raises fall away."""
         for given in sorted(change.raises, key=lambda given: (given.node.count("/"), given.node, given.resource)):
             one = step(given.resource)
             without = with_steps(tree, change, given, 0) if len(change.raises) > 1 else None

@@ -1,9 +1,9 @@
-"""What would be otherwise after some edits: who starts, moves, stops or waits, why, and when.
+"""The effect of some edits: the units that start, move, stop or wait, why, and when.
 
-The fleet is decided twice, as it is and edited, and both are run forward (forward.py): with the same luck, so that what
-differs comes from the edits. Without a past to learn from, jobs are taken to run until their walltime, as backfilling
-does; work that has none ends for nobody, so who waits for it has no time. With a past, durations are drawn from it and
-times become ranges. Nobody who might come later is in these runs: they say what becomes of those who are there.
+The fleet is decided twice, as it is and edited, and both are run forward (forward.py) with the same luck. So the
+differences come from the edits. Without a past to learn from, jobs are taken to run until their walltime, as
+backfilling does. Work without one never ends, so a unit that waits for it has no time. With a past, durations are drawn
+from it and times become ranges. Later arrivals are not in these runs: they tell the outcome of the present units.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class State(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What becomes of a unit by the edits."""
+    """The outcome of the edits for a unit."""
 
     STARTS = "starts"
     MOVES = "moves"
@@ -60,8 +60,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Epoch seconds of a start: the middle of the runs, and what encloses four fifths of them; one run: all the same.
-    Infinity: not within the horizon."""
+    """Epoch seconds of a start: the middle of the runs, and the range that encloses four fifths of them; one run: all
+    the same. Infinity: not within the horizon."""
 
     p10: float
     p50: float
@@ -96,9 +96,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`rows`: submitted units first, then by verdict and name. `until`: who has no time does not start before it.
+    """`rows`: submitted units first, then by verdict and name. `until`: a unit without a time does not start before it.
     `no_times` says why nobody has a time, if so. `endless`: running jobs of which nothing tells when they end. `bound`:
-    what binds those that the edits are about, and that wait all the same."""
+    the obstacles of units that the edits are about, and that wait all the same."""
 
     rows: tuple[Row, ...]
     before: Plan
@@ -133,9 +133,8 @@ def what_if(
     enough_changes: Callable[[], bool] = lambda: False,
 ) -> Comparison:
     """`runs`: how long units run, once for each run forward; none: no times. `enough` is asked after every decision of
-    a run; when it says True, starts that were not found by then have no time. `enough_changes` likewise
-    ends the search for changes that start who waits all the same. Raises BadEdit, and BadSnapshot as
-    `decide` does."""
+    a run; when it says True, starts that were not found by then have no time. `enough_changes` likewise ends the search
+    for changes that start units that wait all the same. Raises BadEdit, and BadSnapshot as `decide` does."""
     edits = tuple(edits)
     after = edited(snapshot, edits)
     plans = (
@@ -292,7 +291,7 @@ _PAIRS: Mapping[tuple[State, State], Verdict] = {
 
 
 def _verdict(before: Standing, after: Standing, now: float) -> Verdict | None:
-    """What became of it; None: nothing worth a word."""
+    """The outcome; None: nothing worth a word."""
     if after.state is State.ABSENT:
         return Verdict.REMOVED
     if after.state is State.UNREACHABLE:

@@ -1,4 +1,4 @@
-"""What Fleet must know of a job kind, one file each: components, state, dependencies, the manifest for a member."""
+"""The knowledge about a job kind, one file each: components, state, dependencies, the manifest for a member."""
 
 from fleet.kinds.interpreter import Health, Interpreter, Standing, State
 from fleet.kinds.lookup import INTERPRETERS, interpreter_for, interpreter_of

@@ -1,4 +1,4 @@
-"""What Fleet asks of a job, whatever its kind.
+"""The questions that Fleet asks about a job of any kind.
 
 Every job kind keeps its pods, its conditions and its suspension in other fields. The rest of Fleet must not know: it
 asks an `Interpreter`, pure functions over the object's body. A kind without one can still be propagated as an object
@@ -24,7 +24,7 @@ class State(StrEnum):
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"  # beyond its own retries
     SUSPENDED = "Suspended"
-    UNKNOWN = "Unknown"  # nobody has written a status yet
+    UNKNOWN = "Unknown"  # no status has been written yet
 
 
 class Health(StrEnum):
@@ -56,7 +56,7 @@ class Template(NamedTuple):
 
 
 class Interpreter(Protocol):
-    """Bodies are never changed: what returns a body returns a new one."""
+    """Bodies are never changed: a function that returns a body returns a new one."""
 
     group: str
     kind: str
@@ -83,7 +83,7 @@ class Interpreter(Protocol):
         ...
 
     def dependencies(self, body: Body) -> frozenset[Dependency]:
-        """What the pod templates name and cannot start without."""
+        """The objects that the pod templates name and cannot start without."""
         ...
 
     def stamp(

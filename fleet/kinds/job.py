@@ -1,7 +1,7 @@
 """batch/v1 Job: one pod template, `parallelism` pods at a time. Its one component is called "main".
 
-As a gang a Job wants all pods that run at once: parallelism, or completions when that is smaller. What its own API
-server would write into it (selector and controller labels) must not travel: the member's writes its own.
+As a gang a Job wants all pods that run at once: parallelism, or completions when that is smaller. The fields that its
+own API server would write into it (selector and controller labels) must not travel: the member's writes its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The kubeflow.org/v1 family: a map of replica types, one run policy, conditions in the order they came.
 
-What differs between its kinds is the name of the map and the order of the replica types.
+Its kinds differ in the name of the map and the order of the replica types.
 """
 
 from __future__ import annotations

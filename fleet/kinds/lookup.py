@@ -18,7 +18,7 @@ INTERPRETERS: dict[tuple[str, str], Interpreter] = {(i.group, i.kind): i for i i
 
 
 class Named(Protocol):
-    """What a `fleet.engine.kind.Kind` is, as far as this package looks."""
+    """A `fleet.engine.kind.Kind`, as far as this package looks."""
 
     @property
     def group(self) -> str: ...

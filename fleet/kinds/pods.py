@@ -1,4 +1,4 @@
-"""What all job kinds have in common: pod templates. Requests are computed in requests.py."""
+"""The common part of all job kinds: pod templates. Requests are computed in requests.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pod asks of a node, as kube-scheduler computes it.
+"""The requests of a pod on a node, as kube-scheduler computes them.
 
 The same sum must come out for a pod template on the hub and for a pod that a member shows, or room would be counted
 twice or not at all: hence one function, used by job interpretation and by the inventories of the members.

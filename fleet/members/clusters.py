@@ -80,7 +80,7 @@ class ClusterMembers:
             await asyncio.gather(*(self._drop(name) for name in list(self._members)))
 
     def describe(self, name: str, traits: Traits) -> None:
-        """What the Cluster object says about the member: labels, taints, place, price."""
+        """The Cluster object's facts about the member: labels, taints, place, price."""
         member = self._members.get(name)
         if member is not None and member.describe(traits):
             self._tell(Changed(name, "node"))

@@ -1,7 +1,7 @@
 """Requests to one member, each with a time limit, and no more of them at once than the member should get.
 
-A member that answers slowly fills its own places here and no other member's. What comes back is an `Answer` for every
-HTTP status; only the lack of an answer is an exception, `Unreachable`, because there is nothing to look at then.
+A member that answers slowly fills its own places here and no other member's. Every HTTP status comes back as an
+`Answer`. Only the lack of an answer is an exception, `Unreachable`, because there is nothing to look at then.
 
 aiohttp and not httpx: a request costs it a tenth of a millisecond instead of one and a half, and every job is a few
 requests (docs/decisions/0008).
@@ -48,7 +48,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """What the API said about a refusal."""
+        """The API's text about a refusal."""
         return str(self.body.get("message") or f"HTTP {self.status}")
 
 
@@ -98,8 +98,8 @@ class Connection:
         even_lost: bool = True,
     ) -> Answer:
         """One request and its whole answer, within `limit_s` seconds of getting a place. Raises Unreachable; without
-        `even_lost` at once when the member is known not to answer, so that nothing queues up for it. What changes the
-        member is not sent by a process that may have been replaced (I11): the hub fences writes, a member cannot.
+        `even_lost` at once when the member is known not to answer, so that nothing queues up for it. A process that may
+        have been replaced sends no request that changes the member (I11): the hub fences writes, a member cannot.
         """
         limit_s = self._request_s if limit_s is None else limit_s
         sent = dict(headers or ())

@@ -1,4 +1,4 @@
-"""What a member serves: every kind with its path, learnt from its discovery documents.
+"""The kinds that a member serves: each with its path, learnt from its discovery documents.
 
 One aggregated document of /api and one of /apis, asked for again every few seconds with the ETag of the last, so that
 a CRD installed later is picked up at the cost of an empty answer. Servers too old for that are read group by group.

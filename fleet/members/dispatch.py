@@ -1,8 +1,9 @@
 """Putting one object into a member, and taking one out, without ever hurting what is not ours.
 
-Server-side apply with force takes over whatever it meets, so it is only used on an object that was looked at first and
-found to be ours, with that object's uid and revision as preconditions. What was not there is applied without force:
-something foreign created in between makes it a conflict. Lost preconditions lead to another look, a bounded number.
+Server-side apply with force takes over any object that it meets. So it is only used on an object that was looked at
+first and found to be ours, with that object's uid and revision as preconditions. An object that was not there is
+applied without force: a foreign one created in between makes it a conflict. Lost preconditions lead to another look, a
+bounded number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LOOKS = 3
 
 
 def outcome_of(answer: Answer) -> Outcome:
-    """What an HTTP status means for whoever wanted the write."""
+    """The meaning of an HTTP status for the caller of the write."""
     if answer.ok:
         return Outcome(Did.DONE, body=answer.body)
     # 401 is the connection's trouble and 429 a matter of time: neither says anything about the object.
@@ -35,8 +36,8 @@ def outcome_of(answer: Answer) -> Outcome:
 
 
 def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
-    """Why the existing object may not be replaced by the wanted one; "" when it may. What another hub put there is
-    never replaced: two hubs that overwrite each other would run one job's master beside the other's workers."""
+    """Why the existing object may not be replaced by the wanted one; "" when it may. An object of another hub is never
+    replaced: two hubs that overwrite each other would run one job's master beside the other's workers."""
     have, want = existing["metadata"].get("labels") or {}, wanted["metadata"].get("labels") or {}
     owner = have.get(LABEL_HUB)
     if owner != want.get(LABEL_HUB):
@@ -66,7 +67,7 @@ class Dispatcher:
         self._connection = connection
 
     async def apply(self, served: Served, body: Body, known: Body | None, *, overwrite: bool) -> Outcome:
-        """`known`: what the cache shows at this key, which spares the look. The outcome's body is the stored object."""
+        """`known`: the cached object at this key, which spares the look. The outcome's body is the stored object."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
         outcome = Outcome(Did.UNREACHABLE, "not tried")
@@ -133,7 +134,7 @@ class Dispatcher:
     async def delete(
         self, served: Served, body: Body, hub: str, *, grace_s: int | None = None, foreground: bool = False
     ) -> Outcome:
-        """Exactly the object of this uid. A body without a uid names whatever of ours stands under its name."""
+        """Exactly the object of this uid. A body without a uid names any object of ours under its name."""
         meta = body["metadata"]
         path = served.path(meta.get("namespace") or "", meta["name"])
         try:

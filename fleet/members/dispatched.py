@@ -1,4 +1,4 @@
-"""What this hub has put into one member: found by label, followed kind by kind, and kept as whole bodies.
+"""The objects that this hub has put into one member: found by label, followed kind by kind, and kept as whole bodies.
 
 Bodies lose `managedFields` (half their size, and nobody here reads it) and get the `apiVersion` and `kind` that lists
 leave out. An answer of the member's API to a write is newer than the watch, so it is taken in too; an older state
@@ -22,8 +22,7 @@ from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 JOB_GROUPS = frozenset(
     {"kubeflow.org", "ray.io", "batch.volcano.sh", "jobset.x-k8s.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
 )
-# Dependencies of jobs.
-# Those that a member need not let us see to be ready: its role may be older than they are.
+# Dependencies of jobs. A member may be ready without letting us see these: its role may be older than they are.
 OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts")})
 ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")}) | OPTIONAL
 

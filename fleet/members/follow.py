@@ -2,7 +2,7 @@
 
 The watch resumes from the last revision seen; a revision the member no longer has (410) means listing again; a broken
 connection is tried again after a growing, bounded pause, and at once when the member is known to be back. The consumer
-gets objects, not pages: a whole list is `started`, `seen` for each, `listed`, and what was not seen is gone.
+gets objects, not pages: a whole list is `started`, `seen` for each, `listed`. Objects that were not seen are gone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Sink(Protocol):
     def gone(self, body: Body) -> None: ...
 
     def listed(self) -> None:
-        """The list is complete: what was not seen since `started` is gone."""
+        """The list is complete: objects that were not seen since `started` are gone."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Which cluster a member is: the uid of its namespace kube-system, which a cluster keeps for as long as it lives.
 
-Two names for one cluster would each remove what the other puts there. So the uid is read before anything else, and
-somebody who knows all members judges it.
+Two names for one cluster would each remove what the other puts there. So the uid is read before anything else, and a
+judge that knows all members judges it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Identity:
     unread: str = ""
 
 
-# Given a member's name and what it shows: None to use the member, else reason and message of the refusal.
+# Given a member's name and its uid: None to use the member, else reason and message of the refusal.
 Judge = Callable[[str, Identity], Awaitable[tuple[str, str] | None]]
 
 

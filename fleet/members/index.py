@@ -1,4 +1,4 @@
-"""What belongs to a binding, over all members: found by binding in one step, however many members there are."""
+"""The objects and pods of a binding, over all members: found by binding in one step, however many members there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one member has and what runs there: its nodes and pods, as the watches show them.
+"""The nodes and pods of one member, as the watches show them.
 
 Of foreign pods only the node and the requests are kept, of ours a `PodView`. A pod counts on its node from its binding
 until it is Succeeded, Failed or gone, as kube-scheduler counts it.

@@ -2,8 +2,8 @@
 
 Everything of a member runs in tasks of its own with limits of its own; nothing here waits for another member. It is
 ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and
-everything that decisions rest on has been listed once: nodes, pods, and the objects of ours. What was listed stays
-known while the member is silent; only `ready` says how much to trust it.
+everything that decisions rest on has been listed once: nodes, pods, and the objects of ours. Listed objects stay known
+while the member is silent; only `ready` says how much to trust them.
 
 A member that begins or comes back after a silence is asked first which cluster it is (identity.py). Until that is
 accepted it counts as silent: nothing of it is listed, and nothing is sent to it.
@@ -70,7 +70,7 @@ class OneMember:
             Follower(connection, "/api/v1/pods", self._pods, contact=self._contact),
         )
         self._kinds: dict[tuple[str, str], Follower] = {}
-        self._needed: tuple[Follower, ...] = ()  # of `_kinds`: those that were there at the first look
+        self._needed: tuple[Follower, ...] = ()  # of `_kinds`: the kinds that were there at the first look
         self._tasks: set[asyncio.Task[None]] = set()
         self._traits = Traits()
         self._model: Member | None = None
@@ -259,7 +259,7 @@ class OneMember:
         return True
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
-        """The pools of the next `model` show it; nobody is told, since who asks is who looks."""
+        """The pools of the next `model` show it; there is no event, since the caller reads the model anyway."""
         self._nodes.tell_apart(named)
 
     def model(self) -> Member | None:

@@ -36,7 +36,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """What Fleet keeps of a pod in a member."""
+    """The fields that Fleet keeps of a pod in a member."""
 
     member: str
     namespace: str
@@ -98,8 +98,8 @@ class Members(Protocol):
         ...
 
     def seats(self, name: str, pods: Sequence[PodView]) -> tuple[Seat, ...]:
-        """What these pods hold on each node of the member, and what is free beside them, by the pools that `model`
-        shows now. A node that takes no pods counts in no pool (-1)."""
+        """The room that these pods use on each node of the member, and the free room beside them, by the pools that
+        `model` shows now. A node that takes no pods counts in no pool (-1)."""
         ...
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
@@ -131,6 +131,6 @@ class Members(Protocol):
         ...
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
-        """Be told of every change, on the event loop; the callback must be fast and must not raise.
-        One that is told already is not told twice."""
+        """Be told of every change, on the event loop; the callback must be fast and must not raise. A callback that is
+        registered already is not called twice."""
         ...

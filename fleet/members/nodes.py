@@ -1,7 +1,7 @@
 """The nodes of one member and the room on them, by pool.
 
-A pool is all nodes alike in labels and taints. What only tells nodes apart (the host name) makes no pools, except of
-the nodes that some gang asks for by it: those are a pool each for as long as it asks. Free vectors are kept as a
+A pool is all nodes alike in labels and taints. A label that only tells nodes apart (the host name) makes no pools. The
+exception is a node that some gang asks for by it: it is a pool for as long as the gang asks. Free vectors are kept as a
 multiset that each pod event moves one node within, so an event costs the same in a member of four nodes and of ten
 thousand, and the model for the decider is made from the distinct vectors only.
 """
@@ -29,7 +29,7 @@ PER_NODE_LABELS = frozenset(
         "csi.volume.kubernetes.io/nodeid",
     }
 )
-# Taints that say "the node is not there": such nodes offer nothing, whatever a pod tolerates.
+# Taints that say "the node is not there": such nodes offer nothing, even to a pod that tolerates them.
 ABSENT_TAINTS = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -59,13 +59,13 @@ class Node:
         return not named.isdisjoint(self.own) or any((key, ANY_VALUE) in named for key, _ in self.own)
 
     def offers(self, used: Amounts) -> Amounts:
-        """What is left of it; an over-committed resource counts as none, not as less than none."""
+        """The rest of it; an over-committed resource counts as none, not as less than none."""
         left = self.allocatable.minus(used)
         return Amounts(tuple((name, amount) for name, amount in left.items_ if amount > 0))
 
 
 def read_node(body: Body) -> Node:
-    """What a Node object says about room. Quantities that do not parse count as none of that resource."""
+    """The room that a Node object offers. Quantities that do not parse count as none of that resource."""
     meta, spec, status = body["metadata"], mapping(body.get("spec")), mapping(body.get("status"))
     name = named(meta["name"])
     given = sorted(pairs(meta.get("labels")).items())
@@ -99,7 +99,7 @@ class _PoolState:
 
 
 class Nodes:
-    """Nodes, what pods use of them, and the pools. Pods may be known before their node and after it."""
+    """Nodes, the room that pods use on them, and the pools. Pods may be known before their node and after it."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -218,8 +218,8 @@ class Nodes:
         return self._model
 
     def seats(self, held: Mapping[str, Amounts]) -> tuple[Seat, ...]:
-        """`held`: what some pods request on each node. A seat holds what would be free without them, which is less on
-        a node that is overcommitted."""
+        """`held`: the requests of some pods on each node. A seat has the room that would be free without them, which is
+        less on a node that is overcommitted."""
         self.pools()
         if len(self._seats) > SEATS_PER_NODE * len(self._nodes):
             self._seats.clear()

@@ -1,8 +1,8 @@
 """Nodes that a member's autoscaler could add, as its Cluster's annotation lists them.
 
-A hub cannot ask a member how far it may grow: autoscalers have no common API. So whoever joins the member writes it
-down, one entry for each group of nodes alike: `maxNodes` of them at most, those that are there counted, which are the
-nodes with all of the group's labels.
+A hub cannot ask a member how far it may grow: autoscalers have no common API. So the administrator who joins the member
+writes it down, one entry for each group of nodes alike. A group has at most `maxNodes` nodes; existing nodes with all
+of the group's labels count.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _taint(given: object, where: str) -> Taint:
 
 
 def potential_pools(groups: Iterable[Group], there: Callable[[tuple[tuple[str, str], ...]], int]) -> tuple[Pool, ...]:
-    """What could still be added. `there`: how many nodes have all these labels now."""
+    """The nodes that could still be added. `there`: how many nodes have all these labels now."""
     left = ((group, group.most - there(group.labels)) for group in groups)
     return tuple(
         Pool(group.labels, group.taints, free=((group.has, nodes),), allocatable=group.has)

@@ -1,4 +1,4 @@
-"""What the hub tells a member's tasks, and what they tell of the member: values."""
+"""The hub's knowledge that a member's tasks get, and the state that they report: values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the Cluster object tells of a member."""
+    """The settings of a member in its Cluster object."""
 
     ready: bool
     reason: str  # ClusterReady | ClusterNotReachable | InventoryIncomplete, or that of a Refusal
@@ -41,7 +41,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """What the hub knows of a member from its Cluster object."""
+    """The hub's knowledge of a member from its Cluster object."""
 
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()

@@ -1,4 +1,4 @@
-"""What people write shorter than programs do: nodes by their count, gangs as "4x8", a tree by its leaves.
+"""The short forms for people: nodes by their count, gangs as "4x8", a tree by its leaves.
 
 Each short form stands for a long one, and is turned into it before anything is decoded. Its own parts are checked here,
 so that an error names what was written and not what it stands for.
@@ -23,7 +23,7 @@ GPU = "nvidia.com/gpu"
 PODS_OF_A_NODE = 110  # as kubelet has it, where a node by hand does not say
 MOST_COUNT = 1_000_000  # units that one entry stands for
 OF_NODES = ("count", "labels", "taints", "domain", "used")
-"""What an entry of `nodes` has beside resources."""
+"""The fields of an entry of `nodes` beside resources."""
 GANG = r"^[0-9]+x[0-9]+$"
 """Pods x GPUs of each."""
 POLICIES = ("Priority", "Block", "Intelligent")
@@ -161,7 +161,8 @@ def tree(data: object, where: str = "tree") -> QuotaTree:
 
 
 def _as_meant(written: QuotaTree, where: str) -> QuotaTree:
-    """The tree with what attributes do to it where it is applied to a hub; what means nothing there is refused."""
+    """The tree after the effect of attributes, as on a hub that applies it; an attribute without a meaning there is
+    refused."""
     wrong = [
         (f"{where}[{path}].attributes[{name}]", why)
         for path, node in written.nodes.items()

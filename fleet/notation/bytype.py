@@ -1,9 +1,9 @@
-"""Frozen dataclasses as JSON, and back, by the types of their fields: what the core adds to a class is in the notation
-without a line here.
+"""Frozen dataclasses as JSON, and back, by the types of their fields: a field that the core adds to a class is in the
+notation without a line here.
 
-What stands at its default is left out. Amounts are integers in base units or quantities as text ("500m", "64Gi"); pairs
-(labels, node selectors) are objects. Decoding names the field of whatever it does not understand, unknown fields among
-it, and raises BadSnapshot.
+A field at its default is left out. Amounts are integers in base units or quantities as text ("500m", "64Gi"); pairs
+(labels, node selectors) are objects. Decoding names every field that it does not understand, unknown fields among it,
+and raises BadSnapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_SECONDS = 1 << 53  # up to here floats count in whole steps
 
 
 def encode(value: Any) -> Any:
-    """JSON of a value of the core: what its fields have, less what stands at its default."""
+    """JSON of a value of the core: its fields, less those at their default."""
     if isinstance(value, Amounts):
         return dict(value.items_)
     if isinstance(value, Enum):

@@ -1,9 +1,9 @@
 """Snapshots, plans and decision records as versioned JSON, and back.
 
-What stands at its default is left out, and what people write shorter has a short form (notation/byhand.py), so that a
-case can be written by hand in ten lines: `{"version": 1, "units": [{"id": "a", "gang": "2x8"}], "members": [{"name":
-"m", "nodes": [{"count": 2, "nvidia.com/gpu": 8}]}]}`. Decoding names the field of whatever it does not understand,
-unknown fields among it, and raises BadSnapshot. `fleet decide --schema` prints the notation (notation/schema.py).
+A field at its default is left out, and people have short forms (notation/byhand.py), so that a case can be written by
+hand in ten lines: `{"version": 1, "units": [{"id": "a", "gang": "2x8"}], "members": [{"name": "m", "nodes": [{"count":
+2, "nvidia.com/gpu": 8}]}]}`. Decoding names every field that it does not understand, unknown fields among it, and
+raises BadSnapshot. `fleet decide --schema` prints the notation (notation/schema.py).
 
 A record holds all that a decision depended on, the solver's answer too, so a replay needs no solver and no luck (I8).
 """
@@ -32,7 +32,7 @@ DECISION = ("now", "seed", "snapshot", "plan")
 
 
 def encode_snapshot(snapshot: Snapshot, one: Callable[[Unit | Member], Any] | None = None) -> Json:
-    """`one` encodes a unit or a member, for whoever keeps what it encoded before; `encode_one` unless given."""
+    """`one` encodes a unit or a member, for a caller that keeps earlier results; `encode_one` unless given."""
     one = one or encode_one
     document: Json = {
         "version": VERSION,
@@ -52,7 +52,7 @@ def encode_one(value: Unit | Member) -> Json:
     """As it stands in a snapshot."""
     encoded: Json = encode(value)
     if isinstance(value, Unit) and value.member is not None:
-        encoded["phase"] = value.phase.value  # by hand, whoever has a member runs there
+        encoded["phase"] = value.phase.value  # by hand, a unit with a member runs there
     return encoded
 
 
@@ -94,8 +94,8 @@ def _units(data: object) -> dict[str, Unit]:
 
 
 def now_of(document: object, snapshot: Snapshot) -> float:
-    """The epoch second that a snapshot is of: what the document says under "now", else the newest time that its units
-    tell, so that a case decides alike whenever it is looked at. Raises BadSnapshot for a "now" that is no number."""
+    """The epoch second that a snapshot is of: the document's "now", else the newest time of its units. So a case
+    decides alike at any time. Raises BadSnapshot for a "now" that is no number."""
     if isinstance(document, Mapping) and "now" in document:
         now: float = decode_value(float, document["now"], "now")
         return now
@@ -147,7 +147,7 @@ def _without_text(reason: object) -> object:
 def encode_record(
     snapshot: Snapshot, plan: Plan, *, now: float, seed: int, one: Callable[[Unit | Member], Any] | None = None
 ) -> Json:
-    """All that `decide` was given, and what it gave. `one` as for `encode_snapshot`."""
+    """All inputs of `decide`, and its result. `one` as for `encode_snapshot`."""
     return {
         "version": VERSION, "kind": "Decision", "now": now, "seed": seed,
         "snapshot": encode_snapshot(snapshot, one), "plan": encode_plan(plan),
@@ -156,7 +156,7 @@ def encode_record(
 
 def replay(record: object, *, solver: Solver | None = None) -> Plan:
     """Decide a record again. Without `solver` the recorded answer stands in for it, and the plan is the recorded one,
-    whatever became of the solver then; with one, the question is asked anew."""
+    even if the solver failed then. With one, the question is asked anew."""
     data = _document(record, "Decision", DECISION)
     for field in DECISION:
         if field not in data:

@@ -62,8 +62,8 @@ def encode_edits(edits: Iterable[Edit]) -> list[Json]:
 
 
 def encode_comparison(found: Comparison, now: float) -> Json:
-    """Times in epoch seconds, null where nothing tells: who has none does not start before `until`. `now`: when the
-    fleet was asked."""
+    """Times in epoch seconds, null where nothing tells: a unit without a time does not start before `until`. `now`:
+    when the fleet was asked."""
     return {
         "now": now,
         "rows": [

@@ -1,7 +1,8 @@
 """The notation as JSON Schema (Draft 2020-12), made from the dataclasses themselves: their docstrings and the comments
 beside their fields are its descriptions, so it cannot say anything else than the code.
 
-What no schema says is checked when a document is decoded and decided: that a tree is one, that names are there once.
+Rules that no schema expresses are checked when a document is decoded and decided: that a tree is one, that names are
+there once.
 """
 
 from __future__ import annotations
@@ -258,7 +259,7 @@ class _Maker:
 
 @cache
 def described_fields(cls: type) -> Mapping[str, str]:
-    """What the source says about each field: the comment at the end of its line, or the string below it."""
+    """The source's words about each field: the comment at the end of its line, or the string below it."""
     source = inspect.cleandoc("\n" + inspect.getsource(cls))
     body = next(node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)).body
     comments = {

@@ -1,8 +1,8 @@
 """Work that would hold the event loop: done in one thread, in turn.
 
-Large bodies are legal, and reading or checking one takes up to a few seconds. Everybody else's requests go on meanwhile
-beside one such thread; beside many they would not, since threads share one interpreter. What is done there must look
-at nothing that others change.
+Large bodies are legal, and reading or checking one takes up to a few seconds. Requests of others go on meanwhile beside
+one such thread; beside many they would not, since threads share one interpreter. Work there must not look at state that
+other code changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _waiting = 0
 
 
 async def apart(work: Callable[..., T], *arguments: object) -> T:
-    """What `work(*arguments)` returns or raises. StatusError 429 when too many wait for the thread."""
+    """The result of `work(*arguments)`, or its exception. StatusError 429 when too many wait for the thread."""
     global _waiting
     if _waiting >= WAITING_MAX:
         raise StatusError(429, "TooManyRequests", "too many large requests at once, please try again", retry_after_s=1)

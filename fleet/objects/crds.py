@@ -1,8 +1,8 @@
 """Keeps a process's registry of kinds in step with the CRD objects in the store.
 
-Every process that reads or writes objects follows the CRDs by itself. What must be *written* (a CRD's status, the
-objects that go with a deleted CRD) every follower may write: each write is a function of what is stored and does
-nothing when it has been done, so followers cannot disagree and none of them is special.
+Every process that reads or writes objects follows the CRDs by itself. Every follower may write the things that must be
+*written* (a CRD's status, the objects that go with a deleted CRD). Each write is a function of the stored state and
+does nothing when it has been done, so followers cannot disagree and none of them is special.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class _Follower:
             await watch.aclose()
 
     async def _try(self, act: Callable[[Stored], Awaitable[None]], crd: Stored) -> None:
-        """One that cannot be handled is told of, and costs the other kinds nothing."""
+        """A CRD that cannot be handled is reported, and costs the other kinds nothing."""
         try:
             await act(crd)
         except (StoreUnavailable, Fenced, Expired):

@@ -211,7 +211,7 @@ class Objects:
     async def delete(
         self, kind: Kind, namespace: str, name: str, options: Options, delete_options: Body | None = None
     ) -> Written:
-        """`deleted` when it is gone; otherwise the body says that it is going, and what holds it."""
+        """`deleted` when it is gone; otherwise the body says that it is going, and names the finalizers."""
 
         def make(old: Body) -> Prepared:
             return prepare_delete(kind, old, delete_options, now=self.clock.now(), graceful=self._graceful_pods)
@@ -222,9 +222,9 @@ class Objects:
         self, kind: Kind, namespace: str | None, options: Options, *,
         selector: Selector | None = None, delete_options: Body | None = None,
     ) -> Sequence[Body]:  # fmt: skip
-        """DELETE on a collection: each object by itself, a few at once, so that they share transactions; what goes
-        meanwhile is no error. Returns the objects as they were found. The first refusal is raised after the others of
-        its group are done."""
+        """DELETE on a collection: each object by itself, a few at once, so that they share transactions. An object that
+        goes meanwhile is no error. Returns the objects as they were found. The first refusal is raised after the others
+        of its group are done."""
         found = await self.list(kind, namespace, selector=selector)
         gone: list[Body] = []
         for start in range(0, len(found), DELETED_AT_ONCE):
@@ -271,7 +271,7 @@ class Objects:
                 outcome = await self.store.commit([Delete(write.key, expect)], epoch=options.epoch)
                 if isinstance(outcome, Committed):
                     return last.body
-                continue  # somebody wrote in between: ask `change` again
+                continue  # another write came in between: ask `change` again
             return outcome.stored[0].body if isinstance(outcome, Committed) else None
         raise conflict(kind.group, kind.resource, name)
 
@@ -360,13 +360,13 @@ class Objects:
         )  # fmt: skip
         written = await rewrite.run(self.store, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
-            same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and what is stored is shared
-            with contextlib.suppress(StatusError):  # what is stored stays, whatever a rule says of it now
+            same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
+            with contextlib.suppress(StatusError):  # the stored object stays, even if a rule refuses it now
                 await rule(review(same, unchanged[0], size > LARGE_BYTES), self)
         return replace(written, warnings=(*written.warnings, *warned)) if warned else written
 
     async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Review:
-        """Ask the rule about a new object; the review holds its warnings, and what it wants committed together."""
+        """Ask the rule about a new object; the review has its warnings, and the writes to commit together."""
         name, rule = new["metadata"]["name"], self._rule(kind)
         review = Review(
             "CREATE", kind, "", namespace, name, new, None, options.user, options.dry_run, large=large,

@@ -1,4 +1,4 @@
-"""What writes of every kind are refused for, beside the engine's rules and admission."""
+"""The refusals of writes of every kind, beside the engine's rules and admission."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def refuse(kind: Kind, name: str, causes: Sequence[Cause]) -> None:
 
 
 def fitting(kind: Kind, prepared: Prepared) -> Prepared:
-    """What a client writes, if it is small enough to be stored. What controllers write by `change` may be larger."""
+    """A client's object, if it is small enough to be stored. An object that controllers write by `change` may be
+    larger."""
     check_stored(kind.group, kind.kind, name_in(prepared.body), prepared.body)
     return prepared
 

@@ -1,11 +1,11 @@
 """One change of a stored object as a client asks for it, however many others write that object at the same time.
 
-The first try is optimistic: read, make the new body, ask the admission rule, write if nobody else did meanwhile. A
+The first try is optimistic: read, make the new body, ask the admission rule, write if no other write came meanwhile. A
 client that named no revision must not see the fights of others, so what loses is made again under the writer's lock,
 where nothing can come in between. A rule that looks at other objects cannot be asked there, since it would wait while
-holding everybody up: what such a rule is asked about is tried again in turn with the others of this process, so that
-fifty writers need about fifty tries more and not a thousand; other processes are met with small random pauses. All of
-it has a bound of time.
+all others wait for the lock. Such a write is tried again in turn with the others of this process, so that fifty writers
+need about fifty tries more and not a thousand. Other processes are met with small random pauses. All of it has a bound
+of time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TURNS_MAX = 5  # between "is to be removed" and "is to be written", when others 
 
 
 class Turns:
-    """Whose turn it is to change an object that several of this process want to change; first come, first served."""
+    """The turn to change an object that several of this process want to change; first come, first served."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
@@ -46,7 +46,7 @@ class Turns:
 class Rewrite:
     """`make` says what becomes of the stored body (pure; asked once for each try). `admit` asks the admission rule
     about (prepared, old, whether it is large) and raises what it refuses; `check` does the same without waiting, None
-    when the rule cannot. `size`: of what the client sent, in bytes. What is large is made beside the event loop, and
+    when the rule cannot. `size`: of what the client sent, in bytes. A large body is made beside the event loop, and
     never under the lock."""
 
     kind: Kind
@@ -59,8 +59,8 @@ class Rewrite:
     size: int = 0
 
     async def run(self, store: Store, clock: Clock, turns: Turns) -> Written:
-        """StatusError 404 when there is no object, 409 when others would not let go of it, or what `make` and the rule
-        refuse."""
+        """StatusError 404 when there is no object, 409 when others would not let go of it, or the refusal of `make` or
+        of the rule."""
         written = await self._once(store)
         if written is not None:
             return written
@@ -77,7 +77,7 @@ class Rewrite:
                 await clock.sleep(random.uniform(*PAUSE_S))
 
     async def _once(self, store: Store) -> Written | None:
-        """None when somebody else wrote in between."""
+        """None when another write came in between."""
         stored = await store.get(self.key)
         if stored is None:
             raise self._missing()

@@ -1,4 +1,4 @@
-"""What a write through `Objects` is asked with and answers with, and what an admission rule looks at."""
+"""The input and the answer of a write through `Objects`, and the view of an admission rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks, as authentication found it. `hub`: the hub itself, which no request can say of its user."""
+    """The user, as authentication found her. `hub`: the hub itself, which no request can say of its user."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What an admission rule looks at."""
+    """The input of an admission rule."""
 
     operation: str  # CREATE | UPDATE | DELETE
     kind: Kind
@@ -67,14 +67,14 @@ class Review:
     also: list[Write] = field(default_factory=list)
     large: bool = False  # what takes long should not be done on the event loop (apart.py)
     warnings: list[str] = field(default_factory=list)  # a rule's words to the client about what it lets pass
-    store: Store | None = None  # for `peek` and `scan` alone, which wait for nothing: what this process has seen
+    store: Store | None = None  # for `peek` and `scan` alone, which wait for nothing: this process's view
 
 
 class Rule(Protocol):
     """Validation beyond the schema for one kind. Returns the causes of a 422, or raises StatusError for anything else
     (403, 409, 400). May default fields of `review.new` in place before it answers.
 
-    One that looks at the review alone may have an attribute `pure`, itself as a plain function of the review, which is
+    A rule that looks at the review alone may have an attribute `pure`, itself as a plain function of the review. It is
     then asked under the writer's lock too (fleet/admission/rule.py), and about an update that changes nothing: `new` is
     `old` then, and only its warnings count."""
 

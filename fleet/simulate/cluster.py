@@ -1,8 +1,8 @@
 """One simulated member: the hub's own API face over a store in memory, with the loops that bring a cluster to life.
 
-To whoever speaks HTTP to it, it is a cluster with nodes, a scheduler, kubelets, job operators, garbage collection and
-namespaces. Nothing is kept when it stops, but who gives it the same `identity` again has the same cluster, emptied;
-`pause_serving` is how tests cut it off.
+To an HTTP client it is a cluster with nodes, a scheduler, kubelets, job operators, garbage collection and namespaces.
+Nothing is kept when it stops. The same `identity` gives the same cluster again, emptied. `pause_serving` is how tests
+cut it off.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class NodeShape:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """What a simulated member serves with, and whom its clients trust."""
+    """The certificate of a simulated member, and the CA that its clients trust."""
 
     certificate: Path
     key: Path

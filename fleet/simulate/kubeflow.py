@@ -1,9 +1,9 @@
 """The training operator, as far as a job's pods and status go: one reconciler for all its kinds.
 
 Kept: pod names and labels, the texts and order of the conditions, replicaStatuses, restart policies with backoffLimit,
-suspension, activeDeadlineSeconds, cleanPodPolicy, ttlSecondsAfterFinished. Left out: services, and the environment
-that real training needs. A pod that failed is replaced whatever its restart policy allows a kubelet to do, since pods
-here end for good, as on the real test bed.
+suspension, activeDeadlineSeconds, cleanPodPolicy, ttlSecondsAfterFinished. Left out: services, and the environment that
+real training needs. A pod that failed is replaced under any restart policy, since pods here end for good, as on the
+real test bed.
 """
 
 from __future__ import annotations

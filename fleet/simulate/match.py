@@ -1,4 +1,4 @@
-"""What a pod needs of a node beside room, as a value that can be compared: pods of one shape are alike in it."""
+"""The needs of a pod on a node beside room, as a value that can be compared: pods of one shape are alike in it."""
 
 from __future__ import annotations
 

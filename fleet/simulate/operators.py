@@ -1,4 +1,5 @@
-"""What the operators of all job kinds share: jobs by key, their pods by owner, and pods made from a template."""
+"""The shared part of the operators of all job kinds: jobs by key, their pods by owner, and pods made from a
+template."""
 
 from __future__ import annotations
 

@@ -33,8 +33,8 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _seed(directory: Path) -> uuid.UUID:
-    """What tells the members of this directory from all others; made once. A member keeps its identity over restarts,
-    so that its name does not come to mean another cluster."""
+    """The secret that tells the members of this directory from all others; made once. A member keeps its identity over
+    restarts, so that its name does not come to mean another cluster."""
     path = directory / "identity"
     if not path.exists():
         _write_private(path, RandomIds().uid() + "\n")

@@ -121,7 +121,7 @@ class Scheduler:
         counts = bool(node) and not gone and phase_of(pod) not in ("Succeeded", "Failed")
         if counts:
             self._pending.pop(uid, None)
-            if uid not in self._bound:  # bound by somebody else
+            if uid not in self._bound:  # bound by another scheduler
                 self._charge(pod, node, pod_requests(pod["spec"]).items_)
         elif node or gone:
             self._pending.pop(uid, None)

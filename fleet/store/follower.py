@@ -1,7 +1,7 @@
 """Keeps this process's view at the end of the log.
 
 NOTIFY is a hint that may be lost; asking for the newest revision once a second is the truth. Reads that must be fresh
-ask too, and all that arrive while one question is on its way share the next one.
+ask too, and all reads that arrive while one question is on its way share the next one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Follower:
 
     async def _listen(self) -> None:
         while True:
-            with contextlib.suppress(Exception):  # only a hint is lost, whatever it is
+            with contextlib.suppress(Exception):  # only a hint is lost, by any error
                 connection = await connect(self._dsn, "listen")
                 gone = asyncio.Event()
                 connection.add_termination_listener(lambda _, gone=gone: gone.set())

@@ -1,11 +1,12 @@
 """One leader at a time (ports.Leadership), by an advisory lock on a connection of its own, and a fence.
 
-The lock says who leads now; the epoch, raised on taking it, is what commits check, so a process that only thinks it
-leads can change nothing. A leader that was stopped (SIGSTOP, a frozen machine) keeps its connection and with it the
-lock. So a leader shows life on that connection, and a candidate that sees none for `takeover_s` ends the connection.
+The lock tells the present leader. Commits check the epoch, which is raised on taking the lock, so a process that only
+thinks it leads can change nothing. A leader that was stopped (SIGSTOP, a frozen machine) keeps its connection and with
+it the lock. So a leader shows life on that connection, and a candidate that sees none for `takeover_s` ends the
+connection.
 
-What a leader does outside the database no epoch can stop. So it asks `sure()` first: whether it has shown life so
-lately that nobody can have taken over. One that was stopped is not sure when it wakes, until it has shown life again.
+No epoch can stop a leader's acts outside the database. So it asks `sure()` first: whether it has shown life so lately
+that nobody can have taken over. A leader that was stopped is not sure when it wakes, until it has shown life again.
 """
 
 from __future__ import annotations
@@ -100,12 +101,12 @@ class PostgresLeadership:
                 sent_at = time.monotonic()
                 await connection.execute("SELECT 1", timeout=self._takeover_s)
                 self._shown_at = sent_at
-        except Exception as error:  # whatever it is: who shows no life leads no more
+        except Exception as error:  # any error: a leader that shows no life leads no more
             log.warning("leadership lost", error=repr(error))
             lost.set()
 
     def sure(self) -> bool:
-        """Whether nobody else can lead now: for what is done outside the database."""
+        """Whether no other process can lead now: for acts outside the database."""
         return not self._lost.is_set() and time.monotonic() - self._shown_at < SURE_PART * self._takeover_s
 
     async def lost(self) -> None:

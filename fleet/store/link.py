@@ -12,7 +12,7 @@ CONNECT_TIMEOUT_S = 5.0
 COMMAND_TIMEOUT_S = 30.0
 IDLE_IN_TRANSACTION_S = 5  # a process that is stopped between two statements must not keep the writers' lock for ever
 
-# What it looks like when the server is away, restarting, or has cut us off: worth trying again.
+# The errors of a server that is away, restarting, or has cut us off: worth trying again.
 BROKEN = (
     OSError,
     TimeoutError,

@@ -1,8 +1,8 @@
 """The recent end of the revision log, in memory, and the watches that read it.
 
-Watchers hold a position in the log of their resource and no queue of their own: a hundred watchers of one resource
-cost one list of events, and a watcher that stops reading costs nothing. The window is bounded by events and bytes;
-what fell out of it is gone for whoever had not read it (`Expired`), unless the store can serve it from elsewhere.
+Watchers hold a position in the log of their resource and no queue of their own: a hundred watchers of one resource cost
+one list of events, and a watcher that stops reading costs nothing. The window is bounded by events and bytes. A reader
+that has not read an event that fell out gets `Expired`, unless the store can serve it from elsewhere.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Log:
         return found
 
     def append(self, events: Sequence[Event]) -> None:
-        """Add the next events, without a gap after `revision`, and wake who waits for them."""
+        """Add the next events, without a gap after `revision`, and wake the watchers that wait for them."""
         touched = set()
         for event in events:
             key = event.stored.key
@@ -129,7 +129,7 @@ class Log:
         while self._window:
             self._drop()
         for log in self._resources.values():
-            log.base += 1  # whoever was at the end has missed something
+            log.base += 1  # a reader at the end has missed something
             log.wake()
         if revision < self.revision:
             self.era += 1

@@ -1,4 +1,4 @@
-"""What keeps the tables from growing: compaction of the log, retention of history; and the rewriting of secrets.
+"""The limits on the growth of the tables: compaction of the log, retention of history; and the rewriting of secrets.
 
 Any process may do it; a lock that is only tried keeps two from doing it at once. Everything goes in small pieces, so
 that writers never wait long.

@@ -36,7 +36,7 @@ async def rebuild(
     states = await connection.fetch(
         LAST_STATES, group, resource, at, [namespace for namespace, _ in existed], [name for _, name in existed]
     )
-    # Asked after reading: what was compacted before would be missing above.
+    # Asked after reading: an object that was compacted before would be missing above.
     compacted = await connection.fetchval("SELECT compacted FROM log_state")
     if at < compacted or len(states) < len(existed):
         raise Expired(f"the state of {resource} at revision {at} is no longer kept")

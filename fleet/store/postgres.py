@@ -1,7 +1,7 @@
 """The store in PostgreSQL (ports.Store): the parts put together.
 
 Reads come from this process's view, writes go through its batching writer, and the follower keeps the view at the end
-of the log. What the view no longer holds of the log is read from the `events` table.
+of the log. Events that the view has dropped are read from the `events` table.
 """
 
 from __future__ import annotations
@@ -189,14 +189,14 @@ class PostgresStore:
             raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
 
     async def _older(self, group: str, resource: str, since: int) -> tuple[Sequence[Event], int]:
-        """What a watch missed that is no longer in memory (log.Older)."""
+        """The events that a watch missed and that are no longer in memory (log.Older)."""
         newest = self._view.revision  # events after it will come through memory
         try:
             async with self._reader.use() as connection:
                 sizes = await connection.fetch(sql.EVENT_SIZES, group, resource, since, newest, OLDER_CHUNK)
                 upto = _within(sizes) or newest
                 rows = await connection.fetch(sql.EVENTS_OF_RESOURCE, group, resource, since, upto)
-                # Asked after reading: what was there before it was compacted has been read.
+                # Asked after reading: events from before the compaction have been read.
                 compacted = await connection.fetchval("SELECT compacted FROM log_state")
         except BROKEN as error:
             raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error

@@ -36,7 +36,7 @@ def process_of(pid: int) -> psutil.Process | None:
 
 
 def lives(process: psutil.Process) -> bool:
-    """Return whether the process still runs: one that only waits for its parent does not."""
+    """Return whether the process still runs: a process that only waits for its parent does not."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -52,7 +52,7 @@ class SecretBox:
         return self._current
 
     def seal(self, key: Key, raw: bytes) -> tuple[str | None, bytes]:
-        """(key id, what to store); the id is None for resources that are stored as they are."""
+        """(key id, the text to store); the id is None for resources that are stored as they are."""
         if (key.group, key.resource) not in ENCRYPTED:
             return None, raw
         nonce = os.urandom(NONCE_BYTES)
@@ -129,8 +129,8 @@ def read_keys(path: Path) -> tuple[dict[str, AESGCM], str]:
 
 
 def unreadable(key: Key, uid: str, revision: int) -> bytes:
-    """What stands for an object whose body does not open: its name, and nothing that was in it. Whoever may write it
-    puts it right by writing it anew."""
+    """The stand-in for an object whose body does not open: its name, and nothing of its content. A user who may write
+    it puts it right by writing it anew."""
     where = {"namespace": key.namespace} if key.namespace else {}
     meta = {"name": key.name, **where, "uid": uid, "resourceVersion": str(revision)}
     return orjson.dumps({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque"})

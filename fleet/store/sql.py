@@ -1,6 +1,6 @@
-"""The statements of the hot path, and what turns rows into objects and events.
+"""The statements of the hot path, and the functions that turn rows into objects and events.
 
-A batch is written by one statement over arrays: one round trip whatever its size.
+A batch is written by one statement over arrays: one round trip for any size.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ SAME_EVENTS = "SELECT revision, type, body FROM events WHERE revision = ANY($1::
 
 
 def stored_of(row: Mapping[str, Any], box: SecretBox, *, at_start: bool = False) -> Stored:
-    """The object of a row. One that does not open is shown without what was in it, so that it keeps nobody from the
-    others. `at_start`: raises KeyMissing for a key that the key file does not have, since then it is the wrong file."""
+    """The object of a row. An object that does not open is shown without its content, so that the others stay readable.
+    `at_start`: raises KeyMissing for a key that the key file does not have, since then it is the wrong file."""
     key = Key(row["group"], row["resource"], row["namespace"], row["name"])
     try:
         raw = box.open(key, row["key_id"], row["body"])

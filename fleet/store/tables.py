@@ -1,4 +1,4 @@
-"""The tables, as SQLAlchemy sees them: what migrations build and what a test compares the built schema with.
+"""The tables, as SQLAlchemy sees them: migrations build them, and a test compares the built schema with them.
 
 The statements of the hot path are in `sql.py`, written by hand: a batch is one statement over arrays.
 """

@@ -1,4 +1,4 @@
-"""What one process has seen of the store: the current objects, recent lists by revision, and the recent log.
+"""The view of the store in one process: the current objects, recent lists by revision, and the recent log.
 
 A view is fed events in revision order and answers every read that does not have to ask the database. Objects are kept
 per resource in a dict with a sorted list of names beside it, so lists come out in order without sorting. A page of a
@@ -104,7 +104,7 @@ class View:
             table.changed = revision
 
     def apply(self, events: Sequence[Event]) -> None:
-        """Take in the next events of the log, and wake watchers. Those that are already in are passed over."""
+        """Take in the next events of the log, and wake watchers. Events that are already in are passed over."""
         if events and events[0].revision <= self.revision:
             events = [event for event in events if event.revision > self.revision]
         for event in events:

@@ -1,11 +1,10 @@
 """Starts a PostgreSQL server, and ends it when nobody uses it any more.
 
-A hub that is killed stops nothing, and neither does a test run. But the kernel takes back the locks of whoever is
-gone, and every user of an embedded server holds a shared lock on `users.lock` of its directory, coming and going under
-`start.lock` (embedded.py). So this process, which stands between them and the server in a session of its own, looks
-twice a second whether anybody is left, and else asks the server for a fast shutdown, which loses nothing. Should this
-process be killed, the kernel asks the server for the same (`prefix_of_server`), and whoever still uses it starts both
-again.
+A hub that is killed stops nothing, and neither does a test run. But the kernel takes back the locks of a process that
+is gone, and every user of an embedded server holds a shared lock on `users.lock` of its directory, coming and going
+under `start.lock` (embedded.py). So this process, which stands between them and the server in a session of its own,
+looks twice a second whether anybody is left, and else asks the server for a fast shutdown, which loses nothing. Should
+this process be killed, the kernel asks the server for the same (`prefix_of_server`), and its users start both again.
 
 Run as a file, on its own: it imports nothing of Fleet, so that it stays small.
 """
@@ -34,7 +33,7 @@ def command(directory: Path, server: Sequence[str]) -> list[str]:
 
 
 def prefix_of_server(*options: str) -> list[str]:
-    """What goes before a server's command line so that the kernel ends it with its parent; `options` are more of
+    """The words before a server's command line that make the kernel end it with its parent; `options` are more of
     setpriv's. Nothing on a system without that program."""
     setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
     return [setpriv, "--pdeathsig=INT", *options, "--"] if setpriv is not None else []
@@ -54,7 +53,7 @@ def run(directory: Path, server: Sequence[str]) -> int:
 
 
 def _end_unless_used(directory: Path, child: subprocess.Popen[bytes], waiting: threading.Thread) -> None:
-    """Who comes meanwhile waits for `start.lock` until the server is gone, and starts another."""
+    """A user that comes meanwhile waits for `start.lock` until the server is gone, and starts another."""
     with contextlib.ExitStack() as locks:
         try:
             for name in ("start.lock", "users.lock"):

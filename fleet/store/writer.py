@@ -5,7 +5,7 @@ before it reads anything, brings this process's view up to the newest revision, 
 other against that view, and writes what holds with consecutive revisions. While one batch is on its way the next one
 gathers. A commit that loses its precondition loses alone, and uses no revision.
 
-When the connection breaks during COMMIT, the outcome is unknown. The lock tells: whoever holds it knows that the old
+When the connection breaks during COMMIT, the outcome is unknown. The lock tells: its holder knows that the old
 transaction has ended, and then the log says whether its revisions are ours.
 """
 
@@ -46,7 +46,7 @@ log = structlog.get_logger(__name__)
 
 MAX_COMMITS = 500  # in one batch
 MAX_WRITES = 2000
-MAX_BYTES = 16 << 20  # of bodies; what does not fit goes first into the next batch
+MAX_BYTES = 16 << 20  # of bodies; a write that does not fit goes first into the next batch
 MAX_WAITING = 20_000  # commits; more are refused
 RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)  # pauses before a batch that did not happen is given up
 RESOLVE_S = 300.0  # how long an unknown outcome is asked for
@@ -63,7 +63,7 @@ class OutcomeUnknown(StoreUnavailable):
 
 @dataclass(slots=True)
 class Waiting:
-    """A commit on its way, and what became of it."""
+    """A commit on its way, and its outcome."""
 
     writes: Sequence[Write]
     epoch: int | None
@@ -73,7 +73,7 @@ class Waiting:
 
 @dataclass(slots=True)
 class Batch:
-    """What a batch comes to once it is evaluated."""
+    """The result of a batch once it is evaluated."""
 
     events: list[Event] = field(default_factory=list)
     bodies: list[tuple[str | None, bytes]] = field(default_factory=list)

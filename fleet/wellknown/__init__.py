@@ -27,9 +27,9 @@ ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1"
 LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
-LABEL_PRICE = "fleet.io/price"  # on a Cluster: what a GPU hour costs there, a whole number in any unit
+LABEL_PRICE = "fleet.io/price"  # on a Cluster: the price of a GPU hour there, a whole number in any unit
 ANNOTATION_POTENTIAL = "fleet.io/potential-nodes"  # on a Cluster: JSON list of node groups that an autoscaler fills
-ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: JSON, what the leader tells of itself
+ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: JSON, the leader's report of itself
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
 
@@ -56,7 +56,7 @@ ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
 ANNOTATION_BACKOFF_LIMIT = "fleet.io/backoff-limit"
 # On a job (copied to its binding), on its copy in a member or on one of its pods: RFC 3339, work up to then is saved.
 ANNOTATION_CHECKPOINT = "fleet.io/checkpoint-at"
-ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: what its job gives; another spec.priority is a person's
+ANNOTATION_PRIORITY = "fleet.io/priority-from-job"  # on a unit: its job's value; another spec.priority is a person's
 ANNOTATION_PRIORITY_CLASS = "fleet.io/priority-class-from-job"  # on a unit, likewise of spec.priorityClassName
 ANNOTATION_SEEDED = "fleet.io/seeded"  # on a CRD: digest of the spec that Fleet wrote
 ANNOTATION_BYPASSES = "fleet.io/bypasses-queue"  # on a policy: JSON {by, leaves}: whose queues its writer may pass

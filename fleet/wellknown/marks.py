@@ -1,7 +1,7 @@
-"""The marks: every label, annotation and finalizer that Fleet works with, and who writes each.
+"""The marks: every label, annotation and finalizer that Fleet works with, and the writer of each.
 
 One table for admission, for the manifests that go to members, and for docs/reference/marks.md. A mark of the hub that a
-client writes is refused: the hub concludes from it what a job is charged, what it owns in a member, and whose it is.
+client writes is refused. The hub concludes from it the charge of a job, its objects in a member, and their owner.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ PREFIX = "fleet.io/"
 # Keys of other projects that name placements and ownership of a multi-cluster control plane: none of them is read here,
 # and none may claim an object in a member that runs such a control plane as well.
 FOREIGN_PREFIXES = ("work.karmada.io/", "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/")
-# What an override of a tenant leaves alone beside these: keys that say what a job is charged to, and where it waits.
+# The keys that an override of a tenant leaves alone beside these: they say which leaf a job is charged to, and where it
+# waits.
 QUEUE_PREFIXES = (
     "kube-queue/",
     "koord-queue/",
@@ -130,5 +131,5 @@ def problem(key: str) -> str:
 
 
 def without_hub_keys(entries: dict[str, str]) -> dict[str, str]:
-    """Labels or annotations of an object on the hub as they may travel: what the hub means by its keys does not."""
+    """Labels or annotations of an object on the hub as they may travel: keys of the hub do not."""
     return {key: value for key, value in entries.items() if key not in _STAYS}

@@ -1,7 +1,7 @@
-"""Policies × objects → ResourceBindings: what follows which policy, what it asks for, how it is to be placed.
+"""Policies × objects → ResourceBindings: which object follows which policy, its requests, its placement rules.
 
-A binding is derived from its object and its policy; what others write into it (placement, eviction tasks, attempts)
-is left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
+A binding is derived from its object and its policy; fields of other writers (placement, eviction tasks, attempts) are
+left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
 stops since somebody tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass the queue.
 Objects without pods need no decision: they go to every member that matches, from here. Objects with pods that are no
 gangs go nowhere.
@@ -59,7 +59,7 @@ class BindLoop:
         self._clusters_mark: object = None
         self._queue_rules: object = None
         self._tree = TreeReader(hub.store)
-        self._marks: dict[Key, object] = {}  # of bindings: what this loop has looked at
+        self._marks: dict[Key, object] = {}  # of bindings: the state that this loop has seen
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
             Source(WORK, "resourcebindings", self._on_binding),
@@ -78,7 +78,7 @@ class BindLoop:
     # -- what asks for which work
 
     def _on_policy(self, event: Event) -> Iterable[Key]:
-        """Everything that the policy selects now, and everything that follows it so far."""
+        """The objects that the policy selects now, and the objects that follow it so far."""
         policy = event.stored.body
         yield _REFRESH
         selectors = rows(b.spec_of(policy).get("resourceSelectors"))
@@ -118,7 +118,7 @@ class BindLoop:
         return self._on_queue_rules(event) if ours else ()
 
     def _on_queue_rules(self, event: Event) -> Iterable[Key]:
-        """The tree, and a choice for the whole hub, say which gangs wait in queues whatever their policies say."""
+        """The tree, and a choice for the whole hub, say which gangs wait in queues, even against their policies."""
         mark = (self._tree.read(), hub_requires_queue(self._hub.store))
         if mark == self._queue_rules:
             return ()
@@ -235,7 +235,7 @@ class BindLoop:
         leaving = {c.name: at for c in clusters if c.name in there and (at := leaves_at(placement, c, now)) is not None}
         staying = [name for name in there if leaving.get(name, now + 1) > now]
         everywhere = duplicated_to(placement, clusters, staying)
-        if carries_pods(body):  # bound before this was looked at: what is there stays
+        if carries_pods(body):  # bound before this was looked at: its copies stay
             everywhere = [name for name in everywhere if name in staying]
         pauses = [at - now + 0.01 for at in leaving.values() if at > now]
         return tuple(everywhere), min(pauses, default=None)
@@ -244,7 +244,7 @@ class BindLoop:
 def wanted_of_job(
     body: Body, policy: Body, interpreter: Interpreter, priority_classes: Iterable[Body], must_queue: str = ""
 ) -> Wanted:
-    """What the binding of a job is derived from. `must_queue`: see Wanted."""
+    """The inputs that the binding of a job is derived from. `must_queue`: see Wanted."""
     class_name = (policy["spec"].get("schedulePriority") or {}).get("priorityClassName") or interpreter.priority_class(
         body
     )

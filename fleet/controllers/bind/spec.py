@@ -1,4 +1,4 @@
-"""What a binding says because its object and its policy say so: made new, or mended in one that is there.
+"""The fields of a binding that its object and its policy decide: made new, or corrected in an existing one.
 
 Pure, so that every rule of "policy changed while the job waits / runs" can be read and tested in one place.
 """
@@ -53,7 +53,7 @@ COPIED_LABELS = (*QUOTA_NAME_LABELS, *PREEMPTIBLE_LABELS)
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """All that a binding is derived from. `members`: of an object without pods, where it goes."""
+    """The inputs that a binding is derived from. `members`: of an object without pods, where it goes."""
 
     body: Body
     policy: Body
@@ -95,7 +95,7 @@ def new_binding(body: Body, wanted: Wanted, namespace: str, name: str, now: floa
 
 
 def settle(binding: Body, wanted: Wanted, now: float) -> bool:
-    """Bring `binding` in line, in place; False when it was. What decide, dispatch and observe write stays."""
+    """Bring `binding` in line, in place; False when it was. Fields that decide, dispatch and observe write stay."""
     before = repr((binding["metadata"], binding["spec"], (binding.get("status") or {}).get("conditions")))
     _settle_metadata(binding, wanted)
     spec, policy = binding["spec"], wanted.policy["spec"]
@@ -115,8 +115,8 @@ def settle(binding: Body, wanted: Wanted, now: float) -> bool:
 
 
 def _settle_components(binding: Body, wanted: Wanted) -> None:
-    """What it asks for. A gang that has its room keeps what it was admitted with until it waits again; it may ask for
-    less, and is charged for that once its pods are gone."""
+    """Its requests. A gang that has its room keeps what it was admitted with until it waits again; it may ask for less,
+    and is charged for that once its pods are gone."""
     spec = binding["spec"]
     if b.clusters_of(binding) or b.tasks_of(binding):
         had = components_of(binding)
@@ -172,8 +172,8 @@ def _either(wanted: Wanted, name: str) -> str:
 
 
 def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
-    """Dispatching follows the policy at once. Scheduling only while the gang waits: what runs is not stopped by it, and
-    is charged from then on."""
+    """Dispatching follows the policy at once. Scheduling only while the gang waits: a running gang is not stopped by
+    it, and is charged from then on."""
     spec = binding["spec"]
     suspension = {k: v for k, v in (wanted.policy["spec"].get("suspension") or {}).items() if k != "scheduling"}
     if wanted.gang and not b.clusters_of(binding):

@@ -1,4 +1,4 @@
-"""Cluster objects and the connections behind them, kept alike; what a member shows, told in Cluster.status.
+"""Cluster objects and the connections behind them, kept alike; the state of a member, told in Cluster.status.
 
 A Cluster names the Secret with its kubeconfig; here the two become a member, and changes of either reach it. A Cluster
 that is deleted stays until no binding is placed in it or leaving it (failover empties them), so that the connection is
@@ -40,12 +40,12 @@ from fleet.wellknown import (
 
 STATUS_EVERY_S = 1.0
 LOOK_AGAIN_S = 5.0  # at a Cluster that is being deleted; bindings that leave it bring it back sooner
-LEAVING = "Leaving"  # condition of a Cluster that is being deleted: what it still waits for
+LEAVING = "Leaving"  # condition of a Cluster that is being deleted: its obstacle
 NAMED_MAX = 3  # objects that its message names
 
 
 class Joinable(Protocol):
-    """What this loop needs of the members beside reading; `ClusterMembers` has it."""
+    """This loop's needs of the members beside reading; `ClusterMembers` has them."""
 
     judge: Judge
 
@@ -169,7 +169,7 @@ class ClustersLoop:
         return None
 
     def _in_use(self, name: str) -> Sequence[str]:
-        """What is placed in the member or leaving it."""
+        """The work that is placed in the member or leaving it."""
         return [
             b.job_name(stored.body)
             for stored in self._hub.scan(WORK, "resourcebindings")
@@ -177,7 +177,7 @@ class ClustersLoop:
         ]
 
     def _leaving_text(self, name: str, waits_for: Sequence[str]) -> str:
-        """What a person who deleted the Cluster needs to know."""
+        """The text for a person who deleted the Cluster."""
         more = f" and {len(waits_for) - NAMED_MAX} more" if len(waits_for) > NAMED_MAX else ""
         text = f"its work is being withdrawn: {', '.join(sorted(waits_for)[:NAMED_MAX])}{more}"
         if self._hub.members.ready(name):
@@ -200,7 +200,7 @@ class ClustersLoop:
             reason, message = (state.reason, state.message) if state else ("ClusterNotReachable", "not joined yet")
             message += self._identities.remark(name) if ready else ""
         if state is not None and not state.settled and trouble is None and condition(cluster, "Ready") is not None:
-            return STATUS_EVERY_S  # this process has only begun to look: what is stored stands
+            return STATUS_EVERY_S  # this process has only begun to look: the stored state stands
         changes = self._summary(name, state) if state is not None else {}
         now = self._hub.clock.now()
 
@@ -217,7 +217,7 @@ class ClustersLoop:
         return None
 
     def _summary(self, name: str, state: State) -> Body:
-        if not state.version:  # not seen since this process began: what is stored is newer
+        if not state.version:  # not seen since this process began: the stored state is newer
             return {}
         known = self._enablements.get(name)
         if known is None or known[0] is not state.catalogue:

@@ -1,7 +1,7 @@
-"""Which cluster each Cluster object means: its `spec.id` and what the member itself says, kept together.
+"""The cluster that each Cluster object means: its `spec.id` and the member's own id, kept together.
 
 A cluster that is joined under two names is used under one of them: two names would each remove the other's copies. A
-Cluster that means another cluster than before is not used either: its jobs are not there, and what is there may be
+Cluster that means another cluster than before is not used either: its jobs are not there, and objects there may be
 another hub's. Both end by themselves, as soon as somebody has mended them.
 """
 
@@ -47,7 +47,7 @@ class Identities:
         self._trusted.pop(name, None)
 
     def remark(self, name: str) -> str:
-        """What to say of a member that is used; "" for nothing."""
+        """The warning about a member that is used; "" for none."""
         why = self._trusted.get(name)
         return f"; it is not known to be the cluster of spec.id, since kube-system cannot be read: {why}" if why else ""
 
@@ -85,7 +85,7 @@ class Identities:
 
     def _same(self, cluster: Body, uid: str) -> str:
         """The name of the Cluster that has a better right to this id, "" when there is none. A Cluster in use stays in
-        use; of the others, one that has the id stored comes first, then the older one."""
+        use. Of the others, a Cluster that has the id stored comes first, then the older one."""
         name = cluster["metadata"]["name"]
         for other, used in self._used.items():
             if used == uid and other != name:

@@ -14,7 +14,7 @@ from fleet.ports import Body
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What affinity and taints look at of a Cluster object."""
+    """The fields of a Cluster object that affinity and taints look at."""
 
     name: str
     labels: Mapping[str, str]
@@ -75,8 +75,8 @@ def toleration(entry: Mapping[str, Any]) -> Toleration:
 
 
 def cluster_tolerations(placement: Mapping[str, Any] | None) -> tuple[Toleration, ...]:
-    """Those that let newcomers in. One that ends after `tolerationSeconds` lets what is there stay for a while, and no
-    newcomer past a NoExecute taint."""
+    """The tolerations that let newcomers in. A toleration that ends after `tolerationSeconds` lets present work stay
+    for a while, and no newcomer past a NoExecute taint."""
     found: list[Toleration] = []
     for entry in (placement or {}).get("clusterTolerations") or ():
         if entry.get("tolerationSeconds") is None:
@@ -100,9 +100,8 @@ def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bo
 def duplicated_to(
     placement: Mapping[str, Any] | None, clusters: Sequence[Candidate], current: Iterable[str]
 ) -> list[str]:
-    """Every member that an object without pods goes to: all that the affinities allow (of ordered ones, the first
-    group that has any) and whose taints it tolerates or where it already is and need not leave (`current`). Sorted by
-    name."""
+    """Every member that an object without pods goes to. The affinities allow it (of ordered ones, the first group that
+    has any). The object tolerates its taints, or is there already and need not leave (`current`). Sorted by name."""
     groups = affinity_groups(placement, clusters)
     allowed = next((g.members for g in groups if g.members), frozenset()) if groups else None
     tolerations, there = cluster_tolerations(placement), set(current)

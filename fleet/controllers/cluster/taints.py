@@ -1,4 +1,4 @@
-"""NoExecute taints of members: what is there and does not tolerate one leaves, at once or after a time.
+"""NoExecute taints of members: work there that does not tolerate one leaves, at once or after a time.
 
 As in Karmada: `spec.taints` of the Cluster, `placement.clusterTolerations` of the policy. A toleration with
 `tolerationSeconds` counts from the taint's `timeAdded`, which the hub writes where nobody did. It does not let

@@ -1,8 +1,9 @@
-"""Reserved units → started, or back in their queue: what those who are asked have answered, and for how long to wait.
+"""Reserved units → started, or back in their queue: the answers of the checks, and the time to wait for them.
 
-Whoever answers for a check writes its state into the QueueUnit's status: Ready, or Rejected (Retry is the same). When
-all are Ready the unit starts where it was nominated. When one is not, or time is up, it backs off as after any failed
-attempt, and asks anew the next time. What it was decided for may change meanwhile: then it goes back without one.
+The service that answers for a check writes its state into the QueueUnit's status: Ready, or Rejected (Retry is the
+same). When all are Ready the unit starts where it was nominated. When one is not, or time is up, it backs off as after
+any failed attempt, and asks anew the next time. The inputs of its decision may change meanwhile: then it goes back
+without one.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class AdmissionChecksLoop:
         return nomination.until - now + 0.01
 
     def _void(self, nomination: Nomination | None, unit: Body, binding: Body) -> str:
-        """What has become of the decision that it would start by; "" while it stands."""
+        """The trouble with the decision that it would start by; "" while it stands."""
         if nomination is None or not b.queued(binding) or b.clusters_of(binding):
             return "it was decided anew"
         if b.suspended(binding) or b.held(binding) or not active(unit):
@@ -159,7 +160,7 @@ class AdmissionChecksLoop:
         try:
             done = isinstance(await self._hub.commit(writes), Committed)
         except StatusError:
-            done = False  # somebody else was first: what that came to is on its way here
+            done = False  # another writer was first: the result of that is on its way here
         return None if done else AGAIN_S
 
 

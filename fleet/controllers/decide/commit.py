@@ -1,9 +1,9 @@
 """Committing a plan: in chunks, each one transaction with everything it was decided on as preconditions.
 
-What is committed together or not at all is an act: a unit that starts; or a unit that claims room, with everybody who
-must leave for it. There is one decider, so others can only have freed room or changed a unit. A unit that changed takes
-its act out and the rest of its chunk goes on; a policy that changed takes the acts of its units out; a changed tree
-ends the commit, for a new decision. A claim may count on what leaves for another before it: none follows a lost one.
+A set of changes that is committed together or not at all is an act: a unit that starts, or a unit that claims room with
+its victims. There is one decider, so others can only have freed room or changed a unit. A unit that changed takes its
+act out and the rest of its chunk goes on; a policy that changed takes the acts of its units out; a changed tree ends
+the commit, for a new decision. A claim may count on what leaves for another before it: none follows a lost one.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ _WHY = {"Guaranteed": "which is within its guarantee", "Share": "which is within
 
 @dataclass(frozen=True, slots=True)
 class _Act:
-    """See the module. `unit`: who starts or claims; `size`: how many units it changes; `chained`: no later act may be
-    committed without it."""
+    """See the module. `unit`: the unit that starts or claims; `size`: how many units it changes; `chained`: no later
+    act may be committed without it."""
 
     unit: str
     writes: Callable[[], list[Write]]
@@ -102,8 +102,8 @@ class PlanCommitter:
             await self._edit_all([(unit.key, unit.uid, claims.release) for unit in found])
 
     async def nominate(self, picture: Picture, plan: Plan) -> None:
-        """Write down who the heads are now, of those who wait on. What is lost to another's write is decided, and
-        written, again."""
+        """Write down the present heads, of the units that wait on. A head that is lost to another's write is decided,
+        and written, again."""
         started = {placement.unit for placement in plan.placements}
         edits: list[tuple[Key, str, Callable[[Body], bool]]] = []
         for unit in nominated(picture.snapshot.units, plan):
@@ -198,7 +198,7 @@ class PlanCommitter:
         self._hub.metrics.refusals.labels(cause).inc()
 
     async def _one_by_one(self, picture: Picture, pending: Sequence[_Act]) -> frozenset[str] | None:
-        """One of the chunk is refused whatever it stands beside: find it by committing each alone."""
+        """One of the chunk is refused in any company: find it by committing each alone."""
         committed: set[str] = set()
         for act in pending:
             done = await self._chunk(picture, [act])
@@ -239,7 +239,7 @@ class PlanCommitter:
     def _claim(
         self, picture: Picture, room: RoomClaim, leaving: Sequence[Eviction], reasons: Mapping[str, Reason]
     ) -> _Act:
-        """A unit that claims room, and those who leave for it."""
+        """A unit that claims room, and its victims."""
         sources = picture.sources[room.unit]
         tier = str(reasons[room.unit].numbers.get("tier", ""))
         why = _WHY.get(tier, "which has a higher priority")
@@ -339,7 +339,7 @@ class PlanCommitter:
 
 
 def _without(pending: Sequence[_Act], lost: frozenset[str]) -> list[_Act]:
-    """What is left without these, and without what is chained behind them."""
+    """The rest without these, and without the acts that are chained behind them."""
     left: list[_Act] = []
     broken = False
     for act in pending:

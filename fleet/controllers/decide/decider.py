@@ -1,10 +1,11 @@
 """Deciding although deciding fails: an exception out of `decide` is a bug, and must not stop the whole fleet.
 
-What is tried, in this order, each with a name that metrics and Events say: the decision without the solver; without
-the waiting units (few) that it fails on, found by leaving out halves; without taking back. What helped is kept to for
-ASIDE_S, so that a bug costs its search once. A unit that is left out comes back when it changes, or then. Running
-units are never left out: what they use would be given away. Everything is bounded, by trials and by time; where it
-does not suffice more units are left out than need be. What fails whatever is left out stays an exception.
+Three resorts are tried in this order, each with a name that metrics and Events say: the decision without the solver;
+without the waiting units (few) that it fails on, found by leaving out halves; without taking back. The resort that
+helped stays for ASIDE_S, so that a bug costs its search once. A unit that is left out comes back when it changes, or
+then. Running units are never left out: their room would be given away. Everything is bounded, by trials and by time;
+where it does not suffice more units are left out than need be. A failure that no resort helps against stays an
+exception.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ ERROR_MAX = 300  # characters
 
 
 class Resort(StrEnum):
-    """What was done about a decision that failed."""
+    """The resort after a decision that failed."""
 
     WITHOUT_SOLVER = "without_solver"
     LEFT_OUT = "left_out"
@@ -48,7 +49,7 @@ class Aside:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """`plan` None: units were left out; decide again. `fault`: what was raised, and `resort` what was done about it."""
+    """`plan` None: units were left out; decide again. `fault`: the exception, and `resort` the way around it."""
 
     plan: Plan | None
     fault: Exception | None = None
@@ -69,7 +70,7 @@ class Decider:
         self.aside: dict[str, Aside] = {}
 
     def heard(self, snapshot: Snapshot, now: float) -> Snapshot:
-        """The snapshot without those who are aside still."""
+        """The snapshot without the units that are aside still."""
         gone = {key for key, one in self.aside.items() if one.until <= now or snapshot.units.get(key) != one.unit}
         if gone:
             self._suspects = frozenset(gone & snapshot.units.keys())
@@ -77,7 +78,7 @@ class Decider:
         return _without(snapshot, self.aside) if self.aside else snapshot
 
     def decide(self, snapshot: Snapshot, *, now: float, solver: Solver | None, mark: Callable[[str], None]) -> Decided:
-        """`snapshot`: what `heard` says. Raises what no resort helps against."""
+        """`snapshot`: the result of `heard`. Raises what no resort helps against."""
         way = self._way if now < self._way_until else None
         try:
             return Decided(

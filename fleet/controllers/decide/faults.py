@@ -1,7 +1,8 @@
-"""Telling of bugs in the decider: a metric, an Event that `kubectl get events` shows, and what it failed on.
+"""Telling of bugs in the decider: a metric, an Event that `kubectl get events` shows, and the snapshot that it failed
+on.
 
-The snapshot is kept so that the bug can be had again where somebody looks for it (`fleet decide FILE`). It is large, so
-the same error is kept once in a while only, and of all of them the newest few.
+The snapshot is kept so that the bug can be had again on another machine (`fleet decide FILE`). It is large, so the same
+error is kept once in a while only, and of all of them the newest few.
 """
 
 from __future__ import annotations
@@ -54,10 +55,11 @@ class Faults:
         now: float,
         left_out: Sequence[str] = (),
     ) -> None:
-        """`snapshot`: what was decided on, None when there was none yet; `left_out`: names of the jobs, if some are."""
+        """`snapshot`: the input of the decision, None when there was none yet; `left_out`: names of the jobs, if some
+        are."""
         self._hub.metrics.faults.labels(resort.value).inc()
         jobs = ", ".join(left_out[:5]) + (f" and {len(left_out) - 5} more" if left_out[5:] else "")
-        trace = error if resort is not Resort.UNDECIDED else None  # which whoever called logs himself
+        trace = error if resort is not Resort.UNDECIDED else None  # which the caller logs itself
         log.error("deciding failed", error=text_of(error), resort=resort.value, left_out=jobs, exc_info=trace)
         message = f"{text_of(error)}. This is a bug of Fleet; {_DONE[resort].format(jobs=jobs)}."
         about = {"apiVersion": "v1", "kind": "Namespace", "name": SYSTEM_NAMESPACE}

@@ -3,7 +3,7 @@
 The API process has no inventory of the members. So the decider leaves its newest snapshot in the store's history, one
 row that the next replaces, outside the objects and their log. A fleet that changes all the time must not pay for
 readers that may never come: a row is written only when the snapshot is another, and no sooner than twenty times as long
-as the last one took, so that it costs a twentieth of a processor at most. What is read may be so much older.
+as the last one took, so that it costs a twentieth of a processor at most. The row may be so much older.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LatestSnapshot:
             self._writing = asyncio.create_task(self._write_when_due(), name="latest snapshot")
 
     async def close(self) -> None:
-        """Write no more; what was offered is forgotten."""
+        """Write no more; an offered row is forgotten."""
         self._offered = None
         await cancelled(self._writing)
 

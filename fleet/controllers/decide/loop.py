@@ -2,9 +2,9 @@
 
 It wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs `decide`
 beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding takes at
-most half of the time and the rest of the hub keeps up. What it commits is safe by itself: each chunk carries what it
-was decided on as preconditions, so a unit that changed meanwhile drops out and a changed tree or policy means deciding
-again. What `decide` raises is a bug: decider.py finds a way around it, and faults.py tells of it.
+most half of the time and the rest of the hub keeps up. A commit is safe by itself. Each chunk carries the inputs of its
+decision as preconditions, so a unit that changed meanwhile drops out, and a changed tree or policy means deciding
+again. An exception of `decide` is a bug: decider.py finds a way around it, and faults.py tells of it.
 
 A process that begins knows no member yet. To decide then would send jobs to whichever member is read first and tell
 everybody else that there are none, so it waits for the members that are said to be ready, for a bounded time.
@@ -159,7 +159,7 @@ class DecideLoop:
             self._hub.metrics.see(whole.snapshot, reasons)
             self._items.offer(whole, reasons)
             self._took_s = self._hub.clock.monotonic() - began
-            # What was committed comes back as changes. A time that runs out is none.
+            # Commits come back as changes. A time that runs out is none.
             self._last = heard if complete else None
             self._stands_until = next_change(heard, plan.reasons, now)
         else:
@@ -214,7 +214,7 @@ class DecideLoop:
     async def _carry_out(
         self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float
     ) -> bool:
-        """Whether all of the plan was committed. `whole`, `reasons`: with those who were left out."""
+        """Whether all of the plan was committed. `whole`, `reasons`: with the units that were left out."""
         placed = await self._committer.commit(picture, plan.placements) if plan.placements else 0
         await self._committer.nominate(picture, plan)
         wanted = {claim.unit for claim in plan.claims}
@@ -232,7 +232,7 @@ class DecideLoop:
         if complete or placed or claimed:
             self._lost = 0
         if not complete:
-            # What was lost to is on its way here, and wakes the loop. Should it never come, this must not spin.
+            # The write that won is on its way here, and wakes the loop. Should it never come, this must not spin.
             self.controller.queue.add_after(_CYCLE, min(AGAIN_MAX_S, AGAIN_FIRST_S * 2.0 ** min(self._lost, 10)))
             self._lost += 1
         return complete

@@ -1,8 +1,9 @@
-"""Who waits at which place of its queue, in the status of the Queue: `queueItemDetails`, as Kube Queue writes it.
+"""The waiting units of each queue and their places, in the status of the Queue: `queueItemDetails`, as Kube Queue
+writes it.
 
 One job that starts moves thousands of places, so this follows behind: at most every fifteen seconds, the first hundred
-of each queue, and only what is another than before. The order is that of the decider's last plan. Who needs every
-place, or that of this moment, asks /fleet/v1.
+of each queue, and only what is another than before. The order is that of the decider's last plan. A client that needs
+every place, or that of this moment, asks /fleet/v1.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class QueueItems:
             self._writing = asyncio.create_task(self._write_when_due(), name="queue items")
 
     async def close(self) -> None:
-        """Write no more; what was offered is forgotten."""
+        """Write no more; an offered list is forgotten."""
         self._offered = None
         await cancelled(self._writing)
 
@@ -104,5 +105,5 @@ def _show(queue: Body, items: list[Body]) -> bool:
 
 
 def _hidden(queue: Body) -> bool:
-    """Whether an annotation, whatever its value, keeps the list as it is."""
+    """Whether an annotation, with any value, keeps the list as it is."""
     return not mapping(queue["metadata"].get("annotations")).keys().isdisjoint(HIDE_ITEMS_ANNOTATIONS)

@@ -1,8 +1,8 @@
 """Writing down why units wait: when the code or its numbers change, heads first, never more than the hub can bear.
 
 Ten thousand waiting jobs must not become ten thousand writes a cycle. Reasons that are not written yet wait here, one
-for each unit, the newest only; what people see of position and estimate is computed when they look. Where the numbers
-alone change, the binding, from which the job has its condition, follows its unit less often: it costs two writes.
+for each unit, the newest only. Position and estimate are computed when people look. Where the numbers alone change, the
+binding, from which the job has its condition, follows its unit less often: it costs two writes.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ CONDITION_REASONS = {
 
 @dataclass(slots=True)
 class _Said:
-    """What is stored of a unit's reason, and when it was written; `unit` is the uid of the QueueUnit that says it.
-    `shown` and `shown_at` are those of the binding; None: it says something else."""
+    """The stored reason of a unit, and when it was written; `unit` is the uid of the QueueUnit that says it. `shown`
+    and `shown_at` are those of the binding; None: it says something else."""
 
     unit: str
     code: str
@@ -92,7 +92,7 @@ class ReasonWriter:
         self._said = {i: said for i, said in self._said.items() if i in self._reasons}
 
     def renew(self, picture: Picture) -> None:
-        """The plan before still stands, but the objects may be others: somebody deleted a QueueUnit, and the new one of
+        """The plan before still stands, but the objects may be others: a user deleted a QueueUnit, and the new one of
         its name says nothing yet."""
         self._picture = picture
         for unit_id, said in self._said.items():
@@ -138,7 +138,7 @@ class ReasonWriter:
     def _due(
         self, unit_id: str, reason: Reason, said: _Said | None, has_unit: bool, now: float
     ) -> tuple[_Due | None, float]:
-        """What is to be written now; or None and the seconds until something is, 0 when all is said."""
+        """The reason to write now; or None and the seconds until there is one, 0 when all is said."""
         if said is None or said.code != reason.code:
             return _Due(unit_id, reason, new_code=True, on_unit=has_unit, on_binding=True), 0.0
         numbers, tuned = dict(reason.numbers), self._hub.config
@@ -160,7 +160,7 @@ class ReasonWriter:
         return self._stored(sources)  # also when somebody deleted the QueueUnit: the new one says nothing yet
 
     def _stored(self, sources: Sources) -> _Said | None:
-        """What a process before this one wrote."""
+        """The reason that a process before this one wrote."""
         if sources.unit is not None:
             reason = reason_of(sources.unit.body)
             told = condition(sources.binding.body, SCHEDULED)

@@ -1,6 +1,6 @@
-"""Decision records: what was decided on, and what came out, so that any decision can be replayed.
+"""Decision records: input and result of each decision, so that it can be replayed.
 
-Records are history, not state: one that cannot be written is lost and counted, and never holds up a decision. The
+Records are history, not state: a record that cannot be written is lost and counted, and never holds up a decision. The
 snapshot is most of a record, and compresses tenfold; of it, only what is another object than in the record before is
 encoded again.
 """
@@ -74,7 +74,7 @@ class Packer:
         self._one_at_a_time = threading.Lock()
 
     def pack(self, snapshot: Snapshot, plan: Plan, now: float, seed: int) -> dict[str, Any]:
-        """One row: what a list of decisions shows, and the whole record compressed (zlib, base64)."""
+        """One row: the columns of a list of decisions, and the whole record compressed (zlib, base64)."""
         with self._one_at_a_time:
             document = orjson.dumps(encode_record(snapshot, plan, now=now, seed=seed, one=self._encoder()))
         return {
@@ -92,7 +92,7 @@ class Packer:
         return {"now": now, "snapshot": _packed(document)}
 
     def _encoder(self) -> Callable[[Unit | Member], orjson.Fragment]:
-        """Encodes each unit and member of one snapshot; what it knows of the one before, it takes from there."""
+        """Encodes each unit and member of one snapshot; unchanged ones come from the snapshot before."""
         before, self._kept = self._kept, {}
 
         def one(value: Unit | Member) -> orjson.Fragment:

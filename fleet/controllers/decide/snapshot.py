@@ -39,7 +39,7 @@ from fleet.wellknown import (
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where a unit came from: what its commit must find unchanged."""
+    """The source of a unit: its commit must find this unchanged."""
 
     binding: Stored
     unit: Stored | None
@@ -65,7 +65,7 @@ _NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all en
 
 @dataclass(slots=True)
 class _Kept:
-    """A unit and what it was made from. `pools`: of its member, as its seats were read."""
+    """A unit and its inputs. `pools`: of its member, as the room of its pods was read."""
 
     revision: int
     around: tuple[object, ...]
@@ -102,7 +102,7 @@ class SnapshotBuilder:
         self._last = Snapshot()
 
     def build(self, now: float = 0.0) -> Picture:
-        """What this process has seen, at once. `now`: epoch seconds, for what ends with time."""
+        """The state that this process has seen, at once. `now`: epoch seconds, for what ends with time."""
         stored_tree = tree_object(self._store)
         tree, tree_mark = self._read_tree(stored_tree)
         clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
@@ -168,8 +168,8 @@ class SnapshotBuilder:
         return replace(unit, leaf=path) if path and path != unit.leaf else unit
 
     def _seated(self, kept: Iterable[_Kept], members: Mapping[str, Member]) -> Iterable[tuple[str, Unit]]:
-        """Those that have or had pods, each with its seats in the member as `members` shows it; read again only when
-        its pods or the room of its member are others."""
+        """The units that have or had pods, each with their nodes in the member as `members` shows them; read again only
+        when its pods or the room of its member are others."""
         for known in kept:
             unit = known.unit
             if unit is None or unit.member is None or unit.member not in members:

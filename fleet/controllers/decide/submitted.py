@@ -1,7 +1,7 @@
 """A manifest as the unit that it would become, without a hub to submit it to: for questions such as `what-if`.
 
 The steps are those of the loops themselves: the policy that selects it, its binding, the binding's unit. Where no
-policy is known, one that lets every job go anywhere stands in, and the job queues if there is a quota tree.
+policy is known, a policy that lets every job go anywhere stands in, and the job queues if there is a quota tree.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ from fleet.wellknown import (
 
 
 def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:
-    """What a binding alone says of its unit, waiting. Components that do not parse make a unit without any, which
-    decide refuses with a reason."""
+    """The unit of a waiting binding, from the binding alone. Components that do not parse make a unit without any,
+    which decide refuses with a reason."""
     spec, meta = binding["spec"], binding["metadata"]
     resource = spec["resource"]
     labels = meta.get("labels") or {}
@@ -125,7 +125,7 @@ def now_unit(
     placed, tasks = b.clusters_of(binding), b.tasks_of(binding)
     if not placed and not tasks and not b.deleting(binding):
         if b.queued(binding) and queue_unit is None:
-            return None  # enqueue has not made it yet: what is not in the queue does not leave it
+            return None  # enqueue has not made it yet: a unit that is not in the queue does not leave it
         waiting = _as_queued(base, binding, queue_unit)
         reserved = nomination_of(queue_unit)
         if reserved is not None and b.queued(binding):  # it has what it needs, though nothing is in the member yet
@@ -182,7 +182,7 @@ def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
 
 
 def _which(queue_unit: Body | None) -> str:
-    """Its generation, and what tells it from one of the same name before it, which somebody deleted."""
+    """Its generation, and the mark that tells it from a deleted one of the same name before it."""
     if queue_unit is None:
         return "-"
     return f"{queue_unit['metadata'].get('generation', 0)}.{queue_unit['metadata'].get('uid', '')[:8]}"

@@ -14,9 +14,9 @@ STEP_S = 1.0  # gangs whose protection ends within this are looked at together
 
 
 def next_change(snapshot: Snapshot, reasons: Mapping[str, Reason], now: float) -> float | None:
-    """The first epoch second after `now` at which a back-off or a claim ends, somebody has waited long enough to become
-    the head of its leaf, or, while somebody waits who has a right to room, at which some gang may be evicted.
-    `reasons`: of the plan for the snapshot."""
+    """The first epoch second after `now` at which a back-off or a claim ends, or a unit has waited long enough to
+    become the head of its leaf. While a unit with a right to room waits, also the second at which some gang may be
+    evicted. `reasons`: of the plan for the snapshot."""
     return min((at for at in _instants(snapshot, reasons) if at > now), default=None)
 
 
@@ -44,7 +44,7 @@ def _instants(snapshot: Snapshot, reasons: Mapping[str, Reason]) -> Iterator[flo
             yield over - over % STEP_S + STEP_S
             if unit.share_until is not None:
                 yield unit.share_until
-    # What borrows beside the younger work of its leaf may become the head, if it is the first.
+    # A unit that borrows beside the younger work of its leaf may become the head, if it is the first.
     yield from (_late(unit, config) for unit in firsts.values())
 
 

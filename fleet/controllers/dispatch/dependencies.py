@@ -1,11 +1,12 @@
-"""What pods need beside their job: copies in the member, shared by all bindings that name them, gone with the last.
+"""The objects that pods need beside their job: copies in the member, shared by all bindings that name them, gone with
+the last.
 
 Claims are the exception: deleting one deletes its volume, and with it the checkpoints that a job which moves or starts
-again wants to find. A claim stays in the member when its last user leaves, without our labels, and serves whoever names
-it next; only when its original on the hub was deleted does it go. The volume itself never travels.
+again wants to find. A claim stays in the member when its last user leaves, without our labels, and serves the next job
+that names it; only when its original on the hub was deleted does it go. The volume itself never travels.
 
-Who uses a copy is written on the copy itself, so nothing is lost with this process. Two bindings that touch one copy
-at the same time take turns, and each sees what the other wrote.
+The users of a copy are written on the copy itself, so nothing is lost with this process. Two bindings that touch one
+copy at the same time take turns, and each sees what the other wrote.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Dependencies:
     async def send(
         self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]
     ) -> tuple[Outcome | None, list[str]]:
-        """An outcome when one could not be sent (later ones are not tried), and those that the hub does not have.
-        Something foreign of that name in the member is left as it is, and serves."""
+        """An outcome when one could not be sent (later ones are not tried), and the dependencies that the hub does not
+        have. Something foreign of that name in the member is left as it is, and serves."""
         missing: list[str] = []
         for kind, namespace, name in self._with_pull_secrets(wanted):
             key = Key("", DEPENDENCIES[kind], namespace, name)
@@ -109,7 +110,7 @@ class Dependencies:
             return (await let_stay(self._hub, member, there)).did is not Did.UNREACHABLE
 
     def _known(self, users: Collection[str]) -> list[str]:
-        """Those that are bindings of this hub: what a copy says of its users is believed of nobody else."""
+        """The uids that are bindings of this hub: the list on a copy counts for no other uid."""
         others = [uid for uid in users if self._index.key(uid) is None]  # or not seen yet, after a start
         return list(set(users).difference(others) | (self._living().intersection(others) if others else set()))
 

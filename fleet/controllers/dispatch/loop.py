@@ -1,4 +1,4 @@
-"""Bindings → members: what is wanted goes there, dependencies first; what is not wanted leaves.
+"""Bindings → members: wanted objects go there, dependencies first; unwanted objects leave.
 
 Level-triggered in both directions: each look compares the binding with what the members' caches show. Objects carry a
 digest, so looking costs no requests. A slow member has a bounded number of calls in flight and its bindings wait for
@@ -72,7 +72,7 @@ class DispatchLoop:
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
         self._clusters_mark: object = None
-        self._marks: dict[Key, str] = {}  # of jobs and bindings: what was looked at
+        self._marks: dict[Key, str] = {}  # of jobs and bindings: the state that was seen
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(CLUSTER, "clusters", self._on_cluster),
@@ -204,7 +204,7 @@ class DispatchLoop:
         return None
 
     def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
-        """Why the object must not go to any member, whatever made its binding; "" when it may."""
+        """Why the object must not go to any member, however its binding was made; "" when it may."""
         if (key.namespace or SYSTEM_NAMESPACE) != stored.key.namespace:
             return f"a binding of namespace {stored.key.namespace} places nothing of namespace {key.namespace}"
         kind = self._hub.registry.need(key.group, key.resource)
@@ -228,7 +228,7 @@ class DispatchLoop:
             code = Code.OVERRIDE_FAILED if outcome.did is Did.OVERRIDE else Code.MEMBER_REFUSED
             message = Reason(code, {"member": member, "message": outcome.message}).text
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
-            # What runs there is not stopped because a change of it was refused: FullyApplied says so.
+            # Running work is not stopped because a change of it was refused: FullyApplied says so.
             if b.is_gang(stored.body) and not self._there(stored.body, [member]):
                 failure = Failure(member, self._hub.clock.now(), str(code))
                 await self._evictor.evict(stored, reason=str(code), message=message, failure=failure)
@@ -254,7 +254,7 @@ class DispatchLoop:
         return body is not None and (body["metadata"].get("labels") or {}).get(LABEL_HUB) == self._hub.hub_id
 
     async def _send_to(self, stored: Stored, member: str, key: Key, source: Body) -> tuple[Outcome, list[str]]:
-        """What became of it, and which dependencies the hub does not have."""
+        """The outcome, and the dependencies that the hub does not have."""
         binding = stored.body
         cluster = self._cluster(member)
         overrides = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
@@ -358,7 +358,7 @@ def _applied(
     changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
     for member, outcome in sorted(outcomes.items()):
         if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
-            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # it was applied; nobody can say that it is not now
+            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # it was applied; it is not known that it is not now
             items.append(known[member])
             continue
         applied = outcome.did is Did.DONE

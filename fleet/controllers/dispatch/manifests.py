@@ -1,4 +1,5 @@
-"""What goes into a member for a binding: the object itself and what its pods need, stamped as ours. Pure."""
+"""The manifests that go into a member for a binding: the object itself and the dependencies of its pods, stamped as
+ours. Pure."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ DEPENDENCIES = {
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "ServiceAccount": "serviceaccounts",
 }
-# What a member may well have of its own, so that it is not missed when the hub does not have it.
+# The dependencies that a member may well have of its own, so that they are not missed when the hub does not have them.
 OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount")
 CLAIM = "PersistentVolumeClaim"
 _OF_ONE_CLUSTER = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")  # annotations
@@ -85,8 +86,8 @@ def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candida
 
 
 def users_of(copy_: Body) -> frozenset[str]:
-    """Uids of the bindings that a copy in a member names as its users. What people of the member made of the annotation
-    is none; whoever asks compares the uids with the hub's own bindings."""
+    """Uids of the bindings that a copy in a member names as its users. An annotation that people of the member changed
+    names none; the caller compares the uids with the hub's own bindings."""
     text = (copy_["metadata"].get("annotations") or {}).get(ANNOTATION_USERS, "[]")
     try:
         found = orjson.loads(text)

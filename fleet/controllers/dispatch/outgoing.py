@@ -1,4 +1,4 @@
-"""The last look at a manifest before it goes to a member, whatever made it: job, policies, or Fleet itself. Pure.
+"""The last look at a manifest before it goes to a member, from every source: job, policies, or Fleet itself. Pure.
 
 Everything before this may be wrong without harm: a member gets the object that the hub has, under its name, with this
 hub's marks, and with no more pods and requests than the hub has counted.
@@ -24,8 +24,8 @@ class Unsafe(ValueError):
 
 
 def checked(body: Body, source: Body, labels: Mapping[str, str], charged: Sequence[Component] | None) -> Body:
-    """The manifest itself. `source`: the object on the hub; `labels`: the marks that it must carry; `charged`: of a
-    gang, what it was admitted with. Raises Unsafe."""
+    """The manifest itself. `source`: the object on the hub; `labels`: the marks that it must carry; `charged`: the
+    charge of a gang. Raises Unsafe."""
     meta, origin = body.get("metadata") or {}, source["metadata"]
     for field, now, before in (
         ("apiVersion", body.get("apiVersion"), source["apiVersion"]),

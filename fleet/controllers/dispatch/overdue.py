@@ -1,4 +1,5 @@
-"""What should have left a member and has not: said aloud after a bound, and taken away by force where that is allowed.
+"""Pods and copies that should have left a member and have not: said aloud after a bound, and taken away by force where
+that is allowed.
 
 A pod whose node died stays Terminating for ever: the API server waits for a kubelet that is gone. Its job must wait as
 well, since nobody can tell a dead node from one that only lost its network and still computes. So the bound ends in a
@@ -88,8 +89,8 @@ class Overdue:
 
 
 def force_after_s(binding: Body) -> float | None:
-    """Seconds after a pod's grace at which it may be deleted by force; None: never. What is no number counts as never:
-    force is nothing to guess."""
+    """Seconds after a pod's grace at which it may be deleted by force; None: never. Text that is no number counts as
+    never: force is nothing to guess."""
     text = b.annotation(binding, ANNOTATION_FORCE_DELETE)
     return float(text) if text.isdigit() else None
 

@@ -1,4 +1,4 @@
-"""Override policies: what differs between members of one manifest. Pure.
+"""Override policies: the differences between members of one manifest. Pure.
 
 As in Karmada: cluster-wide policies first, then those of the namespace, each kind in order of its name; within one, in
 the order image, command, args, labels, annotations, plaintext. A patch that does not fit the manifest changes nothing.
@@ -23,7 +23,7 @@ UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError)  # Ba
 
 
 class BadOverride(ValueError):
-    """An override policy cannot be applied to this manifest; the text names the policy and what is wrong."""
+    """An override policy cannot be applied to this manifest; the text names the policy and the flaw."""
 
 
 def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Iterable[Body]) -> Body:
@@ -36,7 +36,7 @@ def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Itera
         except UNREADABLE as error:
             if isinstance(error, BadOverride):
                 raise
-            # What is stored of it may be older than its schema; the error's own text may quote the manifest.
+            # The stored policy may be older than its schema; the error's own text may quote the manifest.
             raise BadOverride(f"{called(policy)} cannot be applied ({type(error).__name__})") from error
     return found
 
@@ -70,7 +70,7 @@ def called(policy: Body) -> str:
 def _by_policy(manifest: Body, source: Body, cluster: Candidate, policy: Body) -> Body:
     namespace = policy["metadata"].get("namespace", "")
     if namespace and namespace != source["metadata"].get("namespace", ""):
-        return manifest  # whatever it says
+        return manifest  # with any text
     spec = mapping(policy.get("spec"))
     selectors = spec.get("resourceSelectors")
     if selectors and not selects(selectors, source, namespace):

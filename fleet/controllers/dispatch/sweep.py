@@ -1,7 +1,7 @@
-"""Searching the members for what no binding wants (I6): what a crash, a restore or a late answer left behind.
+"""Searching the members for objects that no binding wants (I6): the leftovers of a crash, a restore or a late answer.
 
 Dispatch removes what it knows of; this loop finds what nobody knows of any more. It looks at the member first and at
-the hub after it, so that what was just sent always finds its binding.
+the hub after it, so that an object that was just sent always finds its binding.
 """
 
 from __future__ import annotations

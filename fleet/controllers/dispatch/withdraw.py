@@ -143,7 +143,7 @@ class Withdrawal:
         if there is not None and b.deleting(there):
             return False
         outcome = await self._hub.members.delete(member, there or self._named(binding))
-        # A conflict is something that is not ours; what a member refuses to know cannot be there.
+        # A conflict is an object that is not ours; an object of a kind that a member does not know cannot be there.
         return outcome.did in (Did.NOT_FOUND, Did.CONFLICT, Did.REFUSED)
 
     def _named(self, binding: Body) -> Body:

@@ -1,4 +1,4 @@
-"""Taking a gang out of its member: one change of its binding, whoever wants it and why.
+"""Taking a gang out of its member: one change of its binding, for every caller and cause.
 
 The change is pure. It moves the placement to a graceful eviction task, which keeps the gang charged and unplaced until
 the member shows nothing of it any more (`dispatch` removes the copy, then the task), and puts a gang whose policy
@@ -27,7 +27,7 @@ PURGE_MODES = {
 
 
 def purge_mode(text: object) -> str:
-    """Both spellings of a policy's purgeMode, as Karmada's newer one; what is missing is Directly: one live copy."""
+    """Both spellings of a policy's purgeMode, as Karmada's newer one; a missing one is Directly: one live copy."""
     return PURGE_MODES.get(str(text or ""), "Directly")
 
 

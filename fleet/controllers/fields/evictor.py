@@ -61,8 +61,8 @@ class Evictor:
         hold: bool = False,
         exactly: bool = False,
     ) -> list[Write]:
-        """What `evict` commits, to be committed beside something else; it loses when the binding has changed.
-        `exactly`: it loses as well when the unit has, and is refused (409) when the job is over by then."""
+        """The writes of `evict`, to be committed beside others; it loses when the binding has changed. `exactly`: it
+        loses as well when the unit has, and is refused (409) when the job is over by then."""
         binding, now = stored.body, self._hub.clock.now()
         reserved = nomination_of(unit.body) if unit is not None else None
         members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")

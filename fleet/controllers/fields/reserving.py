@@ -1,9 +1,8 @@
-"""A unit that is Reserved: quota and room are its own, and it starts when everybody who must agree has agreed.
+"""A unit that is Reserved: quota and room are its own, and it starts when all its checks have agreed.
 
-Its QueueUnit's status says so: `nomination` is where it will go, and what that was decided for; `admissionChecks` are
-those who are asked, each Pending until whoever answers for it writes Ready or Rejected there. The decider counts such
-a unit as placed, so that nobody else gets what it waits with; nothing is in the member yet, so giving it up costs
-nothing. Pure.
+Its QueueUnit's status says so. `nomination` is its member, and the inputs of that decision. `admissionChecks` are the
+checks, each Pending until its service writes Ready or Rejected there. The decider counts such a unit as placed, so that
+no other unit gets its quota and room; nothing is in the member yet, so giving it up costs nothing. Pure.
 """
 
 from __future__ import annotations
@@ -88,14 +87,14 @@ def patience_s(line: Iterable[Body], default: float) -> float:
 
 
 def answers(unit: Body, names: Sequence[str], now: float) -> list[Body]:
-    """The entries of `status.admissionChecks`: what is there already, Pending for those that are new."""
+    """The entries of `status.admissionChecks`: the existing ones, and Pending for new ones."""
     there = {text(entry.get("name")): entry for entry in rows(b.status_of(unit).get(CHECKS))}
     new = {"state": PENDING, "message": "", "lastTransitionTime": rfc3339(now)}
     return [dict(there[name]) if name in there else {"name": name, **new} for name in names]
 
 
 def reserve(unit: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
-    """The unit, Reserved, in place: who answered before answers again."""
+    """The unit, Reserved, in place: checks that answered before answer again."""
     reason = reason_of(nomination, names)
     claims.release(unit)
     heads.nominate(unit, None)
@@ -120,7 +119,7 @@ def reason_of(nomination: Nomination, names: Sequence[str]) -> Reason:
 
 
 def tell_reserved(binding: Body, nomination: Nomination, names: Sequence[str], now: float) -> Body:
-    """What its binding, and so its job, says meanwhile."""
+    """The condition of its binding, and so of its job, meanwhile."""
     reason = reason_of(nomination, names)
     set_condition(binding, SCHEDULED, False, str(reason.code), reason.text, now)
     return binding

@@ -1,4 +1,4 @@
-"""What a start changes in the objects of its unit: the binding is placed, its QueueUnit leaves the queue."""
+"""The changes of a start in the objects of its unit: the binding is placed, its QueueUnit leaves the queue."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Garbage collection: what owner references promise. The hub runs it, and so does each simulated member.
+"""Garbage collection: the promise of owner references. The hub runs it, and so does each simulated member.
 
-An object whose owners are all gone goes too; one that lost some of its owners loses the references. An owner deleted
-in the foreground stays until its dependents are gone, one that orphans them stays until they are let go.
+An object whose owners are all gone goes too; an object that lost some of its owners loses the references. An owner
+deleted in the foreground stays until its dependents are gone. An owner that orphans them stays until they are let go.
 
 One index, owner uid to dependents, is fed by a watch of every kind that the registry knows; so the end of an object
 costs its dependents and nothing else. The index only proposes: before anything is deleted its owners are looked up

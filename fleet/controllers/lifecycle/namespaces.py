@@ -55,7 +55,7 @@ class Namespaces:
         try:
             await self._objects.create(kind, namespace, body, self._options)
         except StatusError as error:
-            if error.code not in (403, 404, 409):  # going, gone, or made by somebody else
+            if error.code not in (403, 404, 409):  # going, gone, or made by another writer
                 raise
 
     async def _finish(self, key: Key, namespace: Body) -> float | None:

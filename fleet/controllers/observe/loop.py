@@ -1,4 +1,4 @@
-"""What the members show → status on the hub: of the binding, of its unit, of the job itself; one commit for all three.
+"""The members' state → status on the hub: of the binding, of its unit, of the job itself; one commit for all three.
 
 Users look at the job, queues at the unit, the decider at the binding: they must agree, so they are written together.
 Every step of a job's life is written at once; details in between (counts, timestamps) at most once a second a job.
@@ -45,7 +45,7 @@ _OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What is seen of a placed gang: its copy of the current attempt and that copy's pods."""
+    """The view of a placed gang: its copy of the current attempt and that copy's pods."""
 
     copy: Body | None
     pods: Sequence[PodView]
@@ -184,7 +184,7 @@ def _replicas(binding: Body) -> int:
 
 
 def whole(binding: Body, sight: Sight) -> bool:
-    """Whether every replica of every component has a pod with a node (or one that ran and is finished)."""
+    """Whether every replica of every component has a pod with a node (or a pod that ran and is finished)."""
     have: dict[str, int] = {}
     for pod in sight.pods:
         if pod.node or pod.phase in ("Succeeded", "Failed"):
@@ -193,7 +193,7 @@ def whole(binding: Body, sight: Sight) -> bool:
 
 
 def _waits_for(binding: Body) -> str:
-    """What a waiting binding says of why it waits: one of its kind of steps is another reason."""
+    """The part of a waiting binding that gives its reason: another reason is a step of its own."""
     told = condition(binding, SCHEDULED)
     return str(told.get("reason")) + str(told.get("message")) if told is not None and told["status"] == "False" else ""
 
@@ -285,7 +285,7 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
 
 
 def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
-    """What the hub itself has to say: queuing, with the reason why it still waits; or pending, outside of queues."""
+    """The hub's own condition: queuing, with the reason why it still waits; or pending, outside of queues."""
     why, queuing = condition(binding, SCHEDULED), condition(binding, QUEUING)
     waiting = why is not None and why["status"] == "False" and not b.clusters_of(binding)
     if queuing is not None:

@@ -1,8 +1,8 @@
 """Suspended bindings → QueueUnits: each waits in the Queue of its leaf, visible to users under its own name.
 
 A unit is a view of its binding: made when the binding waits, taken away when it no longer waits and never left the
-queue, moved when the tree or the job's namespace is hung elsewhere, made again when somebody deletes it. What happened
-to it after it left the queue (Dequeued, Running, …) is written by decide and observe.
+queue, moved when the tree or the job's namespace is hung elsewhere, made again when somebody deletes it. decide and
+observe write its later phases, after it left the queue (Dequeued, Running, …).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fleet.wellknown import (
     unit_name,
 )
 
-_SIZES = ("resource", "request", "podSet")  # of a unit's spec: what its gang asks for
+_SIZES = ("resource", "request", "podSet")  # of a unit's spec: the requests of its gang
 
 
 class EnqueueLoop:
@@ -61,7 +61,7 @@ class EnqueueLoop:
         await self.controller.run()
 
     def _all(self, event: Event) -> Iterable[Key]:
-        """Queues and the tree say where units wait: all that wait are looked at when they change."""
+        """Queues and the tree say where units wait: all waiting units are looked at when they change."""
         mark = (self._tree.revision, tuple(sorted(self._queues().items())))
         if mark == self._queues_mark:
             return
@@ -245,8 +245,8 @@ def _asks_else(said: Body, wanted: Body) -> bool:
 
 
 def settle_unit(unit: Body, spec: Body, now: float, class_value: Callable[[str], int | None]) -> bool:
-    """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's, and so
-    are a priority and a PriorityClass other than those that were written here last. A class that a person chose stands
+    """Bring a waiting binding's unit in line, in place; False when it was. `active` and the like are the user's. So are
+    a priority and a PriorityClass other than the ones that were written here last. A class that a person chose stands
     for its value (`class_value`, None when there is no such class) until a person gives a priority beside it."""
     annotations = unit["metadata"].setdefault("annotations", {})
     now_says, wanted, status = unit.setdefault("spec", {}), dict(spec), unit.setdefault("status", {})

@@ -130,8 +130,8 @@ class QuotaLoop:
 
 
 def _settle(queue: Body, node: QuotaNode) -> bool:
-    """Bring a Queue in line with its node, in place; False when it was. `Round` is a policy that Kube Queue gave up:
-    what still asks for it gets Priority, as there."""
+    """Bring a Queue in line with its node, in place; False when it was. `Round` is a policy that Kube Queue gave up: a
+    Queue that still asks for it gets Priority, as there."""
     annotations = queue["metadata"].setdefault("annotations", {})
     spec = queue["spec"] = dict(mapping(queue.get("spec")))
     before = annotations.get(ANNOTATION_QUOTA_PARENT), spec.get("queuePolicy")

@@ -1,9 +1,9 @@
 """Queues that let only some of their jobs be considered: the first so many, or one at a time.
 
-What Kube Queue's annotations `max-depth` and `wait-for-pods-running` ask for. A unit that is not considered is held for
-this decision and says what it waits for, so that nothing in the core need know. Both keep from starting only; a unit
-that is placed or Reserved stays. One whose pods do not run within a time is not waited for any longer: a queue must not
-stand still for an image that cannot be pulled.
+The queues' options of Kube Queue: the annotations `max-depth` and `wait-for-pods-running`. A unit that is not
+considered is held for this decision and says its obstacle, so that the core need not know. Both keep from starting
+only; a unit that is placed or Reserved stays. One whose pods do not run within a time is not waited for any longer: a
+queue must not stand still for an image that cannot be pulled.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Turns:
 
 
 def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
-    """By full path, of the queues that ask for any of this. What does not parse asks for nothing."""
+    """By full path, of the queues that ask for any of this. Text that does not parse asks for nothing."""
     found: dict[str, Turns] = {}
     for queue in queues:
         path = b.annotation(queue, ANNOTATION_QUOTA_FULLNAME)
@@ -114,7 +114,7 @@ class Waits:
 
 
 def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:
-    """Those of a queue that come after the first `depth`."""
+    """The units of a queue that come after the first `depth`."""
     if depth is None or depth >= len(line):
         return []
     line.sort(key=queue_order)

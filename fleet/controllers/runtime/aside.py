@@ -1,9 +1,9 @@
 """Telling of objects that a loop cannot handle and has set aside (controller.py): on the object itself, and on its job.
 
 The condition HandlingFailed says which loop failed and with what kind of exception; nothing of the exception's text,
-which may quote other objects, perhaps another tenant's. What has no status to write, or none that can be written, gets
-an Event. The condition stays as it was written first until that loop has handled the object, so that a write which
-wakes the loops ends there. Telling never raises but Fenced: a loop that cannot tell goes on.
+which may quote other objects, perhaps another tenant's. An object without a writable status gets an Event. The
+condition stays as it was written first until that loop has handled the object, so that a write which wakes the loops
+ends there. Telling never raises but Fenced: a loop that cannot tell goes on.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Aside:
 
 
 def kept(job: Body) -> list[Body]:
-    """The conditions of a job's status that are said here, whatever its member says."""
+    """The hub's own conditions of a job's status, beside its member's."""
     found = condition(job, HANDLING_FAILED)
     return [found] if found is not None else []
 

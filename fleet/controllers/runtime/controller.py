@@ -1,10 +1,10 @@
-"""What every controller shares: a queue of keys, workers, back-off, and a clean end.
+"""The shared part of every controller: a queue of keys, workers, back-off, and a clean end.
 
 A controller is a function from a key to nothing: `reconcile(key)` compares what is stored with what should be and
 mends the difference. It may be killed at any line and be called any number of times. Keys that fail come back after
 a growing, bounded pause; the same key is never reconciled by two workers at once.
 
-What fails costs itself alone. A key that keeps failing is set aside: it is looked at every ASIDE_S and when its object
+A failure costs itself alone. A key that keeps failing is set aside: it is looked at every ASIDE_S and when its object
 changes, and the object says so (`Teller`). An object that a source cannot map to keys is set aside in the same way. A
 loop that ends with an exception is started again, after a growing pause. Only lost leadership ends them all.
 """
@@ -55,7 +55,7 @@ class Source:
 
 
 class Loop(Protocol):
-    """Anything that the controllers' process runs until it is told to stop."""
+    """A task that the controllers' process runs until it is told to stop."""
 
     name: str
 
@@ -179,8 +179,8 @@ class Controller:
             await watch.aclose()
 
     async def _map(self, source: Source, event: Event) -> None:
-        """Put the keys of the event into the queue. One that cannot be mapped is told of, and costs itself alone; it is
-        tried again when it changes and with the next full pass."""
+        """Put the keys of the event into the queue. An event that cannot be mapped is reported, and costs itself alone;
+        it is tried again when it changes and with the next full pass."""
         key, own = event.stored.key, False
         try:
             for wanted in source.keys(event):
@@ -230,7 +230,7 @@ class Controller:
             log.info("lost to another writer", controller=self.name, key=str(key), again_in_s=round(pause, 2))
             return
         self._in_a_row[key] = self._in_a_row.get(key, 0) + 1
-        # What is no object (one piece of work for all, such as a decision) is never set aside.
+        # A key that is no object (one piece of work for all, such as a decision) is never set aside.
         if self._in_a_row[key] < ASIDE_AFTER or self._store.peek(key) is None:
             self._log(key, error, "reconcile failed", again_in_s=round(self.queue.failed(key), 2))
             return
@@ -270,9 +270,9 @@ class Controller:
 
 
 async def run_all(loops: Iterable[Loop], stop: asyncio.Event, ended: Callable[[str], object] | None = None) -> None:
-    """Run every loop until `stop` is set. One that ends by itself is started again, alone; `ended` is told its name.
-    Raises Fenced when one meets it: what leads no more has no loop to start again. When this returns or raises, all of
-    them have ended."""
+    """Run every loop until `stop` is set. A loop that ends by itself is started again, alone; `ended` is told its name.
+    Raises Fenced when a loop meets it: a process that leads no more has no loop to start again. When this returns or
+    raises, all of them have ended."""
     tasks = [asyncio.create_task(_keep(loop, ended), name=loop.name) for loop in loops]
     stopper = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -313,8 +313,8 @@ def _fenced(error: BaseException) -> bool:
 
 
 async def cancelled(task: asyncio.Task[Any] | None) -> None:
-    """Return when the task, if there is one, has ended. One that is cancelled in the very moment in which it catches
-    something else goes on, so it is cancelled again."""
+    """Return when the task, if there is one, has ended. A task that is cancelled in the very moment in which it catches
+    another exception goes on, so it is cancelled again."""
     while task is not None and not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=CANCEL_AGAIN_S)

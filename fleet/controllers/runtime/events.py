@@ -1,4 +1,4 @@
-"""Events on objects of the hub: what `kubectl describe` prints, and their end.
+"""Events on objects of the hub: the lines of `kubectl describe`, and their end.
 
 An event that repeats raises the count of the one there is, as client-go does, so a job that is refused every second
 does not fill the store. Nor does one that is refused with other numbers each time: beyond SIMILAR_MAX texts of one
@@ -43,7 +43,7 @@ class _Similar:
 
 
 class EventRecorder:
-    """Makes the write that records an event; whoever calls commits it with what it tells of."""
+    """Makes the write that records an event; the caller commits it with the change that it tells of."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub

@@ -1,6 +1,6 @@
 """A loop that renews the leader's sign of life, which says whether jobs are decided on (fleet/bindings/heartbeat.py).
 
-It is written under the leader's epoch. What it tells is bounded: the worst loops, a few keys, some members.
+It is written under the leader's epoch. Its content is bounded: the worst loops, a few keys, some members.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Heartbeat:
             await self._hub.edit(LEASE, change)
 
     def report(self) -> dict[str, Any]:
-        """What the annotation holds."""
+        """The content of the annotation."""
         hub, metrics = self._hub, self._hub.metrics
         now = hub.clock.now()
         aside = sorted(f"{loop.name}: {key}" for loop in metrics.loops for key in loop.aside)

@@ -1,4 +1,5 @@
-"""What every loop of the controllers holds: the hub's objects under the leader's fence, the members, time, and bounds.
+"""The tools of every loop of the controllers: the hub's objects under the leader's fence, the members, time, and
+bounds.
 
 Loops read what this process has seen (`peek`, `scan`: level-triggered work may be a moment behind) and write through
 `Objects`, so that the engine's rules hold for Fleet's own writes too. Every commit carries the leadership epoch.
@@ -32,8 +33,8 @@ class ControllerConfig:
     """Bounds and pauses of the loops, in seconds unless the name says otherwise."""
 
     reclaim: bool = True  # whether a job within its guarantee or share may evict what others borrowed
-    protection_s: float = 300.0  # nobody is evicted for so long after its start
-    claim_s: float = 900.0  # freed room is kept for so long for the job that it was freed for
+    protection_s: float = 300.0  # no unit is evicted for so long after its start
+    claim_s: float = 900.0  # a claim keeps freed room for so long
     head_after_s: float = 600.0  # a job that has waited so long has room collected for it; 0: none ever
     members_read_s: float = 15.0  # a process that begins decides nothing until the members are read, or for so long
     gather_s: float = 0.03  # decide waits this long for more after the first change
@@ -134,7 +135,7 @@ class Hub:
         return not writes or isinstance(await self.commit(writes), Committed)
 
     async def delete(self, key: Key, *, uid: str | None = None) -> None:
-        """Ask for the object's deletion; finalizers hold it. One that is gone, or another by now, is no error."""
+        """Ask for the object's deletion; finalizers hold it. An object that is gone, or another by now, is no error."""
         kind = self.registry.need(key.group, key.resource)
         preconditions: dict[str, Any] = {"preconditions": {"uid": uid}} if uid else {}
         try:

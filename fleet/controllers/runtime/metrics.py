@@ -1,8 +1,8 @@
-"""What the controllers' process counts and times, for Prometheus.
+"""The counters and timers of the controllers' process, for Prometheus.
 
-What happens is counted where it happens. What *is* (units of each leaf, reasons, claims, members) is read out of the
-newest snapshot when somebody asks, in the thread of whoever serves it: snapshots do not change, and a decision pays
-nothing for it. Labels are bounded: a leaf that users make up is "(unknown)", and beyond LEAVES_MOST they share one row.
+Events are counted where they happen. The present state (units of each leaf, reasons, claims, members) is read out of
+the newest snapshot on each request, in the thread of the server: snapshots do not change, and a decision pays nothing
+for it. Labels are bounded: a leaf that users make up is "(unknown)", and beyond LEAVES_MOST they share one row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Queue(Protocol):
 
 
 class Loop(Protocol):
-    """What is told of a loop; `failures`: of keys, since it began; `aside`: keys that it cannot handle now."""
+    """The figures of a loop; `failures`: of keys, since it began; `aside`: keys that it cannot handle now."""
 
     @property
     def name(self) -> str: ...
@@ -139,7 +139,7 @@ class Metrics:
         self.ends[loop] += 1
 
     def see(self, snapshot: Snapshot, reasons: Mapping[str, Reason] | None = None) -> None:
-        """What the decider sees now; `reasons` None: those of the plan before stand."""
+        """The decider's present view; `reasons` None: those of the plan before stand."""
         self._snapshot = snapshot
         if reasons is not None:
             self._reasons = reasons

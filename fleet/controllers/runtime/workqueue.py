@@ -1,4 +1,4 @@
-"""The queue of a controller: what waits for a worker, what failed and when it is tried again."""
+"""The queue of a controller: keys that wait for a worker, failed keys, and the time of their next try."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WorkQueue:
         self._running: set[Key] = set()
         self._again: set[Key] = set()
         self._failures: dict[Key, int] = {}
-        self._timers: dict[Key, tuple[float, asyncio.TimerHandle]] = {}  # loop time, and what rings then
+        self._timers: dict[Key, tuple[float, asyncio.TimerHandle]] = {}  # loop time, and the callback at that time
 
     def add(self, key: Key) -> None:
         timer = self._timers.pop(key, None)
@@ -45,7 +45,7 @@ class WorkQueue:
             if timer[0] <= at:
                 return
             timer[1].cancel()
-        # The time is kept beside the handle: what uvloop answers to less than half a millisecond does not know it.
+        # The time is kept beside the handle: uvloop's own answer does not know less than half a millisecond.
         self._timers[key] = (at, loop.call_later(seconds, self.add, key))
 
     async def take(self) -> Key:

@@ -1,8 +1,8 @@
 """The members of a replay with the real controllers: the protocol of fleet/members/members.py over nodes in memory.
 
-A job that is put into a member gets seats whole or waits for them, as with a gang scheduler there; its pods run at once
-and end when the trace says. A delete takes effect after the grace. What the hub reads (copies with their status, pods,
-rooms) is what a member's watches would show; nothing fails here.
+A job that is put into a member gets room whole or waits for it, as with a gang scheduler there. Its pods run at once
+and end when the trace says. A delete takes effect after the grace. The hub reads the same as from a member's watches
+(copies with their status, pods, rooms); nothing fails here.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fleet.model.unit import Component, Phase, Seat, Unit
 from fleet.ports import Body, Clock, Key
 from fleet.wellknown import ATTEMPT, LABEL_BINDING
 
-START_S = 0.1  # from an apply until its pods run, when there are seats
+START_S = 0.1  # from an apply until its pods run, when there is room
 
 
 class Told(Protocol):
-    """Who is told what becomes of jobs, by namespace and name."""
+    """The listeners for the outcome of jobs, by namespace and name."""
 
     def started(self, job: tuple[str, str], member: str) -> float:
         """How long it runs, in seconds, if nobody stops it."""
@@ -261,7 +261,7 @@ class Hosts:
 
 
 def key_of(body: Body) -> Key:
-    """By kind instead of resource: nobody else reads these keys but through `find`."""
+    """By kind instead of resource: these keys are read through `find` alone."""
     group = body["apiVersion"].rpartition("/")[0]
     plural = f"{body['kind'].lower()}s"
     return Key(group, plural, body["metadata"].get("namespace", ""), body["metadata"]["name"])

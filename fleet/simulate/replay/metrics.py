@@ -1,13 +1,13 @@
-"""What a replay was like, from its log: waits, completion, use of the fleet, promises kept, work lost.
+"""The figures of a replay, from its log: waits, completion, use of the fleet, promises kept, work lost.
 
 A job's wait is the time from its arrival to its first start; its completion time (JCT) runs to its end; its delay is
 what its completion took beyond its own running, so with waits after evictions and with work done twice.
 
-Use and fragmentation are means over the time in which jobs arrive, and of all of it where they arrive at once. Who
-never starts is counted, and in no figure.
+Use and fragmentation are means over the time in which jobs arrive, and of all of it where they arrive at once. A job
+that never starts is counted, and in no figure.
 
-A leaf's unmet share at a moment is min(its `min`, what it runs and waits for) less what it runs. It is *owed* as long
-as more is unmet than its next unit asks for: then that unit would fit within the promise and does not run.
+A leaf's unmet share at a moment is min(its `min`, its running and waiting jobs) less its running jobs. It is *owed* as
+long as more is unmet than its next unit asks for: then that unit would fit within the promise and does not run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fleet.simulate.replay.world import ROOT, ZERO
 
 @dataclass(slots=True)
 class Series:
-    """Step functions: what holds from `at` on (seconds of the replay), GPUs and jobs of the whole fleet. `unmet`: the
+    """Step functions: the values from `at` on (seconds of the replay), GPUs and jobs of the whole fleet. `unmet`: the
     largest unmet part of any leaf's min. `owed`: by leaf, the GPUs that it is owed."""
 
     at: list[float] = field(default_factory=list)
@@ -72,7 +72,7 @@ class _Leaf:
 
 
 def series(done: Replayed, tree: QuotaTree) -> Series:
-    """What is in use, waits and is owed after every event."""
+    """The GPUs in use, the waiting ones and the owed ones after every event."""
     leaves = {node.name: _Leaf(node.min.get(GPU, 0)) for node in tree.nodes.values() if node.path != ROOT}
     found = Series(owed={name: [] for name in leaves})
     used = waiting = 0

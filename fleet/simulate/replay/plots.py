@@ -19,7 +19,7 @@ _MOST_POINTS = 4000  # of one line
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """What one policy draws, of its first seed. `gpus`: of the fleet; `waits`: of every job, in seconds."""
+    """The curves of one policy, of its first seed. `gpus`: of the fleet; `waits`: of every job, in seconds."""
 
     steps: Series
     gpus: int
@@ -55,7 +55,7 @@ def write(lines: Mapping[str, Lines], into: Path) -> list[Path]:
 
 def _waits(axes: Axes, policy: str, line: Lines) -> None:
     ordered = sorted(line.waits)
-    if not ordered:  # nobody ever started
+    if not ordered:  # no job ever started
         axes.plot([], [], label=policy)
         return
     ranks = [*range(0, len(ordered), max(1, len(ordered) // _MOST_POINTS)), len(ordered) - 1]

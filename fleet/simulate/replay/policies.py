@@ -1,13 +1,13 @@
-"""Who decides in a replay: the core, or one of the three things that people do without it.
+"""The policies of a replay: the core, or one of three practices without it.
 
 - `fleet`: the core, with the quota tree, taking back (reclaim) and heads as configured.
 - `fifo`: one queue for the fleet in strict order of arrival. The first job goes to the first member (by name) that
-  takes it whole; while it fits nowhere, everybody waits.
+  takes it whole; while it fits nowhere, all others wait.
 - `fifo-backfill`: EASY. As `fifo`, but while the first job waits, later ones may start where they do not delay it: the
   member where walltimes say that it can start first is kept for it from that time on. Others start there only when
   their walltime ends before, or when it still fits beside them; in other members as they like.
-- `race`: a copy of every job waits in every member. Each member admits for itself, in order of arrival, whatever fits
-  it, without reservations; the first to admit a job has it, and the other copies vanish. Which member looks first is
+- `race`: a copy of every job waits in every member. Each member admits jobs for itself, in order of arrival, when one
+  fits, without reservations. The first to admit a job has it, and the other copies vanish. Which member looks first is
   drawn anew for every decision.
 
 The last three know no quota: any part of the fleet is anybody's.
@@ -45,7 +45,7 @@ def decider(policy: Policy, seed: int, solver: Solver | None) -> Decider:
 
 
 def _plan(run: Forward, placed: Iterable[tuple[Unit, str]]) -> Plan:
-    """The placements, which were tried on the nodes of the run: the run itself will seat them."""
+    """The placements, which were tried on the nodes of the run: the run itself will place them."""
     pairs = list(placed)
     for unit, member in pairs:
         run.nodes[member].release(unit)
@@ -106,7 +106,7 @@ class _Backfill:
     def _behind(
         self, run: Forward, names: list[str], head: Unit, placed: list[tuple[Unit, str]], queue: Iterable[str]
     ) -> list[tuple[Unit, str]]:
-        """Who starts behind the first job that waits."""
+        """The jobs that start behind the first job that waits."""
         started: list[tuple[Unit, str]] = []
         kept, at, later = _reserved(run, head, placed)
         full: set[tuple[Component, ...]] = set()  # what fits nowhere now
@@ -136,7 +136,7 @@ class _Backfill:
 
 
 def _reserved(run: Forward, head: Unit, placed: Iterable[tuple[Unit, str]]) -> tuple[str | None, float, Nodes | None]:
-    """Where and when walltimes say that the first job can start, and that member's nodes then, with it in its seats.
+    """Where and when walltimes say that the first job can start, and that member's nodes then, with the job on them.
     (None, for ever, None) when it will never fit."""
     ends: dict[str, list[tuple[float, Unit]]] = {name: [] for name in run.nodes}
     running = [(unit, unit.member or "", unit.placed_at or run.now) for unit in run.units.values()

@@ -134,7 +134,7 @@ def _jobs(study: Study) -> list[Job]:
 
 
 def _must_fit(jobs: list[Job], nodes: list[world.Node]) -> None:
-    """Every pod fits some empty node: with strict order, one that does not would stop everybody for ever."""
+    """Every pod fits some empty node: with strict order, a pod that does not would stop all jobs for ever."""
     for job in jobs:
         for part in job.components:
             if not any(part.requests.fits(node.has) for node in nodes):
@@ -143,8 +143,8 @@ def _must_fit(jobs: list[Job], nodes: list[world.Node]) -> None:
 
 
 def _must_fit_whole(jobs: list[Job], members: list[Member], seed: int) -> None:
-    """Every gang fits some empty member: who never starts stops everybody, or makes the waits of the others look
-    short."""
+    """Every gang fits some empty member: a gang that never starts stops all others, or makes the waits of the others
+    look short."""
     units = {job.components: Unit(job.id, job.id, job.components) for job in reversed(jobs)}
     empty = [Nodes(member, units.values()) for member in members]
     for job in jobs:

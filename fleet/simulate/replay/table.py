@@ -1,4 +1,4 @@
-"""CSV files of traces, plain or compressed. What is wrong with one names file, line and column."""
+"""CSV files of traces, plain or compressed. An error in one names file, line and column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a trace is replayed in: members with the nodes of an inventory, a quota tree, and units as they arrive.
+"""The world that a trace is replayed in: members with the nodes of an inventory, a quota tree, and units as they
+arrive.
 
 An inventory is one data centre's; it becomes a fleet by dealing its nodes, shuffled by the seed, to the members in
 turn. A trace has no quota either: every leaf is promised the same part of what it asks for over the whole trace
@@ -34,7 +35,7 @@ class Node:
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """`load` 2.0: jobs come twice as fast. `jitter_s`: each comes up to so many seconds sooner or later, by the seed.
-    `overestimate`: walltimes are the true durations times this; None: nobody gives one."""
+    `overestimate`: walltimes are the true durations times this; None: there are none."""
 
     load: float = 1.0
     jitter_s: float = 0.0
@@ -43,7 +44,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """GPUs per leaf; what is not given: min as said above, no max, equal weights."""
+    """GPUs per leaf; defaults: min as said above, no max, equal weights."""
 
     guarantee: float = 0.7
     min: Mapping[str, int] = field(default_factory=dict)
