@@ -12,8 +12,8 @@ From the root down, in three steps:
    enough for all limits no share.
 
 Demand is what all work of a leaf asks for, running or not, capped by max at every node on the way up, so evicting work
-never changes a share. Filling is exact, in fractions; only the result is rounded, to whole base units that add up to
-what was filled.
+never changes a share. Filling is exact, in fractions; its result is rounded to whole base units that add up to what was
+filled.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ LARGEST_WEIGHT = 10**9
 class Claimant:
     """One of those who share: `demand` in all, `base` of it due before anything is divided, `weight` above zero."""
 
-    demand: Mapping[str, int | Fraction]
-    base: Mapping[str, int | Fraction]
+    demand: Mapping[str, int]
+    base: Mapping[str, int]
     weight: Fraction = Fraction(1)
 
 
@@ -142,11 +142,14 @@ def shares(
             Claimant(wanted[child], due[child], weight_of(tree.nodes[child].attributes, tree.nodes[child].max, total))
             for child in children
         ]
-        filled = _filled_up(mine, claimants, fill(mine, claimants))
+        filled = fill(mine, claimants)
+        weights = [claimant.weight for claimant in claimants]
         found.update((child, {}) for child in children)
-        for name in mine:
-            for child, amount in zip(children, rounded([part[name] for part in filled]), strict=True):
-                found[child][name] = amount
+        for name, amount in mine.items():
+            got = rounded([part[name] for part in filled])
+            wants = [wanted[child][name] for child in children]
+            for child, part in zip(children, _topped_up(amount, wants, got, weights), strict=True):
+                found[child][name] = part
     return found
 
 
@@ -163,22 +166,16 @@ def _due(promised: Mapping[str, int], wanted: Mapping[str, int], below: Sequence
     return {name: int(amount * part) for name, amount in wanted.items()} | dict(promised)
 
 
-def _filled_up(
-    total: Mapping[str, int], claimants: Sequence[Claimant], filled: Sequence[Mapping[str, Fraction]]
-) -> list[dict[str, Fraction]]:
-    """What was filled, and of each resource by itself what is left of it."""
-    found = [dict(mine) for mine in filled]
-    for name, amount in total.items():
-        left = amount - sum((mine[name] for mine in filled), Fraction(0))
-        lacking = [claimant.demand.get(name, 0) - mine[name] for claimant, mine in zip(claimants, filled, strict=True)]
-        if left >= sum(lacking):  # there is enough of it
-            more = lacking
-        else:
-            again = [Claimant({name: lack}, {}, c.weight) for c, lack in zip(claimants, lacking, strict=True)]
-            more = [part[name] for part in fill({name: left}, again)] if left > 0 else [Fraction(0)] * len(again)
-        for mine, part in zip(found, more, strict=True):
-            mine[name] += part
-    return found
+def _topped_up(total: int, asked: Sequence[int], got: Sequence[int], weights: Sequence[Fraction]) -> Sequence[int]:
+    """`got` of one resource, and what is left of it divided among those that ask for more."""
+    left, lacking = total - sum(got), [want - have for want, have in zip(asked, got, strict=True)]
+    if left <= 0 or not any(lacking):
+        return got
+    if left >= sum(lacking):
+        return asked
+    claimants = [Claimant({"": lack}, {}, weight) for lack, weight in zip(lacking, weights, strict=True)]
+    more = rounded([part[""] for part in fill({"": left}, claimants)])
+    return [have + part for have, part in zip(got, more, strict=True)]
 
 
 def _top_down(tree: QuotaTree) -> list[str]:

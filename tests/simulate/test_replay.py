@@ -188,7 +188,7 @@ def test_five_jobs_by_hand_where_one_is_evicted() -> None:
     assert said["wait_s"] == {"n": 5, "mean": 4.0, "p50": 0.0, "p95": 10.0, "p99": 10.0, "max": 10.0}
     assert said["wait_s_by_leaf"]["a"]["mean"] == 10 and said["wait_s_by_leaf"]["b"]["mean"] == 0
     assert said["wait_s_by_gpus"]["4"]["mean"] == 5 and said["wait_s_by_gpus"]["8"]["mean"] == round(10 / 3, 1)
-    assert said["jct_s"]["mean"] == (300 + 600 + 110 + 150 + 160) / 5
+    assert said["jct_s"]["mean"] == (460 + 600 + 110 + 60 + 100) / 5
     assert said["delay_s"]["max"] == 200, "x: 600 s for 400 s of work"
     assert said["makespan_s"] == 600
     assert said["allocated"] == 1.0, "who leaves holds its node, too; the last arrival is at 200"

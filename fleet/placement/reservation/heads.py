@@ -187,9 +187,10 @@ class Choosing:
 
 
 def _turn(head: Head) -> tuple[object, ...]:
-    """Heads in order: guaranteed ones first, then the longest head, then the longest wait."""
+    """Heads in order: guaranteed and overdue ones first, then the longest head, then the longest wait."""
     unit = head.candidate.unit
-    return (head.candidate.tier, unit.head is None, head.became, *order(unit)[1:])
+    tier = Tier.GUARANTEED if head.overdue else head.candidate.tier
+    return (tier, unit.head is None, head.became, *order(unit)[1:])
 
 
 def is_overdue(unit: Unit, config: Config, now: float) -> bool:

@@ -12,9 +12,8 @@ from fleet.model.unit import Claim, Nomination, Phase, Unit
 from fleet.placement.preemption.rights import POLICY
 from fleet.placement.reservation.heads import nominated
 from fleet.quota.tree import QuotaTree
-from fleet.snapshot import Changes, Config, Snapshot
-from tests.builders import GPU, NOW, member, snapshot, tree, unit
-from tests.placement.reservation.streams import CYCLE_S, Small, Stream
+from fleet.snapshot import Config, Snapshot
+from tests.builders import GPU, NOW, member, snapshot, tree
 from tests.placement.reservation.test_heads import Part, gang, heads, runs, small
 
 LONG = NOW - 5000

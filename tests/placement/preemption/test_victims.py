@@ -87,7 +87,7 @@ def random_world(rng: random.Random) -> tuple[Snapshot, Unit]:
     return snapshot(owner, *units, *members, quota, RECLAIM), owner.value
 
 
-@pytest.mark.parametrize("seed", [40, 126, 162, 333])
+@pytest.mark.parametrize("seed", [26, 126, 162, 467])
 def test_the_solver_finds_what_greedy_does_not(seed: int) -> None:
     world, _ = random_world(random.Random(seed))
     plans = [decided(world), decide(world, now=NOW, seed=1, solver=None)]

@@ -5,11 +5,8 @@ from __future__ import annotations
 from fleet.model.unit import Nomination
 from tests.builders import GPU, NOW, member, tree
 from tests.placement.reservation.test_heads import (
-    TREE,
     decided,
     gang,
-    heads,
-    runs,
     small,
 )
 
