@@ -12,7 +12,7 @@ From the root down, in three steps:
    enough for all limits no share.
 
 Demand is what all work of a leaf asks for, running or not, capped by max at every node on the way up, so evicting work
-never changes a share. Filling is exact, in fractions; its result is rounded to whole base units that add up to what was
+never changes a share. Filling is exact, in fractions; its result is rounded, to whole base units that add up to what is
 filled.
 """
 

@@ -73,10 +73,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"edits": [limit(limit="middle")]}, "edits[0].SetLimit.limit"),
     ({"edits": [limit(resource="")]}, "edits[0].SetLimit.resource"),
     ({"edits": [limit(more=1)]}, "edits[0].SetLimit.more"),
-    (
-        {"edits": [{"ReplaceTree": {"tree": {"root/a": {"max": {"cpu": -1}}}}}]},
-        "edits[0].ReplaceTree.tree[root/a].max[cpu]",
-    ),
+    ({"edits": [{"ReplaceTree": {"tree": {"r": {"max": {"cpu": -1}}}}}]}, "edits[0].ReplaceTree.tree[r].max[cpu]"),
     ({"edits": [{"Scale": {"member": "cfa", "pool": 9, "by": 1}}]}, "edits[0].Scale.pool"),
     ({"edits": [{"Scale": {"member": "cfa", "pool": 0, "by": -99}}]}, "edits[0].Scale.by"),
     ({"edits": [{"Scale": {"member": "cfa", "pool": 0, "by": 10**12}}]}, "edits[0].Scale.by"),

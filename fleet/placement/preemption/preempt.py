@@ -19,7 +19,6 @@ from fleet.placement.greedy.situation import Situation, behind_claims
 from fleet.placement.preemption.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
 from fleet.placement.preemption.rights import LOWER, policy_of
 from fleet.placement.preemption.victims import Asking
-from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Tier
 
@@ -78,7 +77,7 @@ def _preemptors(
     def able(group: Group) -> int:
         """How many of a group, from its first, have a right to take back."""
         head = heads.get(group.ids[0])
-        within = group.rank.share if head is None else int(_may_evict(head))
+        within = group.rank.share if head is None else int(head.plain < Tier.BORROWED)
         most = len(group.units) if group.leaf in own else within
         if not most or group.leaf is None or not group.eligibility.choices:
             return 0
@@ -105,11 +104,6 @@ def _preemptors(
         elif candidate.block:
             turn = order(candidate.unit)
             in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
-
-
-def _may_evict(head: Head) -> bool:
-    """Whether a head may evict: within its leaf's share as any unit, crossing it once it was a head before."""
-    return head.plain <= Tier.SHARE or (head.plain is Tier.CROSSING and head.candidate.unit.head is not None)
 
 
 def _beside_reservations(profile: Profile, candidate: Candidate) -> Candidate | None:

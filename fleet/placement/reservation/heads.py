@@ -187,10 +187,9 @@ class Choosing:
 
 
 def _turn(head: Head) -> tuple[object, ...]:
-    """Heads in order: guaranteed and overdue ones first, then the longest head, then the longest wait."""
+    """Heads in order: the longest head first, of those that become one now guaranteed ones, then the longest wait."""
     unit = head.candidate.unit
-    tier = Tier.GUARANTEED if head.overdue else head.candidate.tier
-    return (tier, unit.head is None, head.became, *order(unit)[1:])
+    return (unit.head is None, head.became, head.candidate.tier, *order(unit)[1:])
 
 
 def is_overdue(unit: Unit, config: Config, now: float) -> bool:

@@ -72,7 +72,7 @@ class Fleet:
         for u in left:
             for node, holds in self.homes.pop(u.id):
                 self.nodes[node] = self.nodes[node].plus(holds)
-            self.units[u.id] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, visible=())
+            self.units[u.id] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=())
         plan = decide(self.snapshot(), now=self.now, seed=1, solver=self._solver)
         assert "checker" not in plan.certificate.why
         where = {placement.unit: placement.member for placement in plan.placements}

@@ -87,7 +87,7 @@ class Stream:
         for key, u in list(self.units.items()):
             if u.phase is Phase.EVICTING:
                 self._leave(key)
-                self.units[key] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, visible=())
+                self.units[key] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=())
             elif u.phase is Phase.PLACED and u.placed_at is not None and u.placed_at + self.ends[key] <= self.now:
                 self._leave(key)
                 del self.units[key]
@@ -106,7 +106,8 @@ class Stream:
         for changed in nominated(self.units, self.plan):
             self.units[changed.id] = changed
         for placement in sorted(self.plan.placements, key=lambda p: -self.units[p.unit].total[GPU]):
-            self._start(self.units[placement.unit], placement.member)
+            waiting = replace(self.units[placement.unit], share_until=placement.share_until)
+            self._start(waiting, placement.member)
         for eviction in self.plan.evictions:
             self.units[eviction.unit] = replace(self.units[eviction.unit], phase=Phase.EVICTING)
         for claim in self.plan.claims:

@@ -109,16 +109,19 @@ OWN = {
 def test_against_small_jobs_of_its_own_leaf_that_came_later_and_use_up_what_it_counts_on(
     quota: str, reclaim: bool
 ) -> None:
-    """Those that came before it end first; it is not evicted once it runs."""
+    """Those that came before it end first. It runs as within its share for as long as it had waited; where others may
+    take the excess back then, it returns to the front of its queue, and its next run is longer."""
     made, pods = OWN[quota]
     stream = full([Small("root/a"), Small("root/b")], made, Config(reclaim=reclaim))
     for _ in range(16):
         stream.cycle()
     limit = bound(1200, head_after_s=1200)
     assert waits(stream, 8, pods, most_s=limit) <= limit
+    evicted = 0
     while "gang" in stream.units:
         stream.cycle()
-        assert all(eviction.unit != "gang" for eviction in stream.plan.evictions)
+        evicted += any(eviction.unit == "gang" for eviction in stream.plan.evictions)
+        assert evicted <= int(reclaim)
 
 
 FIRM = {
