@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from fleet.check.packer import Gang, Packer
 from fleet.check.quota import Sums
-from fleet.check.units import coming, gangs_in, in_the_way, may_start, resources_of, stops_leaf, waits_behind
+from fleet.check.units import coming, gangs_in, in_the_way, may_start, resources_of, waits_behind
 from fleet.check.violation import Rule, Violation
 from fleet.model.leaving import leaves, vacated
 from fleet.model.matching import member_bars
@@ -24,7 +24,7 @@ from fleet.snapshot import Snapshot
 @dataclass(frozen=True, slots=True)
 class Claims:
     """The claims of a snapshot and a plan, each by unit with its member. `live`: of before, whose units wait on; `new`:
-    sound ones of the plan; `starts`: units that start; `used`: those of them that start in claimed room."""
+    sound ones of the plan; `starts`: units that start; `used`: those of them that start in room they had claimed."""
 
     live: Mapping[str, str]
     new: Mapping[str, str]
@@ -62,7 +62,7 @@ def claims_of(snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], now: fl
         live={key: member for key, member in live.items() if key not in starts and key not in made},
         new={key: member for key, member in made.items() if key not in unsound},
         starts=starts,
-        used={key: member for key, member in starts.items() if live and _may_use(snapshot, key, member, live)},
+        used={key: member for key, member in starts.items() if live.get(key) == member},
     ), list(unsound.values())
 
 
@@ -127,15 +127,6 @@ def _live(snapshot: Snapshot, now: float) -> dict[str, str]:
         if claim is not None and claim.until > now and may_start(snapshot, unit, now):
             found[key] = claim.member
     return {key: member for key, member in found.items() if _may_go(snapshot, snapshot.units[key], member)}
-
-
-def _may_use(snapshot: Snapshot, key: str, member: str, live: Mapping[str, str]) -> bool:
-    """Whether a unit that starts may use claimed room: its own, or that of one behind it in a queue that it stops."""
-    unit = snapshot.units[key]
-    behind = (snapshot.units[other] for other, at in live.items() if at == member)
-    return live.get(key) == member or (
-        stops_leaf(snapshot, unit) and any(waits_behind(other, {unit.leaf or "": unit}) for other in behind)
-    )
 
 
 def _may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:
