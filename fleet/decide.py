@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from fleet.check import Violation, check
 from fleet.model.plan import Certificate, Placement, Plan
+from fleet.model.unit import Unit
 from fleet.placement.explain.reasons import reasons
 from fleet.placement.greedy.settle import Outcome, settle
 from fleet.placement.greedy.situation import Situation, sort, with_claims, with_heads
@@ -19,7 +20,6 @@ from fleet.placement.preemption.preempt import preempt
 from fleet.placement.preemption.reclaim import NOTHING_FOUND, Found
 from fleet.placement.preemption.victims import Asking
 from fleet.placement.problem import Solver
-from fleet.placement.reservation.heads import Head
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Snapshot
 
@@ -77,10 +77,11 @@ def decide(
 
 def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, found: Found) -> Plan:
     placed = [*situation.first, *outcome.placed]
-    heads = {head.candidate.unit.id: head for head in situation.chosen.heads}
+    crossing = {head.candidate.unit.id for head in situation.chosen.heads if head.crossing}
+    crossing |= {candidate.unit.id for candidate, _ in situation.first if candidate.tier > Tier.SHARE}
     placements = tuple(
-        Placement(key := candidate.unit.id, member, _share_until(situation, heads.get(key)))
-        for candidate, member in placed
+        Placement(unit.id, member, _share_until(situation, unit) if unit.id in crossing else None)
+        for unit, member in ((candidate.unit, member) for candidate, member in placed)
     )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new
     said = reasons(situation, outcome, {claim.unit: claim for claim in found.claims})
@@ -88,13 +89,10 @@ def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, foun
     return Plan(placements, said, certificate, found.evictions, found.claims, named)
 
 
-def _share_until(situation: Situation, head: Head | None) -> float | None:
-    """Until when a crossing unit that starts as a head counts as within its leaf's share: for as long as it had waited,
-    at least the protection time. Its runs grow, so it ends."""
-    if head is None or not head.crossing or head.candidate.tier is Tier.GUARANTEED:
-        return None
-    now = situation.now
-    return now + max(situation.snapshot.config.protection_s, now - head.candidate.unit.enqueued_at)
+def _share_until(situation: Situation, unit: Unit) -> float:
+    """Until when a head that crosses its leaf's share, started from its reservation or its claim, counts as within the
+    share: for as long as it had waited, at least the protection time. Its runs grow, so it ends."""
+    return situation.now + max(situation.snapshot.config.protection_s, situation.now - unit.enqueued_at)
 
 
 def _repaired(

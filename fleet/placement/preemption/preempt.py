@@ -19,6 +19,7 @@ from fleet.placement.greedy.situation import Situation, behind_claims
 from fleet.placement.preemption.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
 from fleet.placement.preemption.rights import LOWER, policy_of
 from fleet.placement.preemption.victims import Asking
+from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Tier
 
@@ -88,7 +89,10 @@ def _preemptors(
         for index in range(end if group.by_user else min(end, MOST_TRIES)):
             tries[group.account(index)] += 1
             if tries[group.account(index)] <= MOST_TRIES and group.ids[index] not in started:
-                yield group.candidate(index)
+                head = heads.get(group.ids[index])
+                candidate = group.candidate(index)
+                # a head's own tier counts what is before it only; to evict, all of its leaf counts
+                yield candidate if head is None else replace(candidate, tier=_evicting(head))
 
     def waits(group: Group) -> int:
         """As `able`, up to the first that starts only while nobody else claims its room."""
@@ -104,6 +108,11 @@ def _preemptors(
         elif candidate.block:
             turn = order(candidate.unit)
             in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
+
+
+def _evicting(head: Head) -> Tier:
+    """The tier as which a head evicts: one that crosses its leaf's share as within it."""
+    return Tier.SHARE if head.plain is Tier.CROSSING else head.plain
 
 
 def _beside_reservations(profile: Profile, candidate: Candidate) -> Candidate | None:

@@ -72,12 +72,13 @@ class Fleet:
         for u in left:
             for node, holds in self.homes.pop(u.id):
                 self.nodes[node] = self.nodes[node].plus(holds)
-            self.units[u.id] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=())
+            gone = replace(u, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=())
+            self.units[u.id] = gone
         plan = decide(self.snapshot(), now=self.now, seed=1, solver=self._solver)
         assert "checker" not in plan.certificate.why
-        where = {placement.unit: placement.member for placement in plan.placements}
+        where = {placement.unit: placement for placement in plan.placements}
         for key in sorted(where, key=lambda key: (-self.units[key].components[0].requests[GPU], key)):
-            self._start(self.units[key], where[key])
+            self._start(replace(self.units[key], share_until=where[key].share_until), where[key].member)
         for eviction in plan.evictions:
             victim = self.units[eviction.unit]
             assert victim.phase is Phase.PLACED

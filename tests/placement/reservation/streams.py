@@ -87,7 +87,8 @@ class Stream:
         for key, u in list(self.units.items()):
             if u.phase is Phase.EVICTING:
                 self._leave(key)
-                self.units[key] = replace(u, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=())
+                gone = replace(u, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=())
+                self.units[key] = gone
             elif u.phase is Phase.PLACED and u.placed_at is not None and u.placed_at + self.ends[key] <= self.now:
                 self._leave(key)
                 del self.units[key]
