@@ -91,6 +91,8 @@ class Releases:
         self._tables: dict[str, NodeTable] = {}
         self._bare: dict[tuple[str, float, float], SpanNodes] = {}
         self._list(frozenset(leaving), frozenset(users), claims)
+        ends = {work.end for works in self._by_member.values() for work in works}
+        self._ends = sorted(end for end in ends if now < end < FOREVER)
 
     @property
     def usage(self) -> Usage | None:
@@ -104,14 +106,10 @@ class Releases:
         shape = self._space.shapes[candidate.shape]
         return Work(candidate.unit, member, shape, candidate.request, candidate.account, now, end, candidate.tier)
 
-    def times(self, member: str) -> set[float]:
-        """When something ends that holds room in a member."""
-        return {work.end for work in self._by_member.get(member, ()) if self._now < work.end < FOREVER}
-
-    def quota_times(self) -> set[float]:
-        """When something ends that is charged."""
-        ends = (end for charged in self._charged.values() for end, _ in charged.known)
-        return {end for end in ends if self._now < end < FOREVER}
+    @property
+    def ends(self) -> list[float]:
+        """The known times after now at which something ends, in order."""
+        return self._ends
 
     def nodes(self, member: str, at: float, before: float) -> SpanNodes:
         """The nodes of a member at a time, before anything starts; a copy of its own."""

@@ -70,10 +70,10 @@ class Reserving:
             if before == FOREVER:
                 anew = Reservation(Kind.HEAD, head.candidate, member, self._now, since, overdue=head.overdue)
                 new = [work for work in new if work.end < FOREVER or anew.binds(work.unit, work.tier)]
-            times = self._times(member, new, ahead)
-            low, high = 0, len(times)
-            best: Span | None = None
-            while low < high:  # what ends only adds room and quota
+            times = self._times(new, ahead)
+            best = self._at(head, member, times[-1], before, since, new, ahead)
+            low, high = 0, len(times) - 1
+            while best is not None and low < high:  # what ends only adds room and quota
                 middle = (low + high) // 2
                 span = self._at(head, member, times[middle], before, since, new, ahead)
                 low, high, best = (middle + 1, high, best) if span is None else (low, middle, span)
@@ -81,10 +81,11 @@ class Reserving:
                 return best
         return None
 
-    def _times(self, member: str, new: Sequence[Work], ahead: Sequence[Span]) -> list[float]:
+    def _times(self, new: Sequence[Work], ahead: Sequence[Span]) -> list[float]:
+        """Now, and when anything ends that is known."""
         ends = {work.end for work in new} | {_end(span) for span in ahead}
-        ends |= self._releases.times(member) | self._releases.quota_times()
-        return [self._now, *sorted(end for end in ends if self._now < end < FOREVER)]
+        more = [end for end in ends if self._now < end < FOREVER]
+        return [self._now, *(sorted([*self._releases.ends, *more]) if more else self._releases.ends)]
 
     def _at(
         self, head: Head, member: str, at: float, before: float, since: float, new: Sequence[Work],
