@@ -13,7 +13,7 @@ from fleet.model.plan import Certificate, Placement, Plan
 from fleet.model.unit import Unit
 from fleet.placement.explain.reasons import reasons
 from fleet.placement.greedy.settle import Outcome, settle
-from fleet.placement.greedy.situation import Situation, sort, with_claims, with_heads
+from fleet.placement.greedy.situation import Situation, claims_of, sort, with_claims, with_heads
 from fleet.placement.greedy.worth import worth
 from fleet.placement.linked.improve import improve
 from fleet.placement.preemption.preempt import preempt
@@ -111,7 +111,7 @@ def _repaired(
         left = [pair for pair in outcome.placed if pair[0].unit.id not in refused]
         first = [pair for pair in situation.first if pair[0].unit.id not in refused]
         waiting = [pair for pair in situation.first if pair[0].unit.id in refused]
-        situation = replace(situation, first=first, kept=[*situation.kept, *waiting])
+        situation = replace(situation, first=first, claims=(*situation.claims, *claims_of(waiting, now)))
         chosen = situation.chosen.without({violation.unit for violation in violations})
         situation = replace(situation, chosen=chosen)
         profile = situation.after(left)
@@ -123,7 +123,9 @@ def _repaired(
         if not violations:
             return outcome, plan
     nothing = replace(outcome, placed=[], profile=situation.profile())
-    situation = replace(_without_evictions(situation), first=[], kept=[*situation.kept, *situation.first])
+    situation = _without_evictions(situation)
+    claims = (*situation.claims, *claims_of(situation.first, now))
+    situation = replace(situation, first=[], claims=claims)
     why = f"the checker refused everything: {violations[0].text}"
     return nothing, _plan(situation, nothing, replace(certificate, why=why), NOTHING_FOUND)
 

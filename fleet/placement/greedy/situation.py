@@ -22,6 +22,7 @@ from fleet.placement.packing.space import Space
 from fleet.placement.reservation.heads import Choosing, Chosen
 from fleet.placement.reservation.profile import Profile
 from fleet.placement.reservation.releases import Releases
+from fleet.placement.reservation.reservation import Kind, Reservation
 from fleet.placement.reservation.reserving import Reserving
 from fleet.placement.reservation.span import Span
 from fleet.quota.entitlement import Entitlement
@@ -37,7 +38,8 @@ class Situation:
     """`groups`: units that may start, each head in a group of its own; `behind`: those in queues that a claim stops;
     `reasons`: of units that cannot start whatever happens. `free`: rooms as the inventory shows them; `coming`: what
     is committed and not seen; `lost`: units of these that fit nowhere. `rooms` and `usage`: before anything starts,
-    less the claims. `first`: claims whose units start; `kept`: all others, `new` ones of this plan among them."""
+    less the claims. `first`: claims whose units start; `claims`: all others, those of the units in `new` made by this
+    plan."""
 
     snapshot: Snapshot
     now: float
@@ -53,11 +55,16 @@ class Situation:
     entitled: Entitlement | None
     behind: list[Group] = field(default_factory=list)
     first: Pairs = field(default_factory=list)
-    kept: Pairs = field(default_factory=list)
+    claims: tuple[Reservation, ...] = ()
     new: frozenset[str] = frozenset()
     chosen: Chosen = field(default_factory=lambda: Chosen((), []))
     choosing: Choosing | None = None
     reserving: Reserving | None = None
+
+    @property
+    def kept(self) -> Pairs:
+        """The units for which room is claimed and which do not start, with their members."""
+        return [(claim.holder, claim.member) for claim in self.claims]
 
     @property
     def waiting(self) -> int:
@@ -135,7 +142,7 @@ def with_claims(situation: Situation) -> Situation:
     profile = Profile(situation.rooms, situation.usage, space)
     stopped: set[str | None] = set()
     first: Pairs = []
-    kept: Pairs = []
+    claims: list[Reservation] = []
     for candidate in claimed:
         member = candidate.unit.claim.member if candidate.unit.claim is not None else ""
         may = before(candidate, ahead) and candidate.unit.leaf not in stopped and profile.admits(candidate)
@@ -146,20 +153,31 @@ def with_claims(situation: Situation) -> Situation:
             continue
         if candidate.block:
             stopped.add(candidate.unit.leaf)
-        kept.append((candidate, member))
+        claims += claims_of([(candidate, member)], situation.now)
         profile.rooms[member].hold(space.shapes[candidate.shape], space.devices)
         if profile.usage is not None and candidate.account is not None:
             profile.usage.charge(candidate.account, candidate.request)
-    left, behind = behind_claims(without(gone, groups), kept)
+    left, behind = behind_claims(without(gone, groups), claims)
     return replace(
-        situation, groups=left, behind=behind, first=first, kept=kept, rooms=profile.rooms, usage=profile.usage
+        situation,
+        groups=left,
+        behind=behind,
+        first=first,
+        claims=tuple(claims),
+        rooms=profile.rooms,
+        usage=profile.usage,
     )
 
 
-def behind_claims(groups: Sequence[Group], kept: Iterable[tuple[Candidate, str]]) -> tuple[list[Group], list[Group]]:
+def claims_of(pairs: Iterable[tuple[Candidate, str]], now: float) -> tuple[Reservation, ...]:
+    """Claims for these units in their members, from now on."""
+    return tuple(Reservation(Kind.CLAIM, candidate, member, now, now) for candidate, member in pairs)
+
+
+def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tuple[list[Group], list[Group]]:
     """The groups whose units may start, and those of units behind a claim that stops its queue."""
     stops: dict[str | None, tuple[int, float, str, str]] = {}
-    for candidate, _ in kept:
+    for candidate in (claim.holder for claim in claims):
         if candidate.block:
             turn = order(candidate.unit)
             stops[candidate.unit.leaf] = min(turn, stops.get(candidate.unit.leaf, turn))

@@ -15,7 +15,7 @@ from itertools import chain, islice
 from fleet.placement.candidates.candidate import Candidate, Group, order, standing
 from fleet.placement.candidates.turns import before, gaps
 from fleet.placement.greedy.settle import Outcome, settle
-from fleet.placement.greedy.situation import Situation, behind_claims
+from fleet.placement.greedy.situation import Situation, behind_claims, claims_of
 from fleet.placement.preemption.reclaim import MOST_TRIES, NOTHING_FOUND, Found, Reclaim
 from fleet.placement.preemption.rights import LOWER, policy_of
 from fleet.placement.preemption.victims import Asking
@@ -52,14 +52,15 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
 
 def _with_claims(situation: Situation, found: Found) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
+    claims = claims_of(found.kept, situation.now)
     for candidate, _ in found.kept:
         if usage is not None and candidate.account is not None:
             usage.charge(candidate.account, candidate.request)
     new = frozenset(candidate.unit.id for candidate, _ in found.kept)
-    groups, behind = behind_claims(situation.groups, found.kept)
+    groups, behind = behind_claims(situation.groups, claims)
     heads = tuple(head for head in situation.chosen.heads if head.candidate.unit.id not in new)
     return replace(
-        situation, usage=usage, groups=groups, behind=[*situation.behind, *behind], kept=[*situation.kept, *found.kept],
+        situation, usage=usage, groups=groups, behind=[*situation.behind, *behind], claims=(*situation.claims, *claims),
         new=new, chosen=replace(situation.chosen, heads=heads),
     ).reserving_beside([eviction.unit for eviction in found.evictions])  # fmt: skip
 

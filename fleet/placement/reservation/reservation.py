@@ -1,8 +1,9 @@
 """A reservation: room in one member, and quota along its path, kept for one unit from an expected start on.
 
 As in EASY and conservative backfill, a unit that comes later in service order starts only where every reservation
-that binds it is spared. A *claim* starts at once: its room and quota leave the profile. A *head* starts when enough of
-what runs has ended; until then units that end in time may use its room.
+that binds it is spared. A *claim* binds all other units from now on, so its room and quota leave the profile. A *head*
+starts when enough of what runs has ended; until then units that end in time may use its room. A unit that is Reserved
+needs none: its room is *held* in the profile as if it ran.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Reservation:
         A reservation binds its whole leaf but for higher priorities, and other leaves by tier, then priority. Between
         equal ones the reservation comes first."""
         mine = self.holder
+        if self.kind is Kind.CLAIM:
+            return True
         if unit.leaf == mine.unit.leaf:
             return unit.priority <= mine.unit.priority
-        if self.overdue or self.kind is Kind.CLAIM:
-            return True
-        return (tier, -unit.priority) >= (mine.tier, -mine.unit.priority)
+        return self.overdue or (tier, -unit.priority) >= (mine.tier, -mine.unit.priority)
