@@ -14,9 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fleet.model.gang import Key as Key  # with the two below, still read from here by fleet/placement
-from fleet.model.gang import claim_key as claim_key
-from fleet.model.gang import gang_key as gang_key
+from fleet.model.gang import Key, gang_key
 from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import QuotaTree

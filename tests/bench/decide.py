@@ -32,9 +32,9 @@ from fleet.decide import decide
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import vacated
 from fleet.model.member import Member, Pool
+from fleet.model.order import queue_order
 from fleet.model.plan import Plan
 from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.candidates.candidate import order
 from fleet.placement.candidates.grouping import Grouping
 from fleet.placement.greedy.worth import age_bucket, weight
 from fleet.placement.packing.layout import lay_out
@@ -181,7 +181,7 @@ def measure(
     for seed in range(runs):
         snapshot = varied(world(pending, members, nodes, seed, leaves), seed, users, walltimes)
         timed("greedy_s", lambda: decide(snapshot, now=NOW, seed=seed, solver=None))  # noqa: B023
-        timed("sort_s", lambda: sorted(snapshot.units.values(), key=order))  # noqa: B023
+        timed("sort_s", lambda: sorted(snapshot.units.values(), key=queue_order))  # noqa: B023
         timed("index_s", lambda: Backlog.of(snapshot.tree, snapshot.units))  # noqa: B023
         step = changes(snapshot, seed)
         timed("update_s", lambda: snapshot.apply(step))  # noqa: B023

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.model.amounts import Amounts
+from fleet.model.order import queue_order
 from fleet.model.unit import Unit
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.quota.tiers import Rank, Tier
@@ -131,14 +132,9 @@ def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
     return found
 
 
-def order(unit: Unit) -> tuple[int, float, str, str]:
-    """The order in which units are served."""
-    return (-unit.priority, unit.enqueued_at, unit.name, unit.id)
-
-
-def standing(candidate: Candidate) -> tuple[int, int, float, str, str]:
-    """The order in which candidates are served: what they may count on first."""
-    return (candidate.tier, *order(candidate.unit))
+def service_order(candidate: Candidate) -> tuple[int, int, float, str, str]:
+    """Return the sort key of a candidate among all: its tier, then its queue order; the smallest key is first."""
+    return (candidate.tier, *queue_order(candidate.unit))
 
 
 def claims_room(candidate: Candidate, now: float) -> bool:

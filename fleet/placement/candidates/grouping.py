@@ -10,9 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.gang import Key, claim_key, gang_key
+from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Component, Unit
-from fleet.placement.candidates.candidate import Group, order
+from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.early import defect, early
 from fleet.placement.candidates.eligibility import Policies
 from fleet.placement.candidates.nevers import Nevers
@@ -22,7 +24,7 @@ from fleet.quota.tiers import Claimed, Ranked
 from fleet.quota.tree import QuotaTree, stops
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
-from fleet.snapshot.backlog import Key, Lot, claim_key, gang_key
+from fleet.snapshot.backlog import Lot
 
 
 @dataclass(slots=True)
@@ -86,7 +88,7 @@ class Grouping:
             self.reasons.update(dict.fromkeys(lot.ids, reason))
             if reason.code is Code.BACK_OFF:
                 self._later.append(Claimed(unit, gang.request))
-        able.sort(key=lambda lot: order(lot.units[0]))
+        able.sort(key=lambda lot: queue_order(lot.units[0]))
         return able
 
     def _gang(self, key: Key, unit: Unit) -> _Gang:

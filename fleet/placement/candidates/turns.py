@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 
-from fleet.placement.candidates.candidate import Candidate, Group, order
+from fleet.model.order import queue_order
+from fleet.placement.candidates.candidate import Candidate, Group
 
 Turn = tuple[int, float, str, str]
 Gaps = dict[str | None, Turn]
@@ -25,7 +26,7 @@ def gaps(groups: Iterable[Group], passed: Container[str], able: Callable[[Group]
             continue
         at = group.next(able(group), len(group.units), passed)
         if at < len(group.units):
-            turn = order(group.units[at])
+            turn = queue_order(group.units[at])
             found[group.leaf] = min(turn, found.get(group.leaf, turn))
     return found
 
@@ -33,4 +34,4 @@ def gaps(groups: Iterable[Group], passed: Container[str], able: Callable[[Group]
 def before(candidate: Candidate, found: Gaps) -> bool:
     """Whether none of these is in its way."""
     leaf = candidate.unit.leaf
-    return leaf not in found or order(candidate.unit) < found[leaf]
+    return leaf not in found or queue_order(candidate.unit) < found[leaf]

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from operator import itemgetter
 
+from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason, Severity, instant
 from fleet.model.unit import Unit
-from fleet.placement.candidates.candidate import Candidate, Group, order, standing
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.explain.closest import closest
 from fleet.placement.explain.never import Never
@@ -127,7 +128,7 @@ class Explainer:
     def _in_line(self, leaf: str, groups: Sequence[Group], started: Set[str], reasons: dict[str, Reason]) -> None:
         """Reasons in a queue that starts nobody before its head: all but the head wait for it."""
         line = [
-            (order(unit), index, group)
+            (queue_order(unit), index, group)
             for group in groups
             for index, unit in enumerate(group.units)
             if unit.id not in started
@@ -151,8 +152,8 @@ class Explainer:
         for group in groups:
             lines.setdefault(group.leaf or "", []).extend((unit, group) for unit in group.units if unit.id not in done)
         for leaf, line in lines.items():
-            ahead = sorted((c.unit for c in kept if c.unit.leaf == leaf), key=order)
-            line.sort(key=lambda item: order(item[0]))
+            ahead = sorted((c.unit for c in kept if c.unit.leaf == leaf), key=queue_order)
+            line.sort(key=lambda item: queue_order(item[0]))
             for position, (unit, group) in enumerate(line, 1 + len(ahead)):
                 never = self._never_fits(group)
                 numbers: dict[str, str | int] = {
@@ -258,7 +259,7 @@ class Explainer:
 def _first(candidates: Sequence[Candidate]) -> str:
     """The name of the first of these in the order of service, and how many there are beside it."""
     others = f" and {len(candidates) - 1} more" if len(candidates) > 1 else ""
-    return f"{min(candidates, key=standing).unit.name}{others}"
+    return f"{min(candidates, key=service_order).unit.name}{others}"
 
 
 def quota_reason(refusal: Refusal) -> Reason:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from fleet.placement.candidates.candidate import Candidate, standing
+from fleet.placement.candidates.candidate import Candidate, service_order
 from fleet.placement.greedy.greedy import Pass, place
 from fleet.placement.greedy.situation import Pairs, Situation
 from fleet.placement.packing.room import MemberRoom
@@ -65,8 +65,8 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
         back: list[int] = []
         for name in short:
             here = [index for index, (_, member) in enumerate(placed) if member == name]
-            worst = max((standing(placed[index][0])[:2] for index in here), default=None)
-            low = [index for index in here if standing(placed[index][0])[:2] == worst]
+            worst = max((service_order(placed[index][0])[:2] for index in here), default=None)
+            low = [index for index in here if service_order(placed[index][0])[:2] == worst]
             back += [index for index in low if placed[index][0].unit.id in layout.lost[name]] or low[-1:]
         if not back:
             break
@@ -89,5 +89,5 @@ def _with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
         first = placed[index][0]
         if first.block:
             behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf and c.block)
-            found |= {i for i in behind if standing(placed[i][0]) > standing(first)}
+            found |= {i for i in behind if service_order(placed[i][0]) > service_order(first)}
     return sorted(found)

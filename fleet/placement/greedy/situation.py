@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.model.leaving import leaves
+from fleet.model.order import queue_order
 from fleet.model.reason import Reason
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidates.candidate import Candidate, Group, claims_room, order, standing, without
+from fleet.placement.candidates.candidate import Candidate, Group, claims_room, service_order, without
 from fleet.placement.candidates.grouping import Grouping
 from fleet.placement.candidates.nevers import Nevers
 from fleet.placement.candidates.turns import before, gaps
@@ -134,7 +135,7 @@ def with_claims(situation: Situation) -> Situation:
     """The situation in which the room of every claim is taken: its unit starts now, or nobody else gets the room."""
     groups, space = situation.groups, situation.space
     able = (group.candidate(0) for group in groups if group.units[0].claim is not None)
-    claimed = sorted((candidate for candidate in able if claims_room(candidate, situation.now)), key=standing)
+    claimed = sorted((candidate for candidate in able if claims_room(candidate, situation.now)), key=service_order)
     if not claimed:
         return situation
     gone = {candidate.unit.id for candidate in claimed}
@@ -179,13 +180,13 @@ def behind_claims(groups: Sequence[Group], claims: Iterable[Reservation]) -> tup
     stops: dict[str | None, tuple[int, float, str, str]] = {}
     for candidate in (claim.holder for claim in claims):
         if candidate.block:
-            turn = order(candidate.unit)
+            turn = queue_order(candidate.unit)
             stops[candidate.unit.leaf] = min(turn, stops.get(candidate.unit.leaf, turn))
     left: list[Group] = []
     behind: list[Group] = []
     for group in groups:
         stop = stops.get(group.leaf) if stops else None
-        late = {unit.id for unit in group.units if order(unit) > stop} if stop is not None else set()
+        late = {unit.id for unit in group.units if queue_order(unit) > stop} if stop is not None else set()
         left += without(late, [group]) if late else [group]
         behind += without(set(group.ids) - late, [group]) if late else []
     return left, behind

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from fleet.placement.candidates.candidate import Candidate, standing
+from fleet.placement.candidates.candidate import Candidate, service_order
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Part, Space, slots
 from fleet.placement.problem import Lane, Problem, RoomRow, Spread
@@ -90,9 +90,9 @@ def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
     lines: dict[str | None, tuple[int, int, float, str, str]] = {}
     for candidate, _ in dropped:
         if candidate.block:
-            turn = standing(candidate)
+            turn = service_order(candidate)
             lines[candidate.unit.leaf] = min(turn, lines.get(candidate.unit.leaf, turn))
-    return [pair for pair in dropped if not pair[0].block or standing(pair[0]) == lines[pair[0].unit.leaf]]
+    return [pair for pair in dropped if not pair[0].block or service_order(pair[0]) == lines[pair[0].unit.leaf]]
 
 
 def _nodes(

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from fleet.placement.candidates.candidate import Candidate, Group, order, standing
+from fleet.model.order import queue_order
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.greedy.situation import Pairs
 from fleet.placement.greedy.worth import Band, band_of, weight
 from fleet.placement.linked.linked import Linked
@@ -112,11 +113,11 @@ def _named(linked: Linked, answer: Answer, profile: Profile) -> Pairs:
             homes.setdefault((lane.shape, lane.eligibility, lane.bound), []).append((lane.cost, lane.member, count))
     pairs: Pairs = []
     for kind, group in admitted.items():
-        group.sort(key=standing)
+        group.sort(key=service_order)
         names = [member for _, member, count in sorted(homes.get(kind, [])) for _ in range(min(count, len(group)))]
         pairs += zip(group, names, strict=False)
     space = profile.space
-    pairs.sort(key=lambda pair: standing(pair[0]))
+    pairs.sort(key=lambda pair: service_order(pair[0]))
     pairs.sort(key=lambda pair: tuple(space.size(part.need) for part in space.shapes[pair[0].shape]), reverse=True)
     return pairs
 
@@ -129,6 +130,6 @@ def out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
         if group.block and group.leaf is not None:
             index = group.next(0, len(group.units), started)
             if index < len(group.units):
-                first = order(group.units[index])
+                first = queue_order(group.units[index])
                 stops[group.leaf] = min(first, stops.get(group.leaf, first))
-    return {c.unit.id for c, _ in placed if c.unit.leaf in stops and order(c.unit) > stops[c.unit.leaf]}
+    return {c.unit.id for c, _ in placed if c.unit.leaf in stops and queue_order(c.unit) > stops[c.unit.leaf]}

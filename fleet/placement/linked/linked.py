@@ -15,7 +15,8 @@ from heapq import merge
 from itertools import islice
 from operator import itemgetter
 
-from fleet.placement.candidates.candidate import Candidate, Group, order, standing
+from fleet.model.order import queue_order
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.greedy.worth import AGES_S, Band, age_bucket, band_of, weight
 from fleet.placement.linked.rows import Kind, KindCaps, lanes_of, room_rows
@@ -52,7 +53,7 @@ class Behind:
     def oldest(self, count: int) -> list[Candidate]:
         """As many of them, or all, in the order of the queue."""
         runs = [[group.candidate(index) for index in indices[:count]] for group, indices in self.parts]
-        return runs[0][:count] if len(runs) == 1 else list(islice(merge(*runs, key=standing), count))
+        return runs[0][:count] if len(runs) == 1 else list(islice(merge(*runs, key=service_order), count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +199,7 @@ class _Classes:
 
 
 def _run(group: Group) -> Iterable[tuple[tuple[int, float, str, str], int, Group]]:
-    return ((order(unit), index, group) for index, unit in enumerate(group.units))
+    return ((queue_order(unit), index, group) for index, unit in enumerate(group.units))
 
 
 def build(
@@ -224,7 +225,7 @@ def build(
     wanted: dict[Kind, int] = {}
     eligibilities: dict[int, Eligibility] = {}
     followers: dict[str, list[int]] = {}
-    for key in sorted(cut.found, key=lambda key: standing(Behind(cut.found[key]).first)):
+    for key in sorted(cut.found, key=lambda key: service_order(Behind(cut.found[key]).first)):
         leaf, account, band, age, shape, eligibility, link, _, bits = key
         parts = cut.found[key]
         group = parts[0][0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fleet.placement.candidates.candidate import Candidate, Group, standing
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.greedy.situation import Pairs
 from fleet.placement.linked.decode import out_of_order
 from fleet.placement.packing.layout import packed_anew
@@ -30,7 +30,7 @@ def repacked(
     found: Pairs = []
     for member in sorted({member for _, member in dropped} - {span.member for span in profile.spans}):
         here = [candidate for candidate, where in packed if where == member]
-        out = sorted((candidate for candidate, where in dropped if where == member), key=standing)
+        out = sorted((candidate for candidate, where in dropped if where == member), key=service_order)
         for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
             shapes = [profile.space.shapes[candidate.shape] for candidate in (*here, *some)]
             room = packed_anew(free[member], shapes, profile.space) if tries > 0 else None

@@ -12,7 +12,8 @@ from dataclasses import replace
 from heapq import merge
 from itertools import chain, islice
 
-from fleet.placement.candidates.candidate import Candidate, Group, order, standing
+from fleet.model.order import queue_order
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.candidates.turns import before, gaps
 from fleet.placement.greedy.settle import Outcome, settle
 from fleet.placement.greedy.situation import Situation, behind_claims, claims_of
@@ -102,12 +103,12 @@ def _preemptors(
 
     groups = [*situation.groups, *situation.behind]
     in_the_way = gaps(groups, firm, waits)
-    for candidate in merge(*(run(group) for group in groups if able(group)), key=standing):
+    for candidate in merge(*(run(group) for group in groups if able(group)), key=service_order):
         beside = _beside_reservations(profile, candidate) if before(candidate, in_the_way) else None
         if beside is not None:
             yield beside
         elif candidate.block:
-            turn = order(candidate.unit)
+            turn = queue_order(candidate.unit)
             in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
 
 

@@ -17,9 +17,10 @@ from functools import partial
 
 from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves
+from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, RoomClaim, VictimSearch
 from fleet.model.unit import Component, Phase, Unit
-from fleet.placement.candidates.candidate import Candidate, order
+from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.packing.room import Shape, Space
 from fleet.placement.preemption.rights import may_evict
 from fleet.placement.preemption.runners import Able, Runners, Work
@@ -189,8 +190,8 @@ class Reclaim:
     def _has_turn(self, candidate: Candidate, victims: Iterable[Work]) -> bool:
         """Whether a candidate has quota beside the units that leave already and return to its queue before it, once
         the `victims` are gone as well."""
-        usage, turn = self._scene.usage, order(candidate.unit)
-        back = [one for one in self._returning.get(candidate.unit.leaf or "", ()) if order(one[0]) < turn]
+        usage, turn = self._scene.usage, queue_order(candidate.unit)
+        back = [one for one in self._returning.get(candidate.unit.leaf or "", ()) if queue_order(one[0]) < turn]
         if not back:
             return True
         usage = usage.copy()

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.gang import gang_key
 from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member, Pool
 from fleet.model.plan import Said, Stage
@@ -20,7 +21,6 @@ from fleet.placement.packing.space import Need, Shape
 from fleet.placement.preemption.runners import Work
 from fleet.placement.preemption.scene import Scene
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
-from fleet.snapshot.backlog import gang_key
 
 MOST_VICTIMS = 1_000
 MOST_CELLS = 8_000  # demands × places

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from fleet.model import plan
+from fleet.model.order import queue_order
 from fleet.model.unit import Nomination, Unit
-from fleet.placement.candidates.candidate import Candidate, Group, order, without
+from fleet.placement.candidates.candidate import Candidate, Group, without
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Space
 from fleet.placement.reservation.span import Span
@@ -107,7 +108,7 @@ class Choosing:
         heads, later = found[:MOST_HEADS], found[MOST_HEADS:_MOST_REMEMBERED]
         groups = without({head.candidate.unit.id for head in heads}, self._groups)
         groups += [Group.alone(head.candidate) for head in heads]
-        groups.sort(key=lambda group: order(group.units[0]))
+        groups.sort(key=lambda group: queue_order(group.units[0]))
         return Chosen(tuple(heads), groups, tuple((head.candidate.unit.id, head.became) for head in later))
 
     def would_fit(self, kind: Candidate | Group, member: str) -> bool:
@@ -122,9 +123,9 @@ class Choosing:
         if not late:
             return None
         able = [first for group in line for first in group.firsts if self._may_ever_start(first)]
-        stop = min((order(group.units[0]) for group in line if group.block), default=None)
-        able = [first for first in able if stop is None or order(first.unit) <= stop]
-        first = min(able, key=lambda candidate: order(candidate.unit), default=None)
+        stop = min((queue_order(group.units[0]) for group in line if group.block), default=None)
+        able = [first for first in able if stop is None or queue_order(first.unit) <= stop]
+        first = min(able, key=lambda candidate: queue_order(candidate.unit), default=None)
         known = [(c.unit.head.became, c.unit.id, c) for c in able if c.unit.head is not None]
         firsts = [first] if first is not None and self._is_late(first.unit) else []
         for candidate in (*firsts, *(one for _, _, one in sorted(known, key=itemgetter(0, 1)))):
@@ -166,12 +167,12 @@ class Choosing:
         if leaf is None or entitled is None or candidate.tier is Tier.GUARANTEED:
             return candidate.tier
         used: dict[str, int] = {}
-        turn = order(candidate.unit)
+        turn = queue_order(candidate.unit)
         for unit in self._runs(leaf):
-            if order(unit) < turn:
+            if queue_order(unit) < turn:
                 add(used, request_of(unit))
         for group in line:
-            before = bisect_left(group.units, turn, key=order) if group.priority >= candidate.unit.priority else 0
+            before = bisect_left(group.units, turn, key=queue_order) if group.priority >= candidate.unit.priority else 0
             if before and self._may_ever_start(group.candidate(0)):
                 add(used, group.request, before)
         return min(candidate.tier, entitled.tier(leaf, candidate.request, used))
@@ -189,7 +190,7 @@ class Choosing:
 def _turn(head: Head) -> tuple[object, ...]:
     """Heads in order: the longest head first, of those that become one now guaranteed ones, then the longest wait."""
     unit = head.candidate.unit
-    return (unit.head is None, head.became, head.candidate.tier, *order(unit)[1:])
+    return (unit.head is None, head.became, head.candidate.tier, *queue_order(unit)[1:])
 
 
 def is_overdue(unit: Unit, config: Config, now: float) -> bool:

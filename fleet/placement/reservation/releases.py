@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.gang import Key, gang_key
 from fleet.model.leaving import leaves
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidates.candidate import Candidate
@@ -22,7 +23,6 @@ from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage, account_of, request_of
 from fleet.quota.users import split
 from fleet.snapshot import Snapshot
-from fleet.snapshot.backlog import Key, gang_key
 
 FOREVER = float("inf")
 CERTAIN = -FOREVER  # as `before`: no unit of unknown length is counted as gone

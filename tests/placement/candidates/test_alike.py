@@ -7,8 +7,9 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidates.candidate import order, standing
+from fleet.placement.candidates.candidate import service_order
 from fleet.placement.candidates.grouping import Grouping
 from fleet.placement.greedy.greedy import place
 from fleet.placement.greedy.worth import AGES_S, age_bucket
@@ -62,7 +63,7 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
     expected: dict[str, Tier] = {}
     for leaf in {*running, *queues}:
         ran = sorted(running.get(leaf, []), key=lambda c: (-c.unit.priority, c.unit.placed_at or 0.0, c.unit.name))
-        queue = sorted(queues.get(leaf, []), key=lambda c: order(c.unit))
+        queue = sorted(queues.get(leaf, []), key=lambda c: queue_order(c.unit))
         expected |= onebyone.tiers(entitled.promises, entitled.shares, ran, queue)
     assert world.tree is not None
     for key, tier in entitled.running.items():
@@ -82,7 +83,7 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
 def test_the_greedy_pass_is_the_one_that_asks_everybody(world: Snapshot, started: set[str], barred: set[str]) -> None:
     situation = situation_of(world)
     everybody = [group.candidate(i) for group in situation.groups for i in range(len(group.units))]
-    left = sorted((c for c in everybody if c.unit.id not in started), key=standing)
+    left = sorted((c for c in everybody if c.unit.id not in started), key=service_order)
     grouped = place(situation.profile(), situation.groups, situation.chosen.heads, started, barred)
     alone = onebyone.place(situation.profile(), left, situation.chosen.heads, barred)
     assert [(c.unit.id, c.tier, member) for c, member in grouped.placed] == [
@@ -103,7 +104,7 @@ def test_classes_count_every_unit_once_by_age_and_name_the_oldest_first(world: S
         found = behind.oldest(cls.count + 1)
         assert len(found) == cls.count
         assert [c.unit.id for c in behind.oldest(2)] == [c.unit.id for c in found[:2]]
-        assert found == sorted(found, key=standing)
+        assert found == sorted(found, key=service_order)
         for candidate in found:
             alone = by_id[candidate.unit.id]
             assert candidate.unit.id not in seen
