@@ -85,7 +85,7 @@ def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, foun
     )
     started = {candidate.unit.id for candidate, _ in placed} | situation.new
     said = reasons(situation, outcome, {claim.unit: claim for claim in found.claims})
-    named = situation.chosen.named(outcome.profile.spans, started)
+    named = situation.chosen.named(outcome.profile.spans, started, situation.now)
     return Plan(placements, said, certificate, found.evictions, found.claims, named)
 
 

@@ -32,7 +32,7 @@ from fleet.model.reason import Code
 from fleet.model.unit import Nomination
 from fleet.simulate.replay.trace import Job, gang
 from fleet.simulate.replay.world import Arrivals, units
-from fleet.snapshot import Snapshot
+from fleet.snapshot import Config, Snapshot
 from tests.bench.estimates import replay
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
 
@@ -251,9 +251,10 @@ def test_those_with_a_guarantee_are_ahead_however_late_they_came() -> None:
     jobs = [unit(f"like-it{n:03}").gpus(8).queue("root/c").since(600).having(walltime_s=HOUR) for n in range(520)]
     entitled = [unit(f"g{n}").gpus(8).queue("root/b").since(60 - n).having(walltime_s=HOUR) for n in range(5)]
     runs = unit("runs").gpus(8).runs_in("m").having(placed_at=NOW - 600, walltime_s=HOUR)
-    mine = unit("u").gpus(8).queue("root/a").since(610)
+    mine = unit("u").gpus(8).queue("root/a").since(900)
     leaves = tree(a={}, b={"min": {GPU: 8}}, c={})
-    world = snapshot(member("m").nodes(1, free_gpu=0), leaves, runs, mine, *jobs, *entitled)
+    no_heads = Config(head_after_s=0)
+    world = snapshot(member("m").nodes(1, free_gpu=0), leaves, runs, mine, *jobs, *entitled, no_heads)
     plan = decide(world, now=NOW, seed=0, solver=None)
     assert (found := position(world, plan, "u")) is not None and found.ahead >= 1
     alike = [Past(unit(f"past{n}").value, NOW - 1, NOW - 1 - HOUR, NOW - 1) for n in range(40)]

@@ -47,13 +47,16 @@ class Head:
         """Whether the unit carries its leaf past its share."""
         return self.plain > Tier.SHARE
 
-    def nomination(self, span: Span | None) -> Nomination:
-        """What is remembered of it until the next decision."""
+    def nomination(self, span: Span | None, now: float) -> Nomination:
+        """What is remembered of it until the next decision. A start that has passed stays as it was told."""
         if span is None:
             return Nomination("", self.became, self.became)
         made = span.reservation
         turn = self.became if self.became < made.since else None
-        return Nomination(made.member, made.since, made.start, made.certain, turn)
+        said = self.candidate.unit.head
+        same = said is not None and (said.member, said.since, said.certain) == (made.member, made.since, made.certain)
+        start = said.at if said is not None and same and max(said.at, made.start) <= now else made.start
+        return Nomination(made.member, made.since, start, made.certain, turn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +73,12 @@ class Chosen:
         heads = tuple(head for head in self.heads if head.candidate.unit.id not in units)
         return replace(self, heads=heads, later=tuple(one for one in self.later if one[0] not in units))
 
-    def named(self, spans: Iterable[Span], started: set[str]) -> tuple[plan.Head, ...]:
+    def named(self, spans: Iterable[Span], started: set[str], now: float) -> tuple[plan.Head, ...]:
         """The heads of the plan: all that do not start."""
         found = {span.holder.unit.id: span for span in spans}
-        told = ((head.candidate.unit.id, head.nomination(found.get(head.candidate.unit.id))) for head in self.heads)
+        told = (
+            (key, head.nomination(found.get(key), now)) for key, head in ((h.candidate.unit.id, h) for h in self.heads)
+        )
         later = ((key, Nomination("", since, since)) for key, since in self.later)
         return tuple(plan.Head(key, said) for key, said in (*told, *later) if key not in started)
 
