@@ -24,8 +24,8 @@ from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.packing.room import Shape, Space
 from fleet.placement.preemption.rights import may_evict
 from fleet.placement.preemption.runners import Able, Runners, Work
-from fleet.placement.preemption.scene import Scene
 from fleet.placement.preemption.search import Search
+from fleet.placement.preemption.state import Scene
 from fleet.placement.preemption.together import MOST_TOGETHER, Deal, Step, Together
 from fleet.placement.preemption.trial import Tries
 from fleet.placement.preemption.victims import NOBODY, Asking

@@ -19,8 +19,8 @@ from fleet.model.plan import Said, VictimSearch
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.preemption.runners import Able, Work
-from fleet.placement.preemption.scene import Scene
 from fleet.placement.preemption.search import Search
+from fleet.placement.preemption.state import Scene
 from fleet.placement.preemption.trial import Choice, Trial, Tries, cheapest, dearest, freeing
 from fleet.placement.preemption.victims import Asking, Wanting, enough_of_each, question, sound
 from fleet.placement.problem import FreedRow, Victim, VictimProblem

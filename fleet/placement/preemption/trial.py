@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.preemption.runners import Work
-from fleet.placement.preemption.scene import Scene
+from fleet.placement.preemption.state import Scene
 from fleet.quota.usage import Usage
 
 Lacking = Sequence[tuple[str, str, int]]  # node, resource, and how much of it must leave there

@@ -19,7 +19,7 @@ from fleet.model.plan import Said, Stage
 from fleet.model.unit import Seat, Unit
 from fleet.placement.packing.space import Need, Shape
 from fleet.placement.preemption.runners import Work
-from fleet.placement.preemption.scene import Scene
+from fleet.placement.preemption.state import Scene
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
 
 MOST_VICTIMS = 1_000
