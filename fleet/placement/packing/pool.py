@@ -51,12 +51,19 @@ class PoolRoom:
         else:
             del self.counts[vector]
             self.keys.pop(bisect_left(self.keys, vector))
-        if to in self.counts:
-            self.counts[to] += nodes
-        else:
-            self.counts[to] = nodes
-            insort(self.keys, to)
-        if self._total is not None:
+        total = self._total
+        self.put(to, nodes)
+        if total is not None:
             for index, (had, has) in enumerate(zip(vector, to, strict=True)):
                 if had != has:
-                    self._total[index] += (max(0, has) - max(0, had)) * nodes
+                    total[index] += (max(0, has) - max(0, had)) * nodes
+            self._total = total
+
+    def put(self, vector: Vector, nodes: int) -> None:
+        """Add nodes with `vector` free."""
+        self._total = None
+        if vector in self.counts:
+            self.counts[vector] += nodes
+        else:
+            self.counts[vector] = nodes
+            insort(self.keys, vector)

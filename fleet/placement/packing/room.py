@@ -19,7 +19,6 @@ from heapq import merge
 from itertools import chain, islice, repeat
 from operator import itemgetter
 
-from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Component, Unit
 from fleet.placement.packing.pool import PoolRoom
@@ -65,8 +64,7 @@ class MemberRoom:
                 counts = merged.counts(pool, potential)
                 for amounts, nodes in pool.free:
                     if nodes > 0:
-                        have = dict(amounts.items_)
-                        vector = tuple([have.get(name, 0) for name in space.resources])
+                        vector = space.vector(amounts)
                         counts[vector] = counts.get(vector, 0) + nodes
         return MemberRoom(member.name, merged.pools())
 
@@ -209,21 +207,6 @@ class MemberRoom:
                 self.assume(part, devices)
         return fit
 
-    def hold_all(self, shapes: Iterable[Shape], devices: int) -> None:
-        """As `hold` for one after another, but what they change is copied once."""
-        draft: _Draft | None = None
-        for shape in shapes:
-            if len(shape) == 1 and not shape[0].topology:
-                draft = draft or _Draft(self.pools, self.grounds(shape)[0][1], devices)
-                if not draft.fill(shape[0], shape[0].replicas, whole=True):
-                    continue
-            if draft is not None:
-                self.take(draft.fit())
-                draft = None
-            self.hold(shape, devices)
-        if draft is not None:
-            self.take(draft.fit())
-
     def assume(self, part: Part, devices: int) -> None:
         """Take room for pods that are coming but not seen yet. Where they fit nowhere whole (the inventory and the
         binding disagree for a moment) each takes what the freest nodes have, so that nobody else counts on it."""
@@ -255,8 +238,7 @@ class _Merged:
 
     def counts(self, pool: Pool, potential: bool) -> dict[Vector, int]:
         """Where nodes of this pool are counted."""
-        takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
-        domains = tuple(domain_of(pool, topology) for topology in self._space.topologies)
+        takes, domains = self._space.traits(pool)
         return self._found.setdefault((potential, takes, domains), {})
 
     def pools(self) -> tuple[PoolRoom, ...]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from fleet.model.amounts import Amounts
+from fleet.model.matching import domain_of, pool_takes
+from fleet.model.member import Pool
 from fleet.model.unit import Component, NodeClaim
 
 Vector = tuple[int, ...]
@@ -74,6 +77,16 @@ class Space:
             parts[key] = parts.get(key, 0) + max(0, component.replicas)
         whole = [Part(replicas, need, claim, within) for (need, claim), replicas in parts.items() if replicas]
         return tuple(sorted(whole, key=lambda part: (self.size(part.need), part.claim), reverse=True))
+
+    def vector(self, amounts: Amounts) -> Vector:
+        """Return the amounts of this space's resources; others are dropped."""
+        have = dict(amounts.items_)
+        return tuple([have.get(name, 0) for name in self.resources])
+
+    def traits(self, pool: Pool) -> tuple[tuple[bool, ...], tuple[str, ...]]:
+        """Return which claims may use the nodes of a pool, and the domain of each topology in which they lie."""
+        takes = tuple([pool_takes(pool, claim) for claim in self.claims])
+        return takes, tuple([domain_of(pool, topology) for topology in self.topologies])
 
     def size(self, need: Need) -> Vector:
         vector = [0] * len(self.resources)

@@ -21,8 +21,9 @@ from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Space
 from fleet.placement.reservation.span import Span
 from fleet.quota.entitlement import Entitlement
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Tier, add
-from fleet.quota.usage import Usage, request_of
+from fleet.quota.usage import Usage
 from fleet.snapshot import Config, Snapshot
 
 MOST_HEADS = 16  # that hold reservations at the same time
@@ -100,6 +101,7 @@ class Choosing:
         self._empty: dict[str, MemberRoom | None] = {}
         self._fitting: dict[tuple[int, int], bool] = {}
         self._running: Mapping[str, list[Unit]] | None = None
+        self._requests = Requests()
 
     def chosen(self) -> Chosen:
         """The heads. No unit is one where the configuration sets no bound."""
@@ -175,7 +177,7 @@ class Choosing:
         turn = queue_order(candidate.unit)
         for unit in self._runs(leaf):
             if queue_order(unit) < turn:
-                add(used, request_of(unit))
+                add(used, self._requests.of(unit))
         for group in line:
             before = bisect_left(group.units, turn, key=queue_order) if group.priority >= candidate.unit.priority else 0
             if before and self._may_ever_start(group.candidate(0)):

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.matching import pool_takes
+from fleet.model.leaving import left_behind
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.packing.room import MemberRoom, Part, PoolRoom
@@ -31,42 +32,30 @@ class NodeTable:
         for pool in member.pools:
             made = MemberRoom.of(replace(member, pools=(pool,), potential=()), space).pools
             self._rooms.append(made[0] if made else None)
-        self._vectors: dict[Amounts, Vector] = {}
-
-    def _vector(self, amounts: Amounts) -> Vector:
-        found = self._vectors.get(amounts)
-        if found is None:
-            have = dict(amounts.items_)
-            found = self._vectors[amounts] = tuple(have.get(name, 0) for name in self._space.resources)
-        return found
 
     def once_gone(self, ended: Iterable[Unit]) -> SpanNodes:
-        """The nodes once the visible pods of `ended` are gone. Where a unit's seats are not known, each of its pods
-        leaves a place of its own size, on a node where nothing is free now."""
+        """The nodes once the visible pods of `ended` are gone. What a unit without known seats leaves behind
+        lies on nodes where nothing is free now."""
         pools = [dict(pool.free) for pool in self._member.pools]
         pairs: list[dict[Pair, int]] = [{} for _ in pools]
-        full = self._vector(NOTHING)
+        vector = cache(self._space.vector)
+        full = vector(NOTHING)
         leaving: dict[str, tuple[int, Amounts, Amounts]] = {}
         for unit in ended:
             for seat in unit.seats:
                 known = leaving.get(seat.node)
                 held = seat.holds if known is None else known[2].plus(seat.holds)
                 leaving[seat.node] = (seat.pool, seat.free, held)
-            if not unit.seats:
-                seen = dict(unit.visible)
-                for part in unit.components:
-                    pods = min(part.replicas, max(0, seen.get(part.name, 0)))
-                    home = next((i for i, pool in enumerate(self._member.pools) if pool_takes(pool, part.claim)), None)
-                    if pods and home is not None:
-                        _add(pairs[home], (full, self._vector(part.requests)), pods)
+            for home, amounts, pods in left_behind(unit, self._member):
+                _add(pairs[home], (full, vector(amounts)), pods)
         for index, free, held in leaving.values():
             if not 0 <= index < len(pools):
                 continue
             if pools[index].get(free, 0) > 0:
                 pools[index][free] -= 1
-                _add(pairs[index], (self._vector(free), self._vector(free.plus(held))), 1)
+                _add(pairs[index], (vector(free), vector(free.plus(held))), 1)
             else:  # the inventory moved on meanwhile
-                _add(pairs[index], (full, self._vector(held)), 1)
+                _add(pairs[index], (full, vector(held)), 1)
         rooms: list[PoolRoom] = []
         kept: list[dict[Pair, int]] = []
         for made, counts, free_now in zip(self._rooms, pairs, pools, strict=True):
@@ -74,11 +63,10 @@ class NodeTable:
                 continue
             for amounts, nodes in free_now.items():
                 if nodes > 0:
-                    vector = self._vector(amounts)
-                    _add(counts, (vector, vector), nodes)
+                    _add(counts, (vector(amounts), vector(amounts)), nodes)
             later: dict[Vector, int] = {}
-            for (_, vector), nodes in counts.items():
-                later[vector] = later.get(vector, 0) + nodes
+            for (_, then), nodes in counts.items():
+                later[then] = later.get(then, 0) + nodes
             rooms.append(PoolRoom(made.takes, later, domains=made.domains))
             kept.append(counts)
         return SpanNodes(MemberRoom(self._member.name, tuple(rooms)), kept, self._space.devices)

@@ -12,15 +12,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.gang import Key, gang_key
 from fleet.model.leaving import leaves
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.packing.room import committed
 from fleet.placement.packing.space import Shape, Space
 from fleet.placement.reservation.nodes import NodeTable, SpanNodes
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Tier
-from fleet.quota.usage import Usage, account_of, request_of
+from fleet.quota.usage import Usage, account_of
 from fleet.quota.users import split
 from fleet.snapshot import Snapshot
 
@@ -143,17 +143,14 @@ class Releases:
 
     def _list(self, leaving: frozenset[str], users: frozenset[str], claims: Iterable[tuple[Candidate, str]]) -> None:
         backlog, tree = self._snapshot.backlog, self._snapshot.tree
-        requests: dict[tuple[Key, bool], Amounts] = {}
+        requests = Requests()
         for key in sorted(backlog.holding):
             unit = backlog.holding[key]
-            alike = (gang_key(unit.components), unit.preemptible)
-            if alike not in requests:
-                requests[alike] = request_of(unit)
             hidden = committed(unit, self._space) if key in backlog.unseen else ()
             account = account_of(tree, unit) if tree is not None else None
             end = self._now if key in leaving else self._end(unit)
             start = unit.placed_at if unit.placed_at is not None else (self._now if hidden else CERTAIN)
-            self._put(Work(unit, unit.member or "", hidden, requests[alike], account, start, end), users)
+            self._put(Work(unit, unit.member or "", hidden, requests.of(unit), account, start, end), users)
         for candidate, member in claims:
             self._put(self.starting(candidate, member), users)
 

@@ -194,20 +194,3 @@ def test_the_search_for_a_packing_is_bounded_and_says_so() -> None:
     homes = [Home((free,), 90, (True, True, True)) for free in range(3, 9)]
     assert refine(parts, homes, most_steps=50).outcome is Outcome.GAVE_UP
     assert refine(parts, [Home((2,), 90, (True, True, True))]).outcome is Outcome.IMPOSSIBLE
-
-
-@settings(max_examples=150, deadline=None)
-@given(worlds(), st.lists(st.tuples(st.integers(1, 4), SIZES, st.booleans(), st.sampled_from(("", RACK))), max_size=6))
-def test_gangs_held_together_lie_as_if_held_one_after_another(
-    world: tuple[Member, tuple[Component, ...]], others: list[tuple[int, int, bool, str]]
-) -> None:
-    member, components = world
-    gangs = [(components, "")]
-    gangs += [(gang((pods, gpus, H800 if picky else NodeClaim())), label) for pods, gpus, picky, label in others]
-    space = Space([parts for parts, _ in gangs], [RACK])
-    shapes = [space.shape(parts, label) for parts, label in (*gangs[1:], gangs[0], *gangs[1:])]
-    together, alone = MemberRoom.of(member, space), MemberRoom.of(member, space)
-    together.hold_all(shapes, space.devices)
-    for shape in shapes:
-        alone.hold(shape, space.devices)
-    assert [(p.counts, p.keys) for p in together.pools] == [(p.counts, p.keys) for p in alone.pools]
