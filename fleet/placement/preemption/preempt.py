@@ -91,10 +91,8 @@ def _preemptors(
         for index in range(end if group.by_user else min(end, MOST_TRIES)):
             tries[group.account(index)] += 1
             if tries[group.account(index)] <= MOST_TRIES and group.ids[index] not in started:
-                head = heads.get(group.ids[index])
                 candidate = group.candidate(index)
-                # a head's own tier counts what is before it only; to evict, all of its leaf counts
-                yield candidate if head is None else replace(candidate, tier=_evicting(head))
+                yield replace(candidate, tier=_evicting(candidate, heads.get(group.ids[index])))
 
     def waits(group: Group) -> int:
         """As `able`, up to the first that starts only while nobody else claims its room."""
@@ -112,9 +110,13 @@ def _preemptors(
             in_the_way[candidate.unit.leaf] = min(turn, in_the_way.get(candidate.unit.leaf, turn))
 
 
-def _evicting(head: Head) -> Tier:
-    """The tier as which a head evicts: one that crosses its leaf's share as within it."""
-    return Tier.SHARE if head.plain is Tier.CROSSING else head.plain
+def _evicting(candidate: Candidate, head: Head | None) -> Tier:
+    """The tier as which a unit evicts. A head's own tier counts what is before it only; to evict, all of its leaf
+    counts. A unit that crosses its leaf's share evicts as within it if it is a head, else as above it."""
+    tier = candidate.tier if head is None else head.plain
+    if tier is not Tier.CROSSING:
+        return tier
+    return Tier.BORROWED if head is None else Tier.SHARE
 
 
 def _beside_reservations(profile: Profile, candidate: Candidate) -> Candidate | None:
