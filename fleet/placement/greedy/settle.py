@@ -79,7 +79,7 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
         again = situation.layout(placed, sorted({member for _, member in gone}))
         layout.rooms.update(again.rooms)
         layout.lost = again.lost
-    return situation.less_kept(layout.rooms)
+    return situation.less_kept(layout.rooms, placed)
 
 
 def _with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:

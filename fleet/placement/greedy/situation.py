@@ -84,13 +84,33 @@ class Situation:
 
     def layout(self, placed: Iterable[tuple[Candidate, str]], members: Iterable[str] | None = None) -> Layout:
         """How all that comes lies in these members, or all, once `placed` is committed, as the next cycle sees it."""
-        new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
         free = self.free if members is None else {name: self.free[name] for name in members}
-        return lay_out(free, [*self.coming, *new], self.space)
+        return lay_out(free, self._coming(placed), self.space)
 
-    def less_kept(self, rooms: dict[str, MemberRoom]) -> dict[str, MemberRoom]:
-        """These rooms, changed, without what is claimed."""
+    def _coming(self, placed: Iterable[tuple[Candidate, str]]) -> list[Coming]:
+        new = [(c.unit.id, member, self.space.shapes[c.shape]) for c, member in (*self.first, *placed)]
+        return [*self.coming, *new]
+
+    def less_kept(self, rooms: dict[str, MemberRoom], placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
+        """These rooms, changed, without what is claimed. What comes with `placed` lies where every claim of before
+        keeps its room; a claim that has no room yet takes what there is."""
+        coming = self._coming(placed) if self.claims else []
+        short: Pairs = []
         for candidate, member in self.kept:
+            shape, devices = self.space.shapes[candidate.shape], self.space.devices
+            fit = rooms[member].fit(shape, devices) or rooms[member].fit(shape, devices, potential=True)
+            if fit is not None:
+                rooms[member].take(fit)
+                coming.append((candidate.unit.id, member, shape))
+                continue
+            beside = [item for item in (*coming, (candidate.unit.id, member, shape)) if item[1] == member]
+            anew = None if candidate.unit.id in self.new else lay_out({member: self.free[member]}, beside, self.space)
+            if anew is None or anew.lost:
+                short.append((candidate, member))
+            else:
+                rooms[member] = anew.rooms[member]
+                coming = [*coming, beside[-1]]
+        for candidate, member in short:
             rooms[member].hold(self.space.shapes[candidate.shape], self.space.devices)
         return rooms
 
@@ -114,7 +134,7 @@ class Situation:
         for candidate, _ in placed:
             if candidate.account is not None and usage is not None:
                 usage.charge(candidate.account, candidate.request)
-        return Profile(self.less_kept(self.layout(placed).rooms), usage, self.space, self.spans(placed))
+        return Profile(self.less_kept(self.layout(placed).rooms, placed), usage, self.space, self.spans(placed))
 
 
 def sort(snapshot: Snapshot, now: float) -> Situation:
@@ -159,15 +179,9 @@ def with_claims(situation: Situation) -> Situation:
         if profile.usage is not None and candidate.account is not None:
             profile.usage.charge(candidate.account, candidate.request)
     left, behind = behind_claims(without(gone, groups), claims)
-    return replace(
-        situation,
-        groups=left,
-        behind=behind,
-        first=first,
-        claims=tuple(claims),
-        rooms=profile.rooms,
-        usage=profile.usage,
-    )
+    situation = replace(situation, groups=left, behind=behind, first=first, claims=tuple(claims), usage=profile.usage)
+    rooms = situation.layout((), sorted({member for _, member in (*first, *situation.kept)})).rooms
+    return replace(situation, rooms={**situation.rooms, **situation.less_kept(rooms, ())})
 
 
 def claims_of(pairs: Iterable[tuple[Candidate, str]], now: float) -> tuple[Reservation, ...]:

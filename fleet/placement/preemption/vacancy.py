@@ -76,12 +76,17 @@ class Vacancy:
 
     def fits(self, shape: Shape, gone: Iterable[Unit]) -> bool:
         """Whether a gang of this shape finds room once these have left, too."""
-        gone = tuple(gone)
+        gone, devices = tuple(gone), self._space.devices
         landed = self._landed(gone)
         after = self._after(landed, gone)
-        for other in (*landed.late, *self._kept):
-            after.hold(other, self._space.devices)
-        return after.fit(shape, self._space.devices) is not None
+        if None in [after.hold(other, devices) for other in (*landed.late, *self._kept)] and self._kept:
+            names = {unit.id for unit in gone}
+            coming = [item for item in self._coming if item[0] not in names]
+            kept = [("", self._member.name, other) for other in self._kept]
+            anew = self._after(_Landed(self._room, (), {}), gone)
+            if None not in [anew.hold(item[2], devices) for item in largest_first([*coming, *kept], self._space)]:
+                after = anew
+        return after.fit(shape, devices) is not None
 
     def _landed(self, gone: Iterable[Unit]) -> _Landed:
         """The member as it is now, with what is coming, but for those of `gone` that are still coming themselves."""
