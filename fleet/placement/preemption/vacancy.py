@@ -94,17 +94,18 @@ class Vacancy:
         stay_out = frozenset(unit for unit, _, _ in self._coming if unit in names)
         found = self._beside.get(stay_out)
         if found is None:
-            room = self._room.copy()
+            room, moved = self._room.copy(), _Moved()
             late: list[Shape] = []
             for unit, _, shape in self._coming:
                 if unit in stay_out:
                     continue
                 fit = room.fit(shape, self._space.devices) or room.fit(shape, self._space.devices, potential=True)
                 if fit is not None:
+                    moved.see(room.pools, fit.pools)
                     room.take(fit)
                 else:
                     late.append(shape)
-            found = self._beside[stay_out] = _Landed(room, tuple(late), _moves(self._room, room))
+            found = self._beside[stay_out] = _Landed(room, tuple(late), moved.moves())
         return found
 
     def _after(self, landed: _Landed, gone: Iterable[Unit]) -> MemberRoom:
@@ -174,21 +175,37 @@ class Vacancy:
         return tuple(have.get(name, 0) for name in self._space.resources)
 
 
-def _moves(before: MemberRoom, after: MemberRoom) -> dict[tuple[int, Vector], list[Vector]]:
-    """What became of the nodes that have less free than before: a likely one for each, since vectors have no names."""
-    found: dict[tuple[int, Vector], list[Vector]] = {}
-    for index, (had, has) in enumerate(zip(before.pools, after.pools, strict=True)):
-        if had is has:
-            continue
-        new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
-        for vector in reversed(had.keys):
-            for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
-                low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
-                to = next(low, None)
-                if to is not None:
-                    new.remove(to)
-                    found.setdefault((index, vector), []).append(to)
-    return found
+class _Moved:
+    """Which nodes gangs land on, one gang after another: what each of them had at first, by what it has now."""
+
+    def __init__(self) -> None:
+        self._had: dict[tuple[int, Vector], list[Vector]] = {}
+
+    def see(self, before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> None:
+        """Count a gang. Vectors have no names, so each node that has less becomes a likely one of those after it."""
+        come: list[tuple[int, Vector, Vector]] = []
+        for index, (had, has) in enumerate(zip(before, after, strict=True)):
+            if had is has:
+                continue
+            new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
+            for vector in reversed(had.keys):
+                for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
+                    low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
+                    to = next(low, None)
+                    if to is not None:
+                        new.remove(to)
+                        moved = self._had.get((index, vector))
+                        come.append((index, moved.pop() if moved else vector, to))
+        for index, first, to in come:
+            self._had.setdefault((index, to), []).append(first)
+
+    def moves(self) -> Mapping[tuple[int, Vector], Sequence[Vector]]:
+        """What nodes have now, by pool and by what they had at first."""
+        found: dict[tuple[int, Vector], list[Vector]] = {}
+        for (index, to), firsts in self._had.items():
+            for first in firsts:
+                found.setdefault((index, first), []).append(to)
+        return found
 
 
 def _add(pool: PoolRoom, vector: Vector, nodes: int) -> None:

@@ -115,3 +115,19 @@ def test_nodes_that_the_inventory_has_no_more_are_told_apart_all_the_same() -> N
     vacancy = Vacancy(x, space, (), (), ())
     assert vacancy.fits(space.shape(unit("six").gpus(6).value.components), gone)
     assert not vacancy.fits(space.shape(unit("seven").gpus(7).value.components), gone)
+
+
+def test_of_two_gangs_that_come_each_lies_on_nodes_that_take_it() -> None:
+    """The large pods use up both whole nodes, so the small ones lie beside the unit that leaves: what has much CPU
+    left there has GPUs, too."""
+    beside, whole = amounts(gpu=4, cpu=92, pods=110), amounts(gpu=8, cpu=96, pods=110)
+    x = Member("x", pools=(Pool(free=((beside, 1), (whole, 2)), allocatable=whole),))
+    seat = Seat("n0", 0, beside, amounts(gpu=4, cpu=4, pods=1))
+    old = unit("old").gang(1, gpu=4, cpu=4).runs_in("x").having(seats=(seat,)).value
+    large, small = unit("large").gang(2, gpu=8, cpu=4).value, unit("small").gang(3, gpu=1, cpu=4).value
+    wide, narrow = unit("wide").gang(3, gpu=1, cpu=40).value, unit("narrow").gang(2, gpu=1, cpu=40).value
+    space = Space([u.components for u in (old, large, small, wide, narrow)])
+    coming = [(u.id, "x", space.shape(u.components)) for u in (large, small)]
+    vacancy = Vacancy(x, space, (), coming, ())
+    assert vacancy.fits(space.shape(narrow.components), [old])
+    assert not vacancy.fits(space.shape(wide.components), [old])
