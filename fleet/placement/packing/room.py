@@ -20,9 +20,9 @@ from itertools import chain, islice, repeat
 from operator import itemgetter
 
 from fleet.model.member import Member, Pool
+from fleet.model.refine import Home, Outcome, refine
 from fleet.model.unit import Component, Unit
 from fleet.placement.packing.pool import PoolRoom
-from fleet.placement.packing.refine import Home, Outcome, refine
 from fleet.placement.packing.space import UNBOUNDED, Need, Part, Shape, Space, Vector, slots
 
 __all__ = [

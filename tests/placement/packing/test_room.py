@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fleet.check.packer import Gang, first_unpackable
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
+from fleet.model.refine import Home, Outcome, refine
 from fleet.model.unit import Component, NodeClaim
-from fleet.placement.packing.refine import Home, Outcome, refine
 from fleet.placement.packing.room import Fit, MemberRoom, Space
 from tests.builders import GPU, amounts
 
