@@ -5,6 +5,8 @@ may not: with 6 and 8 free, pods of 5, 3, 3, 3 fit when the five goes to the eig
 Here nodes are taken one after another, fullest first; what is kept is, for each number of pods placed of every part
 but the most numerous one, how many of that one can be placed beside them at most. That is exact: the rest of the nodes
 does not care how those before it were used. Its size is bounded, and past the bound it says that it gave up.
+
+Planner and checker both ask here; the checker adds the answer up.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from fleet.placement.packing.space import Need, Vector, slots
-
+Vector = tuple[int, ...]
+Need = tuple[tuple[int, int], ...]  # what one pod asks for, as (index of resource, amount)
+UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
 MOST_STEPS = 20_000  # states times patterns; a few milliseconds
 _MOST_PATTERNS = 512  # ways to use one node
 
@@ -40,6 +43,16 @@ class Refined:
 
     outcome: Outcome
     uses: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+def slots(vector: Vector, need: Need) -> int:
+    """How many pods with this need one node with this free vector takes."""
+    fit = UNBOUNDED
+    for index, amount in need:
+        count = vector[index] // amount
+        if count < fit:
+            fit = count
+    return fit if fit > 0 else 0
 
 
 State = tuple[int, ...]  # pods placed of every part but the last

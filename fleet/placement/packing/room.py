@@ -4,7 +4,7 @@ Nodes that no unit of this decision can tell apart are one pool here, whatever t
 asks for are dropped: so a member of 300 nodes is often a dozen distinct vectors. Within a pool a gang goes to the
 fullest nodes that still take it (fewest free GPUs first), so that whole nodes stay whole; largest pods go first. That
 finds a packing of equal pods whenever there is one. Where pods of a gang differ and it finds none, an exact search of
-bounded size follows (refine.py); past its bound the gang waits, which is safe.
+bounded size follows (fleet/model/refine.py); past its bound the gang waits, which is safe.
 
 A gang that must lie within one value of a topology label (a rack) is packed into the fullest such domain that takes it
 whole. Nodes that an autoscaler could add are *potential*: they are used only when that is asked for.

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from fleet.model.amounts import Amounts
 from fleet.model.matching import domain_of, pool_takes
 from fleet.model.member import Pool
+from fleet.model.refine import UNBOUNDED, Need, Vector, slots
 from fleet.model.unit import Component, NodeClaim
 
-Vector = tuple[int, ...]
-Need = tuple[tuple[int, int], ...]  # what one pod asks for, as (index of resource, amount)
-UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
+__all__ = ["UNBOUNDED", "Need", "Part", "Shape", "Space", "Vector", "slots"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +92,3 @@ class Space:
         for index, amount in need:
             vector[index] = amount
         return tuple(vector)
-
-
-def slots(vector: Vector, need: Need) -> int:
-    """How many pods with this need one node with this free vector takes."""
-    fit = UNBOUNDED
-    for index, amount in need:
-        count = vector[index] // amount
-        if count < fit:
-            fit = count
-    return fit if fit > 0 else 0
