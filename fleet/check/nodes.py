@@ -1,29 +1,27 @@
 """The nodes of one member, for the checker's packer: free vectors, and pods put onto them.
 
 Pods of one kind are put onto nodes in one step, in numpy: the fullest nodes that take them come first, and nodes that
-could be added come last. A gang of several kinds that does not fit that way is tried exactly, in a table with a bound.
+could be added come last. A gang of several kinds that does not fit that way is put as a bounded search proposes: its
+proposal is not believed but added up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
-from math import prod
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
 
 from fleet.model.matching import domain_of
 from fleet.model.member import Pool
+from fleet.model.refine import Home, refine
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-Ways = list[tuple[tuple[int, ...], int]]  # of one node: pods of each kind but the most numerous, the most of that one
 LARGEST = 1 << 62  # amounts beyond it count as so much
-_MOST_STATES = 4096  # of the table
-_MOST_STEPS = 100_000  # entries of the table times ways; some 200 ms
+_MOST_STEPS = 100_000  # of the search for one gang; more than the planner takes, since nodes may be used otherwise here
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +31,13 @@ class Pods:
     count: int
     size: tuple[int, ...]
     pools: frozenset[int]
+
+
+def asked_by(pods: Sequence[Pods]) -> dict[int, int]:
+    """What pods ask for in all, by index of the resource."""
+    width = len(pods[0].size) if pods else 0
+    total = {index: sum(kind.count * kind.size[index] for kind in pods) for index in range(width)}
+    return {index: amount for index, amount in total.items() if amount}
 
 
 class Nodes:
@@ -64,9 +69,7 @@ class Nodes:
     def usable(self, pools: frozenset[int], among: Mask | None = None) -> Mask:
         mask = self._usable.get(pools)
         if mask is None:
-            every = pools >= self._pools.keys()
-            mask = np.full(len(self._pool), True) if every else np.isin(self._pool, list(pools))
-            self._usable[pools] = mask
+            mask = self._usable[pools] = np.isin(self._pool, list(pools))
         return mask if among is None else mask & among
 
     def room(self, pods: Pods, among: Mask | None = None) -> Ints:
@@ -82,9 +85,8 @@ class Nodes:
 
     def enough(self, pods: Sequence[Pods]) -> bool:
         """Whether all nodes have enough of every resource, added up."""
-        asked = (sum(kind.count * kind.size[index] for kind in pods) for index in range(self.free.shape[1]))
         free = self.free.clip(0).sum(axis=0, dtype=np.float64)  # of amounts near the largest a sum would overflow
-        return all(amount <= have * (1 + 1e-9) for amount, have in zip(asked, free, strict=True) if amount)
+        return all(amount <= free[index] * (1 + 1e-9) for index, amount in asked_by(pods).items())
 
     def put(self, pods: Pods, among: Mask | None = None) -> int:
         """Put the pods onto the fullest nodes that take them; returns how many are left over."""
@@ -99,13 +101,33 @@ class Nodes:
         """Put a whole gang, or change nothing. `topology`: the label of which its nodes have one value; "" for none."""
         if not topology:
             return self._put_whole(pods, None)
-        asked = [sum(kind.count * kind.size[index] for kind in pods) for index in range(self.free.shape[1])]
-        able: list[tuple[list[int], int, Mask]] = []
-        for number, mask in enumerate(self._domains(topology)):
+        asked = asked_by(pods)
+        able: list[tuple[list[int], Mask]] = []
+        for mask in self._domains(topology):
             free = self.free[mask].clip(0).sum(axis=0).tolist()
-            if all(have >= need for have, need in zip(free, asked, strict=True)):
-                able.append(([have for have, need in zip(free, asked, strict=True) if need], number, mask))
-        return any(self._put_whole(pods, mask) for _, _, mask in sorted(able, key=lambda domain: domain[:2]))
+            if all(amount <= free[index] for index, amount in asked.items()):
+                able.append(([free[index] for index in asked], mask))
+        return any(self._put_whole(pods, mask) for _, mask in sorted(able, key=itemgetter(0)))
+
+    def lay(self, pods: Sequence[Pods], uses: Iterable[tuple[int, Sequence[int]]], among: Mask | None = None) -> bool:
+        """Put all of the pods as a proposal says, (node, pods of each kind), if it holds; else change nothing. Each pod
+        must be on a node that takes it, and each node have room for all that is put onto it."""
+        able = [self.usable(kind.pools, among) for kind in pods]
+        left = [kind.count for kind in pods]
+        after = self.free.copy()
+        for node, counts in uses:
+            if any(count < 0 or (count and not mask[node]) for count, mask in zip(counts, able, strict=True)):
+                return False
+            for index, have in enumerate(after[node].tolist()):
+                asked = sum(kind.size[index] * count for kind, count in zip(pods, counts, strict=True))
+                if asked > max(0, have):
+                    return False
+                after[node, index] -= asked
+            left = [had - count for had, count in zip(left, counts, strict=True)]
+        if any(left):
+            return False
+        self.free = after
+        return True
 
     def give_up(self, pods: Pods, left: int) -> None:
         """Take room for `left` pods that come and fit nowhere: the freest nodes lose it, down to nothing."""
@@ -138,63 +160,15 @@ class Nodes:
         return len(pods) > 1 and self._put_exactly(pods, among)
 
     def _put_exactly(self, pods: Sequence[Pods], among: Mask | None) -> bool:
-        """Put one gang in any way there is, unless the table for it is too large. The table has, after each node, the
-        most pods placed of the most numerous kind, and how, by how many are placed of each other kind."""
-        *few, many = sorted(pods, key=lambda kind: kind.count)
-        kinds = [*few, many]
-        wanted = [kind.count for kind in kinds]
-        nothing, goal = (0,) * len(few), tuple(wanted[:-1])
-        if prod(kind.count + 1 for kind in few) > _MOST_STATES:
-            return False
-        rooms: Ints = np.array([self.room(kind, among) for kind in kinds])
-        ahead = rooms.sum(axis=1).tolist()  # what this node and those after it take of each kind alone
-        table: dict[tuple[int, ...], tuple[int, Any]] = {nothing: (0, None)}
-        known: dict[bytes, Ways] = {}
-        steps = 0
+        """Put one gang as the search of fleet/model/refine.py proposes."""
+        rooms: Ints = np.array([self.room(kind, among) for kind in pods])
+        alike: dict[tuple[tuple[int, ...], tuple[bool, ...]], list[int]] = {}
         for node in self._fullest_first(np.flatnonzero(rooms.any(axis=0))).tolist():
-            alike = self.free[node].tobytes() + rooms[:, node].tobytes()
-            if alike not in known:
-                known[alike] = self._ways(node, kinds, rooms[:, node].tolist())
-            steps += len(table) * len(known[alike])
-            if steps > _MOST_STEPS:
-                return False
-            ahead = [more - int(room) for more, room in zip(ahead, rooms[:, node], strict=True)]
-            if not known[alike]:
-                continue
-            after: dict[tuple[int, ...], tuple[int, Any]] = {}
-            for placed, (most, how) in table.items():
-                for took, last in known[alike]:
-                    state = tuple(map(sum, zip(placed, took, strict=True)))
-                    total = min(many.count, most + last)
-                    missing = (want - more for want, more in zip(wanted, ahead, strict=True))
-                    reach = all(
-                        need <= have <= want for need, have, want in zip(missing, (*state, total), wanted, strict=True)
-                    )
-                    if reach and total > after.get(state, (-1, None))[0]:
-                        after[state] = (total, (how, node, (*took, total - most)))
-            if {state: found[0] for state, found in after.items()} == {state: had[0] for state, had in table.items()}:
-                known[alike] = []  # one more node like this changes nothing
-            else:
-                table = after
-            if goal in table and table[goal][0] == many.count:
-                break
-        most, how = table.get(goal, (-1, None))
-        while most == many.count and how is not None:
-            how, node, counts = how
-            for kind, count in zip(kinds, counts, strict=True):
-                self.free[node] -= np.array(kind.size, dtype=np.int64) * count
-        return most == many.count
-
-    def _ways(self, node: int, kinds: Sequence[Pods], room: Sequence[int]) -> Ways:
-        """How one node may be used."""
-        have = self.free[node].tolist()
-        ways: Ways = []
-        for took in product(*(range(most, -1, -1) for most in room[:-1])):
-            left = [
-                amount - sum(kind.size[index] * count for kind, count in zip(kinds, took, strict=False))
-                for index, amount in enumerate(have)
-            ]
-            if all(rest >= 0 for rest, amount in zip(left, have, strict=True) if rest < amount):
-                fits = (left[index] // need for index, need in enumerate(kinds[-1].size) if need > 0)
-                ways.append((took, max(0, min((room[-1], *fits)))))
-        return ways
+            takes = tuple([room > 0 for room in rooms[:, node].tolist()])
+            alike.setdefault((tuple(self.free[node].tolist()), takes), []).append(node)
+        needs = [tuple((index, amount) for index, amount in enumerate(kind.size) if amount > 0) for kind in pods]
+        wanted = [(need, kind.count) for need, kind in zip(needs, pods, strict=True)]
+        homes = [Home(free, len(nodes), takes) for (free, takes), nodes in alike.items()]
+        nodes = list(alike.values())
+        proposal = refine(wanted, homes, _MOST_STEPS).uses
+        return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in proposal), among)

@@ -231,28 +231,15 @@ def _with(nodes: Nodes, coming: Sequence[_Sized]) -> Nodes:
 
 
 def _proposed(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
-    """The nodes after the packing that is proposed for all these pods, if it holds: each pod is on a node that takes
-    it, and each node has room for all that is put onto it."""
+    """The nodes after the packing that is proposed for all these pods, if it holds."""
     if any(gang.topology for gang in gangs):
         return None
     kinds = _kinds(gangs)
     takes = [nodes.usable(kind.pools).tolist() for kind in kinds]
-    free = [tuple(row) for row in nodes.free.tolist()]
-    homes = [(have, [mask[node] for mask in takes]) for node, have in enumerate(free)]
-    proposal = packing([(kind.size, kind.count) for kind in kinds], homes)
-    if proposal is None or len(proposal) != len(homes):
-        return None
+    homes = [(tuple(free), [mask[node] for mask in takes]) for node, free in enumerate(nodes.free.tolist())]
+    proposal = packing([(kind.size, kind.count) for kind in kinds], homes) or ()
     after = nodes.copy()
-    for node, ((have, able), counts) in enumerate(zip(homes, proposal, strict=True)):
-        if any(count < 0 or (count and not takes_it) for count, takes_it in zip(counts, able, strict=True)):
-            return None
-        for index, amount in enumerate(have):
-            asked = sum(kind.size[index] * count for kind, count in zip(kinds, counts, strict=True))
-            if asked > max(0, amount):
-                return None
-            after.free[node, index] -= asked
-    whole = all(sum(counts[number] for counts in proposal) == kind.count for number, kind in enumerate(kinds))
-    return after if whole else None
+    return after if after.lay(kinds, zip(range(len(homes)), proposal, strict=False)) else None
 
 
 def _kinds(gangs: Iterable[_Sized]) -> tuple[Pods, ...]:
