@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import itemgetter
 
 import numpy as np
@@ -58,8 +59,8 @@ class Nodes:
         self._pool: Ints = np.array(numbers, dtype=np.int64)
         self._later: Mask = self._pool >= there
         self._pools = pools
-        self._usable: dict[frozenset[int], Mask] = {}
-        self._within: dict[str, list[Mask]] = {}
+        self._in = cache(self._mask)
+        self._domains = cache(self._split)
 
     def copy(self) -> Nodes:
         other = object.__new__(Nodes)
@@ -67,10 +68,8 @@ class Nodes:
         return other
 
     def usable(self, pools: frozenset[int], among: Mask | None = None) -> Mask:
-        mask = self._usable.get(pools)
-        if mask is None:
-            mask = self._usable[pools] = np.isin(self._pool, list(pools))
-        return mask if among is None else mask & among
+        """The nodes of these pools, of those that are `among` them (None: all)."""
+        return self._in(pools) if among is None else self._in(pools) & among
 
     def room(self, pods: Pods, among: Mask | None = None) -> Ints:
         """How many of these pods each node takes, if it gets no others."""
@@ -136,16 +135,15 @@ class Nodes:
             have = self.free[node]
             self.free[node] = np.maximum(np.minimum(have, 0), have - np.array(pods.size, dtype=np.int64))
 
-    def _domains(self, topology: str) -> list[Mask]:
+    def _mask(self, pools: frozenset[int]) -> Mask:
+        return self._pool >= 0 if pools >= self._pools.keys() else np.isin(self._pool, list(pools))
+
+    def _split(self, topology: str) -> list[Mask]:
         """The nodes of each value of a label, by value; nodes without one are in none."""
-        masks = self._within.get(topology)
-        if masks is None:
-            values: dict[str, list[int]] = {}
-            for number, pool in self._pools.items():
-                values.setdefault(domain_of(pool, topology), []).append(number)
-            masks = [np.isin(self._pool, numbers) for value, numbers in sorted(values.items()) if value]
-            self._within[topology] = masks
-        return masks
+        values: dict[str, set[int]] = {}
+        for number, pool in self._pools.items():
+            values.setdefault(domain_of(pool, topology), set()).add(number)
+        return [self._in(frozenset(numbers)) for value, numbers in sorted(values.items()) if value]
 
     def _fullest_first(self, homes: Ints) -> Ints:
         keys = [self.free[homes, index] for index in range(self.free.shape[1] - 1, -1, -1)]

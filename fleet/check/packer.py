@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import chain
 
 from fleet.check.nodes import LARGEST, Nodes, Pods
@@ -50,19 +51,22 @@ def first_unpackable(
 ) -> list[str]:
     """Units of `gangs` that do not fit the member beside `coming` and the others; empty when all do. `names`: more
     resources to tell nodes apart by. Whether one is refused depends on what is beside it, not on who came first."""
-    return Packer(member, names).first_unpackable(coming, gangs)
+    asked = {name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name, _ in requests.items_}
+    return Packer(member, asked.union(names)).first_unpackable(coming, gangs)
+
+
+_Sides = tuple[list[_Sized], list[_Sized]]  # what comes, and the gangs that are asked about
 
 
 class Packer:
-    """One member; keeps which pools take which pods."""
+    """One member. `names`: all resources that any gang asks for, and more to tell nodes apart by."""
 
-    def __init__(self, member: Member, names: Iterable[str] = ()) -> None:
-        self._names = frozenset(names)
+    def __init__(self, member: Member, names: Iterable[str]) -> None:
+        self._resources = sorted(names, key=lambda name: ("/" not in name, name))  # devices before what every node has
         self._member = member
-        self._there = len(member.pools)
         self._pools = (*member.pools, *member.potential)
-        self._open: dict[NodeClaim, frozenset[int]] = {}
-        self._takes: dict[object, bool] = {}
+        self._open_to = cache(self._open)
+        self._fits = cache(self._fits_alone)
         self._labelled: dict[tuple[str, str], set[int]] = {}
         for number, pool in enumerate(self._pools):
             for label in pool.labels:
@@ -70,99 +74,71 @@ class Packer:
 
     def first_unpackable(self, coming: Sequence[Gang], gangs: Sequence[Gang]) -> list[str]:
         """As the function of this name."""
-        resources = self._resources((*coming, *gangs))
-        there = [self._sized(gang, resources) for gang in coming]
-        new = [self._sized(gang, resources) for gang in gangs]
         refused: set[str] = set()
-        for pools, (beside, mine) in _apart(there, new).items():
+        for pools, (beside, mine) in _apart(map(self._sized, coming), map(self._sized, gangs)).items():
             if mine:
-                refused.update(_refused(self._nodes(pools, (*beside, *mine), resources), beside, mine))
+                refused.update(_refused(self._nodes(pools, (*beside, *mine)), beside, mine))
         return [gang.unit for gang in gangs if gang.unit in refused]
 
     def takes(self, gang: Gang) -> bool:
         """Whether one gang fits the member, asked for many."""
-        resources = self._resources([gang])
-        sized = self._sized(gang, resources)
-        key = (sized.pods, sized.topology, *resources)
-        if key not in self._takes:
-            nodes = self._nodes(sized.pools, [sized], resources)
-            simple = len(sized.pods) == 1 and not sized.topology  # equal pods find room whenever there is any
-            able = nodes.have_room_alone(sized.pods)
-            self._takes[key] = able and (simple or _packed(nodes, [], [sized]) is not None)
-        return self._takes[key]
+        return self._fits(replace(self._sized(gang), unit=""))
 
-    def pack(self, gangs: Sequence[Gang]) -> bool:
-        """Whether simple rules find a packing of all: those that the planner knows, too."""
-        resources = self._resources(gangs)
-        for pools, (mine,) in _apart([self._sized(gang, resources) for gang in gangs]).items():
-            nodes = self._nodes(pools, mine, resources)
-            if not nodes.enough(_kinds(mine)) or not (_together(nodes, mine) or _one_by_one(nodes, _ordered(mine))):
-                return False
-        return True
+    def _fits_alone(self, gang: _Sized) -> bool:
+        nodes = self._nodes(gang.pools, [gang])
+        equal = len(gang.pods) == 1 and not gang.topology  # such pods find room whenever there is any
+        return nodes.have_room_alone(gang.pods) and (equal or nodes.put_gang(gang.pods, gang.topology))
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
-        resources = self._resources(gangs)
-        sized = _ordered([self._sized(gang, resources) for gang in gangs])
-        before = Nodes(dict(enumerate(self._pools)), self._there, resources, MOST_NODES)
-        after = _one_by_one(before, sized)
+        before = Nodes(dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES)
+        after = _one_by_one(before, _ordered(map(self._sized, gangs)))
         if after is None:
             return None
-        node = 0
+        rows = (before.free - after.free).tolist()
+        taken = (Amounts.of(dict(zip(self._resources, row, strict=True))) for row in rows)
         pools: list[Pool] = []
         for pool in self._pools:
-            free: Counter[Amounts] = Counter()
-            for vector, nodes in pool.free:
-                for _ in range(max(0, nodes)):
-                    gone = dict(zip(resources, (before.free[node] - after.free[node]).tolist(), strict=True))
-                    free[vector.plus(Amounts.of(gone), -1) if any(gone.values()) else vector] += 1
-                    node += 1
-            pools.append(replace(pool, free=tuple(free.items())))
-        return replace(self._member, pools=tuple(pools[: self._there]), potential=tuple(pools[self._there :]))
+            nodes = (vector for vector, count in pool.free for _ in range(max(0, count)))
+            left = Counter(vector.plus(gone, -1) for vector, gone in zip(nodes, taken, strict=False))
+            pools.append(replace(pool, free=tuple(left.items())))
+        there = len(self._member.pools)
+        return replace(self._member, pools=tuple(pools[:there]), potential=tuple(pools[there:]))
 
-    def _resources(self, gangs: Iterable[Gang]) -> list[str]:
-        """All resources, in the order in which nodes and pods are compared: devices before what every node has."""
-        asked = {name for gang in gangs for _, requests, _ in gang.parts for name, _ in requests.items_}
-        return sorted(asked | self._names, key=lambda name: ("/" not in name, name))
-
-    def _sized(self, gang: Gang, resources: Sequence[str]) -> _Sized:
+    def _sized(self, gang: Gang) -> _Sized:
         kinds: list[Pods] = []
         for count, requests, claim in gang.parts:
             if count > 0:
                 amounts = dict(requests.items_)
-                size = tuple([min(LARGEST, max(0, amounts.get(name, 0))) for name in resources])
+                size = tuple([min(LARGEST, max(0, amounts.get(name, 0))) for name in self._resources])
                 kinds.append(Pods(count, size, self._open_to(claim)))
-        if len(kinds) == 1:
-            return _Sized(gang.unit, (kinds[0],), gang.topology, kinds[0].pools)
         pools = frozenset[int]().union(*(kind.pools for kind in kinds))
         return _Sized(gang.unit, _merged(kinds), gang.topology, pools)
 
-    def _open_to(self, claim: NodeClaim) -> frozenset[int]:
-        pools = self._open.get(claim)
-        if pools is None:
-            able: Iterable[int] = range(len(self._pools))
-            if claim.node_selector:
-                able = self._labelled.get(claim.node_selector[0], ())
-            pools = frozenset(number for number in able if pool_takes(self._pools[number], claim))
-            self._open[claim] = pools
-        return pools
+    def _open(self, claim: NodeClaim) -> frozenset[int]:
+        able: Iterable[int] = range(len(self._pools))
+        if claim.node_selector:
+            able = self._labelled.get(claim.node_selector[0], ())
+        return frozenset(number for number in able if pool_takes(self._pools[number], claim))
 
-    def _nodes(self, pools: frozenset[int], gangs: Sequence[_Sized], resources: Sequence[str]) -> Nodes:
+    def _nodes(self, pools: frozenset[int], gangs: Sequence[_Sized]) -> Nodes:
         most = sum(kind.count for gang in gangs for kind in gang.pods)
-        return Nodes({number: self._pools[number] for number in sorted(pools)}, self._there, resources, most)
+        numbered = {number: self._pools[number] for number in sorted(pools)}
+        return Nodes(numbered, len(self._member.pools), self._resources, most)
 
 
-def _apart(*lists: Sequence[_Sized]) -> dict[frozenset[int], list[list[_Sized]]]:
-    """The gangs of each list by the pools that they may use, so that no two of these groups of pools share one."""
+def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[int], _Sides]:
+    """What comes, and the gangs, by the pools that they may use, so that no two of these groups of pools share one."""
+    sides = list(coming), list(gangs)
     group: dict[int, frozenset[int]] = {}
-    for pools in {gang.pools for gangs in lists for gang in gangs}:
+    for pools in {gang.pools for side in sides for gang in side}:
         joined = pools.union(*(group[number] for number in pools if number in group))
         group.update(dict.fromkeys(joined, joined))
-    found: dict[frozenset[int], list[list[_Sized]]] = {}
-    for index, gangs in enumerate(lists):
-        for gang in gangs:
-            key = group[min(gang.pools)] if gang.pools else gang.pools
-            found.setdefault(key, [[] for _ in lists])[index].append(gang)
+    found: dict[frozenset[int], _Sides] = {}
+    for index, side in enumerate(sides):
+        for gang in side:
+            pools = group[min(gang.pools)] if gang.pools else gang.pools
+            found.setdefault(pools, ([], []))[index].append(gang)
     return found
 
 

@@ -36,7 +36,7 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
         able = all(sums.allow(snapshot.units[key]) for key in claims.new)
         if able and at is not None:
             leaving = [unit for unit in at.gone if unit.id not in {*stay, victim.id}]
-            able = member is not None and Packer(vacated(member, leaving), names).pack(at.claimed)
+            able = member is not None and not Packer(vacated(member, leaving), names).first_unpackable([], at.claimed)
         if able:
             stay.append(victim.id)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fleet.model.amounts import Amounts
@@ -31,12 +31,11 @@ class Entitlement:
     _holding: Sequence[Unit]
     _running: dict[str, Tier] = field(default_factory=dict, init=False, repr=False, compare=False)  # once it was asked
 
-    @property
-    def tiers(self) -> dict[str, Tier]:
-        """Of every unit in quota, by its id: costs what there is, so it is asked for only where many are."""
+    def tiers(self, leaves: Container[str | None] | None = None) -> dict[str, Tier]:
+        """Of every unit in quota that holds room, by id, and of those that wait in `leaves` (None: in all)."""
         found = dict(self.running)
         for item, rank in zip(self.waiting, self.ranks, strict=True):
-            if item.leaf is not None:
+            if item.leaf is not None and (leaves is None or item.leaf in leaves):
                 for tier, start, end in rank.ranges(len(item.units)):
                     found.update((unit.id, tier) for unit in item.units[start:end])
         return found

@@ -77,20 +77,16 @@ class Ranked(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Claimed:
-    """A Ranked of one unit, and nothing else."""
+class Alike:
+    """A Ranked, and nothing else."""
 
-    unit: Unit
+    units: Sequence[Unit]
     request: Amounts
     block: bool = False
 
     @property
     def leaf(self) -> str | None:
-        return self.unit.leaf
-
-    @property
-    def units(self) -> tuple[Unit]:
-        return (self.unit,)
+        return self.units[0].leaf
 
 
 Limits = tuple[tuple[str, int, int], ...]  # resource, amount of one unit, what its leaf may count on of it

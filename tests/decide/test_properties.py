@@ -104,7 +104,7 @@ def test_snapshots_and_plans_survive_json(world: Snapshot) -> None:
 
 def _tiers(world: Snapshot) -> dict[str, int]:
     entitled = situation_of(world).entitled
-    return {key: int(tier) for key, tier in entitled.tiers.items()} if entitled is not None else {}
+    return {key: int(tier) for key, tier in entitled.tiers().items()} if entitled is not None else {}
 
 
 @many

@@ -9,39 +9,37 @@ from fleet.placement.greedy.greedy import Pass
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
 from fleet.quota.guarantee import Guarantees
-from fleet.quota.tiers import Claimed, Tier
+from fleet.quota.tiers import Alike, Tier
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import FIRM
 
 Shares = Mapping[str, Mapping[str, int]]
 
 
-def tiers(
-    promises: Guarantees, shares: Shares, running: Sequence[Claimed], queue: Sequence[Claimed]
-) -> dict[str, Tier]:
+def tiers(promises: Guarantees, shares: Shares, running: Sequence[Alike], queue: Sequence[Alike]) -> dict[str, Tier]:
     """Of one leaf: `running` by priority and start, `queue` in its order."""
     used: dict[str, int] = {}
     found: dict[str, Tier] = {}
 
-    def asked(item: Claimed) -> dict[str, int]:
+    def asked(item: Alike) -> dict[str, int]:
         return {n: a for n, a in item.request.items_ if n != MAX_JOBS and not n.startswith(FIRM)}
 
-    def take(item: Claimed, tier: Tier) -> None:
+    def take(item: Alike, tier: Tier) -> None:
         found[item.unit.id] = tier
         for name, amount in asked(item).items():
             used[name] = used.get(name, 0) + amount
 
-    def within(item: Claimed) -> bool:
+    def within(item: Alike) -> bool:
         mine = promises.min.get(item.leaf or "", {})
         named = {n: a for n, a in asked(item).items() if n in promises.measured.get(item.leaf or "", ())}
         return bool(mine and named) and all(used.get(n, 0) + a <= mine.get(n, 0) for n, a in named.items())
 
-    def sharing(item: Claimed) -> bool:
+    def sharing(item: Alike) -> bool:
         share = shares.get(item.leaf or "", {})
         named = {n: a for n, a in asked(item).items() if n in share}
         return bool(named) and all(used.get(n, 0) + a <= share[n] for n, a in named.items())
 
-    def below(item: Claimed) -> bool:
+    def below(item: Alike) -> bool:
         share = shares.get(item.leaf or "", {})
         named = [n for n in asked(item) if n in share]
         return bool(named) and all(used.get(n, 0) < share[n] for n in named)

@@ -6,7 +6,7 @@ import pytest
 
 from fleet.model.unit import Phase
 from fleet.quota.entitlement import entitlement
-from fleet.quota.tiers import Claimed, Tier
+from fleet.quota.tiers import Alike, Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from tests.builders import GPU, NOW, UnitBuilder, member, snapshot, tree, unit
@@ -17,8 +17,8 @@ PROMISED = tree(a={"min": {GPU: 8}}, b={"min": {GPU: 8}}, c={})
 def tiers_of(world: Snapshot, *, block: bool = False) -> dict[str, Tier]:
     assert world.tree is not None
     holding = [u for u in world.units.values() if u.phase is not Phase.WAITING]
-    waiting = [Claimed(u, request_of(u), block) for u in world.units.values() if u.phase is Phase.WAITING]
-    return dict(entitlement(world.tree, world.members, holding, waiting, now=NOW).tiers)
+    waiting = [Alike((u,), request_of(u), block) for u in world.units.values() if u.phase is Phase.WAITING]
+    return dict(entitlement(world.tree, world.members, holding, waiting, now=NOW).tiers())
 
 
 def waits(name: str, leaf: str, gpus: int = 4) -> UnitBuilder:
@@ -97,10 +97,10 @@ def test_evicting_work_changes_no_share() -> None:
         there = world(first)
         assert there.tree is not None
         holding = [u for u in there.units.values() if u.phase is not Phase.WAITING]
-        waiting = [Claimed(u, request_of(u)) for u in there.units.values() if u.phase is Phase.WAITING]
+        waiting = [Alike((u,), request_of(u)) for u in there.units.values() if u.phase is Phase.WAITING]
         found.append(entitlement(there.tree, there.members, holding, waiting, now=NOW).shares)
     back = [u for u in world(big).units.values() if u.id == "a0"]
-    others = [Claimed(u, request_of(u)) for u in world(big).units.values() if u.id != "a0"]
-    later = [Claimed(u, request_of(u)) for u in back]
+    others = [Alike((u,), request_of(u)) for u in world(big).units.values() if u.id != "a0"]
+    later = [Alike((u,), request_of(u)) for u in back]
     backing_off = entitlement(PROMISED, world(big).members, [], others, later, now=NOW)
     assert found == [backing_off.shares] * 3

@@ -20,7 +20,7 @@ from fleet.placement.candidates.eligibility import Policies
 from fleet.placement.candidates.nevers import Nevers
 from fleet.placement.packing.room import Space
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
-from fleet.quota.tiers import Claimed, Ranked
+from fleet.quota.tiers import Alike, Ranked
 from fleet.quota.tree import QuotaTree, stops
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
@@ -55,7 +55,7 @@ class Grouping:
         self._gangs: dict[tuple[Key, bool], _Gang] = {}
         self._shapes: dict[tuple[Key, str], int] = {}
         self.reasons: dict[str, Reason] = {}
-        self._later: list[Claimed] = []
+        self._later: list[Alike] = []
         lots = self._sorted_out(now)
         held = [(item, self._gang(item.gang, item.unit)) for item in snapshot.backlog.held.values()]
         self.space = self._space(lots)
@@ -87,7 +87,7 @@ class Grouping:
                 continue
             self.reasons.update(dict.fromkeys(lot.ids, reason))
             if reason.code is Code.BACK_OFF:
-                self._later.append(Claimed(unit, gang.request))
+                self._later.append(Alike((unit,), gang.request))
         able.sort(key=lambda lot: queue_order(lot.units[0]))
         return able
 
