@@ -1,20 +1,36 @@
-"""The problem that a solver gets, the answer it gives, and the protocol between them.
+"""The two problems that a solver gets, its answer, and the protocol between them.
 
-Plain numbers and tuples, so that both travel to a child process and into a record. Gangs are counted, not named: a
-*class* is a set of gangs that are equal in leaf, priority band, age bucket, shape, eligibility and in which heads bind
-them, and a *lane* is one (shape, eligibility, heads, member). Members do not care whose gang it is, so the two are
-linked by sums only. Who must leave for gangs is a problem of its own.
+Plain numbers and tuples, so that all of it travels to a child process and into a record. Gangs are counted, not named:
+the size of a problem grows with the kinds of gangs, not with their number, and which gang of a kind starts is decided
+when the answer is decoded. A *class* is a set of gangs alike on the side of quota, a *lane* one on the side of room.
+Members do not care whose gang they take, so sums alone link the two sides. The choice of victims is a problem of its
+own.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+Terms = tuple[tuple[int, int], ...]  # (number of a variable, amount of one)
+Counts = tuple[tuple[int, ...], tuple[int, ...]]  # gangs that start, by class, and gangs placed, by lane
+
+
+class Beside(NamedTuple):
+    """The reservations whose start a gang outlasts, as bits: those that bind it, and those that it passes by right."""
+
+    binding: int = 0
+    passing: int = 0
+
+
+ALONE = Beside()
+Kind = tuple[int, int, Beside]  # shape, eligibility, and the reservations beside which gangs would start
 
 
 @dataclass(frozen=True, slots=True)
 class GangClass:
-    """`count` waiting gangs alike, `cap` of which could start at most. `weight` is the value of one in its band."""
+    """`count` waiting gangs that are equal in all that is named here, `cap` of which could start at most. `weight` is
+    the value of one in its band."""
 
     leaf: str | None
     band: int
@@ -24,71 +40,61 @@ class GangClass:
     count: int
     weight: int
     cap: int
-    bound: int = 0  # which heads bind them, as bits; heads themselves have a bit of their own
+    beside: Beside = ALONE
+
+    @property
+    def kind(self) -> Kind:
+        return self.shape, self.eligibility, self.beside
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Gangs of one shape and eligibility that the same heads bind, placed in one member, at most `cap`; smaller `cost`
-    is preferred."""
+    """Gangs of one shape and eligibility, beside the same reservations, placed in one member: at most `cap` of them.
+    Smaller `cost` is preferred."""
 
     shape: int
     eligibility: int
     member: str
     cap: int
     cost: int
-    bound: int = 0
+    beside: Beside = ALONE
+
+    @property
+    def kind(self) -> Kind:
+        return self.shape, self.eligibility, self.beside
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaRow:
-    """Σ amount × admitted ≤ room, over classes by index."""
+class Row:
+    """A limit: Σ amount × variable ≤ room, over classes, lanes and pod variables by number.
 
-    node: str
-    resource: str
-    terms: tuple[tuple[int, int], ...]  # (class, amount of one gang)
+    A row about a reservation is lifted if the class `head` starts, which is the reserved gang alone (-1: none), or if
+    the reservation `passed`, a number in `Problem.passed`, is given up (-1: none)."""
+
+    name: str
     room: int
+    classes: Terms = ()
+    lanes: Terms = ()
+    pods: Terms = ()
+    head: int = -1
+    passed: int = -1
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Pods of some lanes' gangs must lie in these pools of the member: Σ over pools = Σ replicas × placed.
+    """A division of gangs' pods among several places: Σ over `variables` = Σ replicas × placed, over lanes.
 
-    Needed only where they may use several pools; `variables` are numbers of pool variables."""
+    `variables` are numbers of pod variables: one for each place, with values up to `cap`."""
 
-    lanes: tuple[tuple[int, int], ...]  # (lane, replicas of one of its gangs)
+    lanes: Terms
     variables: tuple[int, ...]
     cap: int
 
 
 @dataclass(frozen=True, slots=True)
-class RoomRow:
-    """Σ amount × variable ≤ room; terms over lanes by index, and over pool variables by index."""
-
-    name: str
-    lanes: tuple[tuple[int, int], ...]
-    spreads: tuple[tuple[int, int], ...]
-    room: int
-
-
-@dataclass(frozen=True, slots=True)
-class SpanRow:
-    """Σ amount × variable ≤ room, over classes and over lanes by index: what a reservation leaves to the units that it
-    binds. It holds unless the class `head` (-1: none) is admitted, which is the head alone, or the reservation
-    `passed` (-1: none), a number in `Problem.passed`, is given up."""
-
-    name: str
-    classes: tuple[tuple[int, int], ...]
-    lanes: tuple[tuple[int, int], ...]
-    head: int
-    room: int
-    passed: int = -1
-
-
-@dataclass(frozen=True, slots=True)
 class Passing:
-    """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right; then none
-    starts in those that it binds (`bound`)."""
+    """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right. Then no
+    gang starts in the lanes that it binds (`bound`)."""
 
     name: str
     lanes: tuple[int, ...]
@@ -97,26 +103,28 @@ class Passing:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`bands` names the priority bands, most important first. `chains`: classes of Block leaves in their order; each
-    link may start only when the one before it is admitted whole. `given`: (band, class) of heads that start in the
-    known answer: from the stage of this band on they do in every answer that is as good so far. `passed`: reservations
-    that an answer may give up, as few as can be beside the best in the first `firm` bands, the guaranteed ones.
-    `proven`: of the first bands, what no answer exceeds that reaches as much in each band before. `part`: how much
-    of the time may be used at most, and `fit_part`: of that, for cheap lanes. `nodes`: whether nodes are modelled: many
-    small rows, of which presolving makes little."""
+    """The linked model: which gangs start, and where.
+
+    `bands`: names of the priority bands, the most important first; the first `guaranteed` of them are the guaranteed
+    ones. `chains`: classes of queues with policy Block, in queue order; a class starts only after the whole class
+    before it. `spans`: rows about reservations; `passed`: the reservations that an answer may give up, as few as
+    possible beside the best of the guaranteed bands. `heads`: (band, class) of heads that start in the known answer;
+    from this band's stage on they start in every answer. `hint`: the known answer, or none. `proven`: for the first
+    bands, the value that no answer exceeds which is as good in the bands before. `part`: the part of the time that may
+    be used; `fit_part`: the part of that for cheap lanes. `nodes`: whether rows are about single nodes."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
     lanes: tuple[Lane, ...]
-    quota: tuple[QuotaRow, ...]
-    rooms: tuple[RoomRow, ...]
+    quota: tuple[Row, ...]
+    rooms: tuple[Row, ...]
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
-    spans: tuple[SpanRow, ...] = ()
+    spans: tuple[Row, ...] = ()
     passed: tuple[Passing, ...] = ()
-    firm: int = 0
-    given: tuple[tuple[int, int], ...] = ()
-    hint: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # a known answer: (admitted, placed)
+    guaranteed: int = 0
+    heads: tuple[tuple[int, int], ...] = ()
+    hint: Counts = ((), ())
     proven: tuple[int, ...] = ()
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
@@ -127,7 +135,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """One stage: `bound` is proven, given the stages before it."""
+    """One stage: its value, and the bound that is proven for it, given the stages before."""
 
     name: str
     value: int
@@ -138,8 +146,8 @@ class Solved:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`admitted[i]` gangs of class i, `placed[j]` gangs in lane j; both empty when there is none, and then `why` says
-    why. `why` may also stand beside an answer: it was the last word before the deadline, say."""
+    """`admitted[i]` gangs of class i start, and `placed[j]` gangs go to lane j. Both are empty when there is no answer;
+    then `why` gives the cause. Beside an answer, `why` says what kept it from being better."""
 
     admitted: tuple[int, ...] = ()
     placed: tuple[int, ...] = ()
@@ -153,8 +161,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A running gang that may be evicted. `within`: it does not even borrow; `lost`: work thrown away. `site`: where
-    its room helps those gangs alone that go there, and may evict it (`by`); -1 when quota needs it, too."""
+    """A running gang that may be evicted. `within`: it is within its share; `lost`: the work that its eviction throws
+    away. `site`: the member for which alone it may leave, for the gangs `by` that may evict it (-1: any)."""
 
     within: bool
     lost: int
@@ -164,7 +172,7 @@ class Victim:
 
 @dataclass(frozen=True, slots=True)
 class FreedRow:
-    """Σ amount over the victims that leave ≥ need: what quota is short of at one node, in one resource."""
+    """A lack of quota at one node, in one resource: Σ amount over the victims that leave ≥ need."""
 
     terms: tuple[tuple[int, int], ...]  # (victim, amount)
     need: int
@@ -172,9 +180,9 @@ class FreedRow:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`count` nodes of a site alike: the free vector of one, which claims may use it, and what each victim that leaves
-    frees there. `owner`: it is there only once this victim has left (-1: it is there). `wide`: not for the gangs that
-    the room is for. Places of one `domain` are one rack, for those of them that must lie in one; "" is in none."""
+    """`count` nodes of one site that are alike: the free vector of one, the claims that may use it, and the amounts
+    that each victim `holds` there. `owner`: the place exists once this victim has left (-1: it exists). `wide`: no
+    place for the gangs of the problem. `domain`: the rack of the place, for gangs that must lie in one; "" for none."""
 
     site: int
     count: int
@@ -188,8 +196,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """`replicas` pods alike that find room in their site: of one `gang` that the room is for (`site` -1: in whichever
-    is chosen for it), or beside those. `less`: of those beside, so many go with a victim."""
+    """`replicas` pods alike that need room: pods of `gang` in the site that is chosen for it (`site` -1), or other pods
+    of a fixed site. `less`: (victim, number) of these other pods that leave with a victim."""
 
     site: int
     replicas: int
@@ -201,15 +209,15 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class VictimProblem:
-    """Which victims must leave so that some gangs (mostly one) have quota, and each has room in one of its `sites`
-    (members): as few as can be that do not even borrow, then as few as can be, then those that lose the least, then
-    those members that policies put first.
+    """The choice of victims, so that some gangs (mostly one) have quota, and each has room in one of its sites, which
+    are members: the fewest within their share, then the fewest, then the least lost work, then the members that the
+    policies of the gangs prefer.
 
-    `gangs`: of each, the sites that it may go to, with their numbers by its policy; `counts`: how many alike each
-    stands for; `together`: those that lie within one domain, each of which stands for itself. `cuts`: where so many of
-    a gang go to a site ((gang, site, how many), …), these victims are known not to suffice. The answer's `admitted` is
-    1 for a victim that leaves, its `placed` the sites of all of the first gang, in order, then those of the second, …
-    """
+    `gangs`: for each its sites, each with its rank by policy; `counts`: how many gangs alike each stands for;
+    `together`: gangs that must lie within one domain, each of which stands for itself. `cuts`: conditions
+    ((gang, site, how many), …) with victims that are known not to suffice where all of them hold. The answer's
+    `admitted` is 1 for a victim that leaves; its `placed` has the sites of the first gang, in order, then those of the
+    second, and so on."""
 
     victims: tuple[Victim, ...]
     sites: tuple[str, ...]
@@ -225,6 +233,6 @@ class VictimProblem:
 
 
 class Solver(Protocol):
-    """Answers a problem within `limit_s` seconds of wall-clock time, and never raises for what the problem is."""
+    """The source of answers. It answers within `limit_s` seconds of wall-clock time, and no problem makes it raise."""
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer: ...

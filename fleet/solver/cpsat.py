@@ -1,36 +1,36 @@
-"""CP-SAT on the linked model. Beside it only cpsat_victims.py, on the choice of victims, imports ortools.
+"""CP-SAT on the linked model: one stage for each priority band, the most important first.
 
-One stage a priority band, most important first: maximise it, keep at least what was reached, go on; last, cheapest
-lanes. After the guaranteed bands comes one more where these could cost heads their seats: as seldom as can be. One
-worker, a fixed seed and a limit in deterministic time, so that the same problem gets the same answer; a relative gap
-ends a stage, since proving the last unit is what takes the time. No stage accepts less than the known answer reaches
-there while it may still be had: what a gap gives away in one stage is room that all stages after it would have to prove
-useless, and that took most of the time. A stage that cannot improve is skipped.
+A stage maximises its band; the value that it reaches is a lower limit for all stages after it. The last stage takes the
+cheapest lanes. After the guaranteed bands comes a stage that gives up as few reservations as possible.
+
+To prove the last unit takes most of the time, so a relative gap ends a stage. But no stage accepts less than the known
+answer reaches there, while that answer is still as good in all stages before: a stage that gives away room within its
+gap makes every later stage prove that this room is useless. A stage that cannot improve is skipped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from math import gcd
 
 from ortools.sat.python import cp_model
 
-from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
+from fleet.placement.problem import Answer, Counts, Kind, Problem, Row, Solved, VictimProblem
 from fleet.solver.cpsat_victims import Victims
-from fleet.solver.limit import SAFE, Limit
+from fleet.solver.stages import SAFE, Limit, Stages
 
-Counts = tuple[tuple[int, ...], tuple[int, ...]]  # an answer: (admitted, placed)
 _FIT = "fit"
 _FIT_GAP, _FIT_WORK = 0.05, 0.1  # of the cost of lanes, and in deterministic time, where nodes are modelled
 _PASSING = "passing"
+_NOTHING: Counts = ((), ())
 
 
 def scaled(
     terms: Iterable[tuple[int, int]], room: int, caps: Callable[[int], int]
 ) -> tuple[list[tuple[int, int]], int]:
     """Σ amount × x ≤ room with numbers that the solver can add up. Dividing by the common divisor is exact; beyond
-    that amounts are rounded up and the room down, so that no answer exceeds what the row allows."""
+    that amounts are rounded up and the room down, so that no answer exceeds the row."""
     row = [(index, amount) for index, amount in terms if amount > 0]
     if not row:
         return [], room
@@ -58,62 +58,58 @@ class CpSat:
         *,
         seed: int,
         limit_s: float,
-        emit: Callable[[Answer], None] | None = None,
+        emit: Callable[[Answer], None] = lambda answer: None,
     ) -> Answer:
         """The best answer found. `emit` gets every stage's answer as it comes."""
-        emit = emit or (lambda answer: None)
         if isinstance(problem, VictimProblem):
             return Victims(problem, seed, Limit(limit_s, self._clock), emit).run()
         return _Run(problem, seed, Limit(problem.part * limit_s, self._clock), emit).run()
 
 
 class _Run:
+    """One solve. `_best`: the best answer so far, at first the known one; `_found`: whether a stage has found one;
+    `_seen`: whether the model has shown that the best answer is feasible."""
+
     def __init__(self, problem: Problem, seed: int, limit: Limit, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
-        self._seed = seed
-        self._limit = limit
         self._fit_s = problem.fit_part * limit.left_s
-        self._left_work = problem.deterministic_limit
         self._emit = emit
-        self._model = cp_model.CpModel()
-        self._stages: list[Solved] = []
+        self._model = model = cp_model.CpModel()
+        self._stages = Stages(model, seed, limit, problem.deterministic_limit)
+        self._best, self._found, self._seen = problem.hint, False, False
         self._asked_full = False
-        self._firm: list[cp_model.Constraint] = []  # what holds because the known answer is had: 0 or more at the least
-        new = self._model.new_int_var
-        self._admitted = [new(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
-        self._placed = [new(0, lane.cap, f"z{index}") for index, lane in enumerate(problem.lanes)]
-        self._pooled: dict[int, cp_model.IntVar] = {}
+        self._admitted = [model.new_int_var(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
+        self._placed = [model.new_int_var(0, lane.cap, f"z{index}") for index, lane in enumerate(problem.lanes)]
+        self._pods = {
+            number: model.new_int_var(0, spread.cap, f"y{number}")
+            for spread in problem.spreads
+            for number in spread.variables
+        }
         self._spared: list[cp_model.IntVar] = []  # whether a reservation that may be given up is not
         self._constrain()
 
     def _constrain(self) -> None:
         problem, model = self._problem, self._model
-        sides: dict[tuple[int, int, int], tuple[list[cp_model.IntVar], list[cp_model.IntVar]]] = {}
-        for cls, admitted in zip(problem.classes, self._admitted, strict=True):
-            sides.setdefault((cls.shape, cls.eligibility, cls.bound), ([], []))[0].append(admitted)
-        for lane, placed in zip(problem.lanes, self._placed, strict=True):
-            sides.setdefault((lane.shape, lane.eligibility, lane.bound), ([], []))[1].append(placed)
-        for wanting, going in sides.values():
-            model.add(sum(wanting) == sum(going))
+        sides: dict[Kind, tuple[list[cp_model.IntVar], list[cp_model.IntVar]]] = {}
+        for cls, variable in zip(problem.classes, self._admitted, strict=True):
+            sides.setdefault(cls.kind, ([], []))[0].append(variable)
+        for lane, variable in zip(problem.lanes, self._placed, strict=True):
+            sides.setdefault(lane.kind, ([], []))[1].append(variable)
+        for admitted, placed in sides.values():
+            model.add(sum(admitted) == sum(placed))
         for spread in problem.spreads:
-            for number in spread.variables:
-                self._pooled[number] = model.new_int_var(0, spread.cap, f"y{number}")
             pods = sum(replicas * self._placed[lane] for lane, replicas in spread.lanes)
-            model.add(sum(self._pooled[n] for n in spread.variables) == pods)
-        for row in problem.quota:
-            terms, room = scaled(row.terms, row.room, lambda index: problem.classes[index].cap)
-            model.add(sum(amount * self._admitted[index] for index, amount in terms) <= room)
-        caps = [lane.cap for lane in problem.lanes]
-        pooled_caps = {number: spread.cap for spread in problem.spreads for number in spread.variables}
-        for limit in problem.rooms:
-            # pool variables follow the lanes in one numbering, so that one scale serves the whole row
-            both = [*limit.lanes, *((len(caps) + number, amount) for number, amount in limit.spreads)]
-            terms, room = scaled(both, limit.room, lambda i: caps[i] if i < len(caps) else pooled_caps[i - len(caps)])
-            model.add(
-                sum(amount * (self._placed[i] if i < len(caps) else self._pooled[i - len(caps)]) for i, amount in terms)
-                <= room
-            )
-        self._reserve()
+            model.add(sum(self._pods[number] for number in spread.variables) == pods)
+        for row in (*problem.quota, *problem.rooms):
+            self._at_most(row)
+        for number, passing in enumerate(problem.passed):
+            spared = model.new_bool_var(f"s{number}")
+            model.add(1 - spared <= sum(self._placed[index] for index in passing.lanes))
+            for index in passing.bound:
+                model.add(self._placed[index] <= problem.lanes[index].cap * spared)
+            self._spared.append(spared)
+        for row in problem.spans:
+            self._at_most(row)
         for chain in problem.chains:
             for before, after in pairwise(chain):
                 whole = model.new_bool_var(f"b{before}")
@@ -122,66 +118,71 @@ class _Run:
                 model.add(self._admitted[before] >= problem.classes[before].count * whole)
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
-    def _reserve(self) -> None:
-        """What reservations leave to others, unless their unit starts or they are given up."""
-        problem, model, lanes = self._problem, self._model, len(self._problem.lanes)
-        caps = [*(lane.cap for lane in problem.lanes), *(cls.cap for cls in problem.classes)]
-        variables = [*self._placed, *self._admitted]
-        for number, passing in enumerate(problem.passed):
-            spared = model.new_bool_var(f"s{number}")
-            model.add(1 - spared <= sum(self._placed[index] for index in passing.lanes))
-            for index in passing.bound:
-                model.add(self._placed[index] <= caps[index] * spared)
-            self._spared.append(spared)
-        for row in problem.spans:
-            both = [*row.lanes, *((lanes + index, amount) for index, amount in row.classes)]
-            terms, room = scaled(both, row.room, caps.__getitem__)
-            over = max(0, sum(amount * caps[index] for index, amount in terms) - room)
-            beyond = [over * self._admitted[row.head]] if row.head >= 0 else []
-            beyond += [over * (1 - self._spared[row.passed])] if row.passed >= 0 else []
-            model.add(sum(amount * variables[index] for index, amount in terms) <= room + sum(beyond))
+    def _at_most(self, row: Row) -> None:
+        """Add a row. It is lifted by as much as it can be exceeded where the head starts that it is about, or where its
+        reservation is given up."""
+        sides = ((self._placed, row.lanes), (self._pods, row.pods), (self._admitted, row.classes))
+        variables = [(side[index], amount) for side, terms in sides for index, amount in terms]
+        caps = [variable.proto.domain[1] for variable, _ in variables]
+        terms, room = scaled(enumerate(amount for _, amount in variables), row.room, caps.__getitem__)
+        over = max(0, sum(amount * caps[index] for index, amount in terms) - room)
+        lifted = over * self._admitted[row.head] if row.head >= 0 else 0
+        lifted += over * (1 - self._spared[row.passed]) if row.passed >= 0 else 0
+        self._model.add(sum(amount * variables[index][0] for index, amount in terms) <= room + lifted)
 
     def run(self) -> Answer:
-        answer = Answer()
-        known: Counts = self._problem.hint
-        hint = known
-        seen = False  # whether the model has seen that the answer can be had
-        for band, name in enumerate(self._problem.bands):
-            if band == self._problem.firm:
-                answer, hint, seen = self._spare(answer, hint, seen)
-                known = known if self._given_up(known) <= self._given_up(hint) else ((), ())
-            classes = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band == band]
-            terms = [(self._admitted[index], cls.weight) for index, cls in classes]
-            most = min([sum(cls.weight * cls.cap for _, cls in classes), *self._problem.proven[band : band + 1]])
-            value = 0 if answer.empty else sum(cls.weight * answer.admitted[index] for index, cls in classes)
-            least = sum(cls.weight * known[0][index] for index, cls in classes) if known[0] else 0
+        problem, known = self._problem, self._problem.hint  # the known answer, while it is as good as the best
+        for band, name in enumerate(problem.bands):
+            if band == problem.guaranteed:
+                self._spare()
+                known = known if self._given_up(known) <= self._given_up(self._best) else _NOTHING
             if known[0]:
-                self._give(band)
-            if value == most and (most == 0 or not answer.empty):
-                self._stages.append(Solved(name, value, most, "OPTIMAL"))
-            elif least == most and known[0]:
-                self._stages.append(Solved(name, least, most, "OPTIMAL"))
-                value, hint = least, known
-                answer, seen = Answer() if answer.empty else Answer(*known), False
+                starts = (self._admitted[index] for first, index in problem.heads if first == band)
+                self._stages.provisional += (self._model.add(head >= 1) for head in starts)
+            most = min([self._value(band, [cls.cap for cls in problem.classes]), *problem.proven[band : band + 1]])
+            value, least = self._value(band, self._best[0]) if self._found else 0, self._value(band, known[0])
+            start = known if least > value else self._best
+            value = max(least, value)
+            if value == most and (most == 0 or self._found or known[0]):
+                self._stages.told.append(Solved(name, value, most, "OPTIMAL"))
+                self._best, self._seen = start, self._seen and start is self._best
+            elif self._is_full(band, start):
+                self._stages.told += (Solved(rest, 0, 0, "OPTIMAL") for rest in problem.bands[band + 1 :])
+                self._best, self._found = start, True
+                break
+            elif self._accept(self._stage(name, self._terms(band), start, value)):
+                value = self._stages.told[-1].value
             else:
-                if least > value:
-                    hint = known
-                if self._is_full(band, hint):
-                    self._stages += (Solved(rest, 0, 0, "OPTIMAL") for rest in self._problem.bands[band + 1 :])
-                    answer = Answer(*hint)
-                    break
-                found = self._stage(name, terms, True, hint, max(least, value))
-                if found is None:
-                    return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
-                answer, hint, seen = found, (found.admitted, found.placed), True
-                value = self._stages[-1].value
+                return self._answer()
             if least != value:
-                known = ((), ())  # it is not to be had any more, or never was
-            kept = self._model.add(sum(weight * var for var, weight in terms) >= value)
-            if not seen:
-                self._firm.append(kept)
-        answer = Answer(*known) if answer.empty else self._fit(answer)
-        return Answer(answer.admitted, answer.placed, tuple(self._stages), answer.why)
+                known = _NOTHING
+            self._keep(sum(weight * variable for variable, weight in self._terms(band)) >= value)
+        self._fit()
+        return self._answer(known)
+
+    def _answer(self, otherwise: Counts = _NOTHING) -> Answer:
+        return Answer(*(self._best if self._found else otherwise), tuple(self._stages.told))
+
+    def _accept(self, found: Counts | None) -> bool:
+        """Take an answer for the best so far, and say so at once: no time may be left for another."""
+        if found is not None:
+            self._best, self._found, self._seen = found, True, True
+            self._emit(self._answer())
+        return found is not None
+
+    def _keep(self, reached: cp_model.BoundedLinearExpression | bool) -> None:
+        constraint = self._model.add(reached)
+        if not self._seen:
+            self._stages.provisional.append(constraint)
+
+    def _terms(self, band: int) -> list[tuple[cp_model.IntVar, int]]:
+        pairs = zip(self._admitted, self._problem.classes, strict=True)
+        return [(variable, cls.weight) for variable, cls in pairs if cls.band == band]
+
+    def _value(self, band: int, admitted: Sequence[int]) -> int:
+        """What an answer reaches in a band; 0 for none."""
+        pairs = zip(admitted, self._problem.classes, strict=False)
+        return sum(cls.weight * count for count, cls in pairs if cls.band == band)
 
     def _given_up(self, answer: Counts) -> int:
         """How many reservations an answer gives up."""
@@ -192,111 +193,58 @@ class _Run:
                 given.add(row.passed)
         return len(given)
 
-    def _spare(self, answer: Answer, hint: Counts, seen: bool) -> tuple[Answer, Counts, bool]:
-        """From now on as few reservations are given up as can be. Not among the stages told: those are one a band."""
+    def _spare(self) -> None:
+        """Give up as few reservations as possible from now on. Not among the stages told: those are one a band."""
         if not self._spared:
-            return answer, hint, seen
-        most = self._given_up(hint) if hint[0] else len(self._spared)
+            return
+        most = self._given_up(self._best) if self._best[0] else len(self._spared)
         if most:
-            found = self._stage(_PASSING, [(spared, 1) for spared in self._spared], True, hint, 0)
-            self._stages.pop()
-            if found is None:
-                return answer, hint, seen
-            answer, hint, seen = found, (found.admitted, found.placed), True
-            most = self._given_up(hint)
-        kept = self._model.add(sum(self._spared) >= len(self._spared) - most)
-        if not seen:
-            self._firm.append(kept)
-        return answer, hint, seen
+            found = self._stage(_PASSING, [(spared, 1) for spared in self._spared], self._best, 0)
+            self._stages.told.pop()
+            if not self._accept(found):
+                return
+            most = self._given_up(self._best)
+        self._keep(sum(self._spared) >= len(self._spared) - most)
 
-    def _give(self, band: int) -> None:
-        """From this band on, heads that start in the known answer do in every answer."""
-        for first, index in self._problem.given:
-            if first == band:
-                self._firm.append(self._model.add(self._admitted[index] >= 1))
-
-    def _is_full(self, band: int, hint: Counts) -> bool:
-        """Whether nobody of this band or a later one can start, asked once for all of them where the best answer so
-        far starts nobody. Then its stage is the last one."""
-        later = [(index, cls) for index, cls in enumerate(self._problem.classes) if cls.band >= band]
-        if self._asked_full or band + 1 == len(self._problem.bands) or not hint[0]:
+    def _is_full(self, band: int, start: Counts) -> bool:
+        """Whether no gang of this band or a later one can start. Asked once, for all of them together, where the best
+        answer so far starts none of them. If so, its stage is the last one."""
+        later = [index for index, cls in enumerate(self._problem.classes) if cls.band >= band]
+        if self._asked_full or band + 1 == len(self._problem.bands) or not start[0]:
             return False
-        if any(hint[0][index] for index, _ in later):
+        if any(start[0][index] for index in later):
             return False
         self._asked_full = True
-        emit, self._emit = self._emit, lambda answer: None  # it is about more than its band
-        self._stage(self._problem.bands[band], [(self._admitted[index], 1) for index, _ in later], True, hint, 0)
-        self._emit = emit
-        if self._stages[-1].status == "OPTIMAL" and self._stages[-1].bound == 0:
+        self._stage(self._problem.bands[band], [(self._admitted[index], 1) for index in later], start, 0)
+        stage = self._stages.told[-1]
+        if stage.status == "OPTIMAL" and stage.bound == 0:
             return True
-        self._stages.pop()
+        self._stages.told.pop()
         return False
 
-    def _fit(self, answer: Answer) -> Answer:
-        """Cheapest lanes for what is admitted."""
-        terms = [(var, lane.cost) for var, lane in zip(self._placed, self._problem.lanes, strict=True) if lane.cost]
-        if answer.empty or not terms:
-            return answer
-        for var, count in zip(self._admitted, answer.admitted, strict=True):
-            self._model.add(var == count)
-        return self._stage(_FIT, terms, False, (answer.admitted, answer.placed), 0) or answer
+    def _fit(self) -> None:
+        """Take the cheapest lanes for what is admitted."""
+        lanes = zip(self._placed, self._problem.lanes, strict=True)
+        terms = [(variable, lane.cost) for variable, lane in lanes if lane.cost]
+        if self._found and self._best[0] and terms:
+            for variable, count in zip(self._admitted, self._best[0], strict=True):
+                self._model.add(variable == count)
+            self._accept(self._stage(_FIT, terms, self._best, 0))
 
-    def _stage(
-        self,
-        name: str,
-        terms: list[tuple[cp_model.IntVar, int]],
-        upwards: bool,
-        hint: Counts,
-        least: int,
-    ) -> Answer | None:
-        """The best by `terms`, at least `least` of it: what the hint reaches. Where the model knows of a limit that the
-        hint breaks, whatever it finds."""
-        left_s = self._limit.left_s if upwards else min(self._fit_s, self._limit.left_s)
-        if self._left_work <= 0 or left_s <= 0:
-            self._stages.append(Solved(name, 0, 0, "SKIPPED"))
-            return None
-        model = self._model
-        objective = sum(weight * var for var, weight in terms)
-        (model.maximize if upwards else model.minimize)(objective)
+    def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], start: Counts, least: int) -> Counts | None:
+        """The best answer by `terms`, at least `least` of it: what `start` reaches, unless that is infeasible."""
+        fit, nodes, gap = name == _FIT, self._problem.nodes, self._problem.relative_gap
+        objective = sum(weight * variable for variable, weight in terms)
+        (self._model.minimize if fit else self._model.maximize)(objective)
         if least > 0:
-            self._firm.append(model.add(objective >= least))
-        model.clear_hints()  # type: ignore[no-untyped-call]
-        for variables, values in ((self._admitted, hint[0]), (self._placed, hint[1])):
-            for var, value in zip(variables, values, strict=False):
-                model.add_hint(var, value)
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = self._seed % (1 << 31)
-        solver.parameters.max_deterministic_time = self._left_work / 2 if upwards else self._left_work
-        solver.parameters.max_time_in_seconds = left_s
-        solver.parameters.relative_gap_limit = self._problem.relative_gap
-        if self._problem.nodes:  # a quarter of the time, measured on small fleets
-            solver.parameters.cp_model_probing_level = 0
-            solver.parameters.max_presolve_iterations = 1
-            if name == _FIT:  # whether it packs is not known yet, and proving the last lane took long
-                solver.parameters.relative_gap_limit = max(_FIT_GAP, self._problem.relative_gap)
-                solver.parameters.max_deterministic_time = min(_FIT_WORK, self._left_work)
-        status = solver.solve(model)
-        self._limit.spend(solver.wall_time)
-        took, work = solver.wall_time, solver.response_proto.deterministic_time
-        if status == cp_model.INFEASIBLE and self._firm:
-            for constraint in self._firm:
-                constraint.proto.linear.domain[0] = 0
-            solver.parameters.max_time_in_seconds = max(0.0, self._limit.left_s)
-            status = solver.solve(model)
-            self._limit.spend(solver.wall_time)
-            took, work = took + solver.wall_time, work + solver.response_proto.deterministic_time
-        self._left_work -= work
-        seconds = round(took, 4)
-        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            self._stages.append(Solved(name, 0, 0, solver.status_name(status), seconds))
+            self._stages.provisional.append(self._model.add(objective >= least))
+        hint = (*zip(self._admitted, start[0], strict=False), *zip(self._placed, start[1], strict=False))
+        work = self._stages.work if fit else self._stages.work / 2
+        quick = {"cp_model_probing_level": 0, "max_presolve_iterations": 1} if nodes else {}
+        if fit and nodes:  # whether it packs is not known yet, and proving the last lane took long
+            gap, work = max(_FIT_GAP, gap), min(_FIT_WORK, work)
+        left_s = self._fit_s if fit else float("inf")
+        solver = self._stages.run(name, hint, left_s, work, relative_gap_limit=gap, **quick)
+        if solver is None:
             return None
-        value, bound = round(solver.objective_value), round(solver.best_objective_bound)
-        self._stages.append(Solved(name, value, bound, solver.status_name(status), seconds))
-        answer = Answer(
-            tuple(solver.value(var) for var in self._admitted),
-            tuple(solver.value(var) for var in self._placed),
-            tuple(self._stages),
-        )
-        self._emit(answer)
-        return answer
+        return tuple(map(solver.value, self._admitted)), tuple(map(solver.value, self._placed))

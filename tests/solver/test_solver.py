@@ -12,7 +12,7 @@ from fleet.check import check
 from fleet.check.violation import Rule, Violation
 from fleet.decide import decide
 from fleet.model.plan import Plan
-from fleet.placement.problem import Answer, GangClass, Lane, Problem, RoomRow, Solver, VictimProblem
+from fleet.placement.problem import Answer, GangClass, Lane, Problem, Row, Solver, VictimProblem
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.cpsat import CpSat, scaled
@@ -200,7 +200,7 @@ def halves(hint: tuple[int, ...], room: int = 100) -> Problem:
     bands = range(len(hint))
     classes = tuple(GangClass(None, band, 0, band, 0, 60, 1, 60) for band in bands)
     lanes = tuple(Lane(band, 0, "x", 60, 0) for band in bands)
-    rows = (RoomRow("x", tuple((band, 1) for band in bands), (), room),)
+    rows = (Row("x", room, lanes=tuple((band, 1) for band in bands)),)
     names = tuple(f"band {band}" for band in bands)
     return Problem(names, classes, lanes, (), rows, hint=(hint, hint), relative_gap=0.5)
 
@@ -283,7 +283,7 @@ def test_a_known_answer_that_the_model_does_not_allow_ends_no_later_stage() -> N
     counts = (2, 1, 1)
     classes = tuple(GangClass(None, band, 0, band, 0, count, 1, count) for band, count in enumerate(counts))
     lanes = tuple(Lane(band, 0, "x", count, 0) for band, count in enumerate(counts))
-    rows = (RoomRow("x", ((0, 1), (1, 1)), (), 1),)
+    rows = (Row("x", 1, lanes=((0, 1), (1, 1))),)
     problem = Problem(("first", "second", "third"), classes, lanes, (), rows, hint=((1, 1, 0), (1, 1, 0)))
     answer = CpSat().solve(problem, seed=1, limit_s=9.0)
     assert (answer.admitted, answer.placed) == ((1, 0, 1), (1, 0, 1))

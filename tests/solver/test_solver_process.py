@@ -14,7 +14,7 @@ from dataclasses import replace
 import pytest
 
 from fleet.decide import decide
-from fleet.placement.problem import GangClass, Lane, Problem, RoomRow
+from fleet.placement.problem import GangClass, Lane, Problem, Row
 from fleet.snapshot import Config
 from fleet.solver.cpsat import CpSat
 from fleet.solver.process import ProcessSolver
@@ -46,9 +46,7 @@ def hard() -> Problem:
     classes = tuple(GangClass(None, 0, 0, i, 0, 50, size, 50) for i, size in enumerate(sizes))
     lanes = tuple(Lane(i, 0, f"m{m}", 50, 0) for i in range(len(sizes)) for m in range(8))
     rooms = tuple(
-        RoomRow(
-            f"m{m}/{r}", tuple((i * 8 + m, size + r * (i % 7) * 13) for i, size in enumerate(sizes)), (), 17_000_017
-        )
+        Row(f"m{m}/{r}", 17_000_017, lanes=tuple((i * 8 + m, size + r * (i % 7) * 13) for i, size in enumerate(sizes)))
         for m in range(8)
         for r in range(3)
     )

@@ -1,12 +1,11 @@
-"""Node by node: what the linked model is told about members where its answer did not pack.
+"""Members modelled node by node, where an answer of the linked model did not pack.
 
-The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes: an answer may then promise a member
-more gangs than its nodes take. Modelling every node from the start would be exact and far too slow for a large fleet.
-So only members where something found no place are modelled node by node, the next time the same question is asked (of a
-small fleet all members at once, else what found no place in one would only move to the next): a variable for each kind
-of pod and node, and a row for each node and resource. Their number is bounded: where there are too many nodes the
-coarse rows stay the only ones, and what is lost is a small part of much. Where something finds no
-place in a member that is modelled already, no more of its kind may go there: packing is not as clever as the model.
+The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes: an answer may give a member more
+gangs than its nodes take. A model of every node is exact, and far too slow for a large fleet. So the question is asked
+again with nodes only of members where a gang found no place (of a small fleet with all: else the gang would only move
+to the next member): a variable for each kind of pod and node, and a row for each node and resource. Where these are too
+many, the coarse rows stay the only ones. Where a gang finds no place in a member that is modelled already, no more of
+its kind may go there: packing is not as clever as the model.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from dataclasses import replace
 from fleet.placement.candidates.candidate import Candidate, service_order
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Part, Space, slots
-from fleet.placement.problem import Lane, Problem, RoomRow, Spread
+from fleet.placement.problem import Lane, Problem, Row, Spread
 from fleet.placement.reservation.profile import Profile
 
 MOST_NODE_VARIABLES = 6_000
@@ -29,9 +28,9 @@ Pairs = Sequence[tuple[Candidate, str]]
 def refined(
     problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], profile: Profile
 ) -> tuple[Problem, frozenset[str]] | None:
-    """The problem with the members where something was `dropped` beside what was `packed` modelled node by node, and
-    which are now: `precise` are already. None when there is nothing more to tell, or too much. `profile`: before
-    anything is placed."""
+    """The problem with the nodes of members where gangs were `dropped` beside the `packed` ones, and all members that
+    it then models node by node; `precise` are modelled already. None without dropped gangs, or where the nodes are too
+    many. `profile`: before anything is placed."""
     if not dropped:
         return None
     members = {member for _, member in dropped} - precise
@@ -70,8 +69,7 @@ def _modelled(problem: Problem, members: Set[str], profile: Profile, most: int) 
 
 
 def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
-    """No more of a kind in a member than was packed there, where some were dropped although its nodes are modelled: the
-    packing is harder than packing goes."""
+    """The problem in which a member whose nodes are modelled takes no more gangs of a `dropped` kind than it packed."""
     kinds = {(candidate.shape, candidate.eligibility.number, member) for candidate, member in dropped}
     if not kinds:
         return problem
@@ -86,18 +84,18 @@ def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
 
 
 def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
-    """Less those whom one ahead in their queue keeps from starting: nothing is known of their room."""
-    lines: dict[str | None, tuple[int, int, float, str, str]] = {}
+    """The dropped gangs less those behind another one in a Block queue: nothing is known of their room."""
+    firsts: dict[str | None, tuple[int, int, float, str, str]] = {}
     for candidate, _ in dropped:
         if candidate.block:
             turn = service_order(candidate)
-            lines[candidate.unit.leaf] = min(turn, lines.get(candidate.unit.leaf, turn))
-    return [pair for pair in dropped if not pair[0].block or service_order(pair[0]) == lines[pair[0].unit.leaf]]
+            firsts[candidate.unit.leaf] = min(turn, firsts.get(candidate.unit.leaf, turn))
+    return [pair for pair in dropped if not pair[0].block or service_order(pair[0]) == firsts[pair[0].unit.leaf]]
 
 
 def _nodes(
     member: str, room: MemberRoom, lanes: Sequence[Lane], space: Space, first: int
-) -> tuple[list[RoomRow], list[Spread]]:
+) -> tuple[list[Row], list[Spread]]:
     """Rows and spreads of one member. Pods alike are one kind, whichever gang they are of."""
     kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
     for index, lane in enumerate(lanes):
@@ -126,7 +124,7 @@ def _nodes(
                 first += 1
         spreads.append(Spread(tuple((index, part.replicas) for index, part, _ in users), tuple(numbers), most))
     rows = [
-        RoomRow(f"{member} node {node} {space.resources[resource]}", (), tuple((v, a) for v, a, _ in terms), free)
+        Row(f"{member} node {node} {space.resources[resource]}", free, pods=tuple((v, a) for v, a, _ in terms))
         for (node, resource), terms in loads.items()
         if sum(a * cap for _, a, cap in terms) > (free := vectors[node][1][resource])
     ]

@@ -1,11 +1,12 @@
 """An answer of the linked model as units and members again.
 
-The oldest of each class start, in the members that the answer counts; the order in which they are packed decides what
-finds no place where the rows had promised too much, so a few orders are tried.
+The oldest units of each class start, in the members that the answer counts. Where rows allowed too much, the order of
+packing decides which units find no place. A search for the best order would take too long, so a few are tried.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from fleet.model.order import queue_order
@@ -13,8 +14,7 @@ from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.greedy.situation import Pairs
 from fleet.placement.greedy.worth import Band, band_of, weight
 from fleet.placement.linked.linked import Linked
-from fleet.placement.linked.rows import Kind
-from fleet.placement.problem import Answer, Problem
+from fleet.placement.problem import Answer, Kind, Problem
 from fleet.placement.reservation.profile import Profile
 
 _MOST_DECODES = 8
@@ -23,7 +23,7 @@ _MOST_PACKED = 8_000  # gangs, in these
 
 
 def sound(problem: Problem, answer: Answer) -> bool:
-    """Whether the answer is about this problem at all: right lengths, no more than there is."""
+    """Whether an answer belongs to a problem: it has the right lengths, and admits no more gangs than there are."""
     if len(answer.admitted) != len(problem.classes) or len(answer.placed) != len(problem.lanes):
         return False
     return all(0 <= n <= c.count for n, c in zip(answer.admitted, problem.classes, strict=True)) and all(
@@ -35,11 +35,11 @@ def decode(
     linked: Linked, answer: Answer, groups: Sequence[Group], fresh: Callable[[], Profile]
 ) -> tuple[Profile, Pairs, Pairs]:
     """Units and members for the counts of an answer, packed onto a `fresh()` profile, which is returned with them; and
-    those that find no place in the member that they were meant for.
+    the units that find no place in the member that the answer means for them.
 
-    Within a class the oldest start; largest gangs are packed first, or those of the most important band, or those that
-    found no place in the try before, so that what counts on more is not left out for what counts on less. What never
-    packs, or breaks a limit, is left out, and with it whoever stands behind it in a queue with policy Block."""
+    The oldest units of a class start. The largest gangs are packed first, or the most important band. The next
+    try begins with the gangs without a place, so that no gang of a better tier stays out for one of a worse. A gang
+    that never packs, or breaks a limit, stays out, and with it all units behind it in a Block queue."""
     pairs = _named(linked, answer, fresh())
     found = best = _packed(pairs, groups, fresh)
     if found[2] and len(pairs) <= _MOST_PACKED:
@@ -49,31 +49,29 @@ def decode(
     for turn in range(1, 1 + min(_MOST_PACKINGS, _MOST_PACKED // max(1, len(pairs)))):
         if not found[2]:
             return found
-        lines = {candidate.unit.leaf for candidate, _ in found[2] if candidate.block}
+        blocked = {candidate.unit.leaf for candidate, _ in found[2] if candidate.block}
         late = {candidate.unit.id for candidate, _ in found[2]}
-        late |= {candidate.unit.id for candidate, _ in pairs if candidate.block and candidate.unit.leaf in lines}
+        late |= {candidate.unit.id for candidate, _ in pairs if candidate.block and candidate.unit.leaf in blocked}
         hurry.update(dict.fromkeys(late, turn))
         found = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
-        if _lost(found, linked.bands) < _lost(best, linked.bands):
-            best = found
+        best = min(best, found, key=lambda tried: _lost(tried, linked.bands))
     return best
 
 
 def _lost(found: tuple[Profile, Pairs, Pairs], bands: Iterable[Band]) -> tuple[int, ...]:
-    """What finds no place, by band: in pods' devices."""
+    """The devices of the pods that find no place, by band."""
     profile, _, dropped = found
-    lost: dict[Band, int] = {}
+    lost: Counter[Band] = Counter()
     for candidate, _ in dropped:
-        band = band_of(candidate)
-        lost[band] = lost.get(band, 0) + weight(profile.space.shapes[candidate.shape], 0, profile.space)
-    return tuple(lost.get(band, 0) for band in bands)
+        lost[band_of(candidate)] += weight(profile.space.shapes[candidate.shape], 0, profile.space)
+    return tuple(lost[band] for band in bands)
 
 
 def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile]) -> tuple[Profile, Pairs, Pairs]:
-    """One try, in the order of `pairs`, but heads first: once they have started they keep nothing from others. Who is
-    left out because one ahead in its queue had no room has none either."""
+    """One try, in the order of `pairs`, but heads first: a head that has started keeps nothing from others. A unit that
+    stays out because one ahead of it in its queue has no room counts as one without room."""
     skip: set[str] = set()
-    short: set[str] = set()  # who had no room in some round, and those behind
+    short: set[str] = set()  # units that had no room in some round, and the units behind them
     heads = {span.holder.unit.id for span in fresh().spans}
     pairs = sorted(pairs, key=lambda pair: pair[0].unit.id not in heads) if heads else pairs
     for _ in range(_MOST_DECODES):
@@ -104,13 +102,13 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile])
 def _named(linked: Linked, answer: Answer, profile: Profile) -> Pairs:
     """The counts as units and members, in the order to pack them."""
     admitted: dict[Kind, list[Candidate]] = {}
-    for cls, behind, count in zip(linked.problem.classes, linked.behind, answer.admitted, strict=True):
+    for cls, units, count in zip(linked.problem.classes, linked.units, answer.admitted, strict=True):
         if count:
-            admitted.setdefault((cls.shape, cls.eligibility, cls.bound), []).extend(behind.oldest(count))
+            admitted.setdefault(cls.kind, []).extend(units.oldest(count))
     homes: dict[Kind, list[tuple[int, str, int]]] = {}
     for lane, count in zip(linked.problem.lanes, answer.placed, strict=True):
         if count:
-            homes.setdefault((lane.shape, lane.eligibility, lane.bound), []).append((lane.cost, lane.member, count))
+            homes.setdefault(lane.kind, []).append((lane.cost, lane.member, count))
     pairs: Pairs = []
     for kind, group in admitted.items():
         group.sort(key=service_order)
@@ -123,7 +121,7 @@ def _named(linked: Linked, answer: Answer, profile: Profile) -> Pairs:
 
 
 def out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
-    """Units placed although one that nobody of its queue may start before is not."""
+    """The units of Block queues that are placed although a unit ahead of them is not."""
     started = {candidate.unit.id for candidate, _ in placed}
     stops: dict[str, tuple[int, float, str, str]] = {}
     for group in groups:

@@ -1,9 +1,8 @@
-"""What an answer promised to a member and found no place there, one after another: packed anew, all at once.
+"""A member packed anew, all at once, where gangs of an answer found no place one after another.
 
-Gangs are packed one after another, each onto the fullest nodes that take it, and what is placed stays where it is.
-Where that leaves some out, a bounded search looks for a packing of all that was packed in the member together with
-them, or else with as many of them as it can, those first that may count on most. Nothing is packed anew where a head
-collects room: who may go beside it is asked for each gang alone.
+Gangs are packed one after another, each onto the fullest nodes that take it, and a placed gang stays where it is. Where
+that leaves some out, a bounded search looks for a packing of all gangs of the member, or of as many as it can, in
+service order. Members with reservations are not packed anew: a reservation is asked about each gang alone.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _MOST_PACKINGS = 12  # of one answer
 def repacked(
     profile: Profile, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
 ) -> tuple[Profile, Pairs, Pairs] | None:
-    """All that is packed after it, in which profile, and what still is not; None where nothing more found a place.
-    `profile`: with what is `packed`; `free` are the rooms before that."""
+    """The profile after packing anew, with the pairs that are packed in it, and those that still are not. None where no
+    more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
     after = profile.copy()
     tries = _MOST_PACKINGS
     found: Pairs = []
@@ -49,7 +48,7 @@ def repacked(
 
 
 def _admitted(profile: Profile, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
-    """Place those of `some` that quota still has room for."""
+    """Start the gangs of `some` for which quota still has room."""
     new: list[Candidate] = []
     for candidate in some:
         if profile.admits(candidate, profile.bound(candidate)):

@@ -1,31 +1,32 @@
-"""The room side of the linked model: which lanes there are, how many gangs each could take, and what limits them.
+"""The rows of quota and of room in the linked model, and its lanes.
 
-For devices, room is counted in slots of g = 1, 2, 4, 8: placing a pod of s devices lowers floor(free / g) of its node
-by at least floor(s / g), so each row is a true limit for every size, and together they are exact where sizes divide
-each other. CPU, memory and the like get one row of sums and one of whole pods.
+A row may allow too much, never too little, so that an answer's bound holds for every plan. For devices, room is counted
+in slots of g = 1, 2, 4, 8: a pod of s devices lowers floor(free / g) of its node by at least floor(s / g). So each row
+is a true limit for every size, and together they are exact where sizes divide each other. CPU, memory and the like get
+one row of sums and one of whole pods.
 
-Gangs that must lie within one rack count in these rows like all others, and in rows of each rack beside each other:
-a variable for each lane and rack that could take one. Where these would be too many, a lane is limited by what all
-racks together would take of it alone, and decoding drops what was too much. Nodes that could be added are in no row:
-they are the last choice, and are filled when the answer is.
+Gangs that must lie within one rack count in these rows like all others, and in rows of each rack, with a variable for
+each lane and rack. If these are too many, the racks have no rows, and decoding drops the excess. Nodes that could be
+added are in no row: they are the last choice, and are filled after the answer.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fleet.model.amounts import Amounts
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.packing.room import MemberRoom, room_for
 from fleet.placement.packing.space import Part, Shape, Vector, slots
-from fleet.placement.problem import Lane, RoomRow, Spread
+from fleet.placement.problem import GangClass, Kind, Lane, Row, Spread, Terms
 from fleet.placement.reservation.profile import Profile
+from fleet.quota.usage import Usage
 
 _SLOT_SIZES = (1, 2, 4, 8)
 _MOST_SIZES = 12
 MOST_DOMAIN_VARIABLES = 3_000  # lanes times racks
-Kind = tuple[int, int, int]  # shape, eligibility, which heads bind
+Charged = tuple[str | None, Amounts]  # an account, and the request of one gang
 
 
 class KindCaps:
@@ -61,25 +62,57 @@ class KindCaps:
         return most
 
 
-def lanes_of(wanted: Mapping[Kind, int], eligibilities: Mapping[int, Eligibility], caps: KindCaps) -> tuple[Lane, ...]:
-    """A lane for each kind and member that could take one, with how many it could take at the most."""
+def quota_rows(
+    classes: Sequence[GangClass], charged: Iterable[tuple[int, Charged]], usage: Usage,
+    room: Callable[[str, str], int | None], known: Sequence[int] = (), about: str = "", head: int = -1,
+) -> list[Row]:  # fmt: skip
+    """A row for each node and resource of which the classes in `charged`, by number, could exceed the `room` (None: no
+    limit). No row forbids the `known` answer."""
+    terms: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    rooms: dict[tuple[str, str], int | None] = {}
+    for index, (account, request) in charged:
+        for node in usage.path(account) if account is not None else ():
+            for resource, amount in request.items_:
+                limit = (node, resource)
+                if limit not in rooms:
+                    rooms[limit] = room(node, resource)
+                if rooms[limit] is not None:
+                    terms.setdefault(limit, []).append((index, amount))
+    rows: list[Row] = []
+    for limit, row in terms.items():
+        used = sum(amount * known[index] for index, amount in row) if known else 0
+        most = max(rooms[limit] or 0, used)
+        if sum(amount * classes[index].cap for index, amount in row) > most:
+            rows.append(Row(f"{limit[0]} {limit[1]}{about}", most, classes=tuple(row), head=head))
+    return rows
+
+
+def lanes_of(
+    classes: Iterable[GangClass], eligibilities: Mapping[int, Eligibility], caps: KindCaps
+) -> tuple[Lane, ...]:
+    """A lane for each kind of gangs and each member that could take one."""
+    wanted: Counter[Kind] = Counter()
+    for cls in classes:
+        wanted[cls.kind] += cls.cap
     lanes: list[Lane] = []
-    for (shape, number, bound), count in wanted.items():
+    for (shape, number, beside), count in wanted.items():
         ranks = sorted({choice.order for choice in eligibilities[number].choices})
         prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
         for choice in eligibilities[number].choices:
             cap = min(count, caps.lane(shape, choice.member))
             if cap > 0:
                 cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
-                lanes.append(Lane(shape, number, choice.member, cap, cost, bound))
+                lanes.append(Lane(shape, number, choice.member, cap, cost, beside))
     return tuple(lanes)
 
 
-def room_rows(lanes: Sequence[Lane], profile: Profile) -> tuple[tuple[RoomRow, ...], tuple[Spread, ...]]:
-    """Rows for every pool of every member and for its racks, pool variables for parts that may use several pools, and
-    for gangs that may use several racks."""
+def room_rows(
+    lanes: Sequence[Lane], profile: Profile, left_out: list[str]
+) -> tuple[tuple[Row, ...], tuple[Spread, ...]]:
+    """Rows for every pool of every member and for its racks, pod variables for parts that may use several pools, and
+    for gangs that may use several racks. `left_out` gets what has no rows."""
     spreads: list[Spread] = []
-    rows: list[RoomRow] = []
+    rows: list[Row] = []
     variables = 0
     by_member: dict[str, list[int]] = {}
     for index, lane in enumerate(lanes):
@@ -87,6 +120,8 @@ def room_rows(lanes: Sequence[Lane], profile: Profile) -> tuple[tuple[RoomRow, .
     shapes = profile.space.shapes
     domains = {index: _domains(profile.rooms[lane.member], shapes[lane.shape]) for index, lane in enumerate(lanes)}
     modelled = sum(len(found) for found in domains.values()) <= MOST_DOMAIN_VARIABLES
+    if not modelled:
+        left_out.append("racks")
     for member in sorted(by_member):
         pools = _alike(profile.rooms[member])
         using = [_Use(counts) for _, counts in pools]
@@ -120,7 +155,7 @@ def room_rows(lanes: Sequence[Lane], profile: Profile) -> tuple[tuple[RoomRow, .
 
 
 class _Use:
-    """Who may put pods onto some nodes: (variable, part, pods of the part for one of it, cap)."""
+    """The use of some nodes: (variable, part, pods of the part for one of the variable, cap)."""
 
     def __init__(self, counts: Mapping[Vector, int]) -> None:
         self.counts = counts
@@ -152,9 +187,9 @@ def _domains(room: MemberRoom, shape: Shape) -> list[tuple[str, Mapping[Vector, 
     return found
 
 
-def _pool_rows(name: str, use: _Use, profile: Profile) -> list[RoomRow]:
+def _pool_rows(name: str, use: _Use, profile: Profile) -> list[Row]:
     counts = use.counts
-    rows: list[RoomRow] = []
+    rows: list[Row] = []
 
     def row(what: str, amount_of: Mapping[Part, int], limit: int) -> None:
         lanes, spreads = (
@@ -163,7 +198,7 @@ def _pool_rows(name: str, use: _Use, profile: Profile) -> list[RoomRow]:
         )
         most = sum(amount_of.get(part, 0) * pods * cap for _, part, pods, cap in (*use.lanes, *use.spreads))
         if most > limit:
-            rows.append(RoomRow(f"{name} {what}", lanes, spreads, limit))
+            rows.append(Row(f"{name} {what}", limit, lanes=lanes, pods=spreads))
 
     parts = {part for _, part, _, _ in (*use.lanes, *use.spreads)}
     for index, resource in enumerate(profile.space.resources):
@@ -184,9 +219,9 @@ def _pool_rows(name: str, use: _Use, profile: Profile) -> list[RoomRow]:
     return rows
 
 
-def _summed(terms: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    total: dict[int, int] = {}
+def _summed(terms: Iterable[tuple[int, int]]) -> Terms:
+    total: Counter[int] = Counter()
     for index, amount in terms:
         if amount:
-            total[index] = total.get(index, 0) + amount
+            total[index] += amount
     return tuple(total.items())

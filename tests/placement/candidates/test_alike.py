@@ -14,7 +14,7 @@ from fleet.placement.candidates.grouping import Grouping
 from fleet.placement.greedy.greedy import place
 from fleet.placement.greedy.worth import AGES_S, age_bucket
 from fleet.placement.linked.linked import build
-from fleet.quota.tiers import Alike, Tier
+from fleet.quota.tiers import Claimed, Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from tests.builders import NOW
@@ -49,16 +49,16 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
     entitled = sorted_out.entitled
     if entitled is None:
         return
-    running: dict[str, list[Alike]] = {}
-    queues: dict[str, list[Alike]] = {}
+    running: dict[str, list[Claimed]] = {}
+    queues: dict[str, list[Claimed]] = {}
     for unit in world.units.values():
         if unit.phase is not Phase.WAITING and unit.leaf is not None:
-            running.setdefault(unit.leaf, []).append(Alike((unit,), request_of(unit)))
+            running.setdefault(unit.leaf, []).append(Claimed(unit, request_of(unit)))
     for group in sorted_out.groups:
         never = not group.eligibility.allowed or sorted_out.nevers.of(group.shape, group.eligibility)
         if group.leaf is not None and (group.block or not never):
             queues.setdefault(group.leaf, []).extend(
-                Alike((unit,), type(group.request)() if never else group.request, group.block) for unit in group.units
+                Claimed(unit, type(group.request)() if never else group.request, group.block) for unit in group.units
             )
     expected: dict[str, Tier] = {}
     for leaf in {*running, *queues}:
@@ -100,10 +100,10 @@ def test_classes_count_every_unit_once_by_age_and_name_the_oldest_first(world: S
     everybody = [group.candidate(i) for group in situation.groups for i in range(len(group.units))]
     by_id = {candidate.unit.id: candidate for candidate in everybody}
     seen: set[str] = set()
-    for cls, behind in zip(linked.problem.classes, linked.behind, strict=True):
-        found = behind.oldest(cls.count + 1)
+    for cls, alike in zip(linked.problem.classes, linked.units, strict=True):
+        found = alike.oldest(cls.count + 1)
         assert len(found) == cls.count
-        assert [c.unit.id for c in behind.oldest(2)] == [c.unit.id for c in found[:2]]
+        assert [c.unit.id for c in alike.oldest(2)] == [c.unit.id for c in found[:2]]
         assert found == sorted(found, key=service_order)
         for candidate in found:
             alone = by_id[candidate.unit.id]

@@ -12,8 +12,9 @@ from fleet.model.amounts import Amounts
 from fleet.model.unit import Component
 from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Policies
+from fleet.placement.greedy.worth import age_bucket, weight
 from fleet.placement.linked.decode import decode
-from fleet.placement.linked.linked import age_bucket, build, weight
+from fleet.placement.linked.linked import build
 from fleet.placement.packing.layout import lay_out
 from fleet.placement.packing.room import MemberRoom, Space
 from fleet.placement.reservation.profile import Profile
@@ -81,7 +82,7 @@ def test_a_greedy_answer_fits_the_rows_of_the_problem_as_its_hint() -> None:
     admitted, going = problem.hint
     assert (sum(admitted), sum(going)) == (2, 2)
     for row in problem.quota:
-        assert sum(amount * admitted[index] for index, amount in row.terms) <= row.room
+        assert sum(amount * admitted[index] for index, amount in row.classes) <= row.room
     for limit in problem.rooms:
         assert sum(amount * going[index] for index, amount in limit.lanes) <= limit.room
 
@@ -144,7 +145,7 @@ def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apa
     linked = build(situation.groups, situation.profile(), [], now=NOW, config=Config())
     assert sum(cls.count for cls in linked.problem.classes) == 42
     assert len(linked.problem.classes) <= 3 * len(linked.problem.bands)
-    assert sorted(row.node for row in linked.problem.quota) == ["root/ml", "root/ml//greedy"]
+    assert sorted(row.name for row in linked.problem.quota) == [f"root/ml {GPU}", f"root/ml//greedy {GPU}"]
     answer = CpSat().solve(linked.problem, seed=1, limit_s=10.0)
     _, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
     assert sum(candidate.request[GPU] for candidate, _ in packed) == 16 and not dropped
@@ -154,13 +155,13 @@ def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apa
 def test_too_many_capped_users_are_no_rows_and_are_cut_down_when_the_answer_is_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fleet.placement.linked.linked._MOST_USERS", 1)
+    monkeypatch.setattr("fleet.placement.linked.classes._MOST_USERS", 1)
     capped = tree(ml={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}})
     waiting = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in ("ann", "bob") for i in range(6)]
     world = snapshot(*waiting, member("x").nodes(9), capped)
     situation = situation_of(world)
     linked = build(situation.groups, situation.profile(), [], now=NOW, config=Config())
-    assert not any("//" in row.node for row in linked.problem.quota)
+    assert not any("//" in row.name for row in linked.problem.quota)
     plan = decide(world, now=NOW, seed=1, solver=CpSat())
     assert len(plan.placements) == 8
     assert not check(world, plan, now=NOW)

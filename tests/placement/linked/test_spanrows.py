@@ -8,7 +8,7 @@ from fleet.check import check
 from fleet.decide import decide
 from fleet.model.unit import Nomination, Seat
 from fleet.placement.linked.linked import build
-from fleet.placement.problem import GangClass, Lane, Problem, RoomRow, SpanRow
+from fleet.placement.problem import Beside, GangClass, Lane, Problem, Row
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, member, snapshot, tree, unit
@@ -71,30 +71,28 @@ def _gpus(world: Snapshot, name: str) -> int:
     return world.units[name].total[GPU]
 
 
-def two(
-    room: int, held: tuple[SpanRow, ...] = (), known: tuple[int, int] | None = None, given: bool = False
-) -> Problem:
+def two(room: int, spans: tuple[Row, ...] = (), known: tuple[int, int] | None = None, starts: bool = False) -> Problem:
     """A head and others that count double, one of them, in one member."""
-    classes = (GangClass(None, 0, 0, 0, 0, 1, 1, 1), GangClass(None, 0, 0, 1, 0, 1, 2, 1, bound=1))
-    lanes = (Lane(0, 0, "x", 1, 0), Lane(1, 0, "x", 1, 0, bound=1))
-    rows = (RoomRow("x", ((0, 1), (1, 1)), (), room),)
+    classes = (GangClass(None, 0, 0, 0, 0, 1, 1, 1), GangClass(None, 0, 0, 1, 0, 1, 2, 1, Beside(1)))
+    lanes = (Lane(0, 0, "x", 1, 0), Lane(1, 0, "x", 1, 0, Beside(1)))
+    rows = (Row("x", room, lanes=((0, 1), (1, 1))),)
     hint = (known, known) if known is not None else ((), ())
-    return Problem(("all",), classes, lanes, (), rows, spans=held, given=((0, 0),) if given else (), hint=hint)
+    return Problem(("all",), classes, lanes, (), rows, spans=spans, heads=((0, 0),) if starts else (), hint=hint)
 
 
 @pytest.mark.parametrize(
     "room,head,expected", [(2, 0, (1, 1)), (1, 0, (1, 0)), (2, -1, (1, 0))], ids=["both fit", "one fits", "no lift"]
 )
 def test_what_a_head_keeps_is_kept_unless_it_starts(room: int, head: int, expected: tuple[int, int]) -> None:
-    held = (SpanRow("room", (), ((1, 1),), head, 0), SpanRow("quota", ((1, 8),), (), head, 7))
+    held = (Row("room", 0, lanes=((1, 1),), head=head), Row("quota", 7, classes=((1, 8),), head=head))
     for rows in (held, held[:1], held[1:]):
         assert CpSat().solve(two(room, rows), seed=1, limit_s=9.0).admitted == expected
 
 
 def test_a_head_that_starts_in_the_known_answer_starts_in_every_answer() -> None:
     assert CpSat().solve(two(1), seed=1, limit_s=9.0).admitted == (0, 1)
-    assert CpSat().solve(two(1, known=(1, 0), given=True), seed=1, limit_s=9.0).admitted == (1, 0)
-    broken = two(0, known=(1, 0), given=True)  # by a limit that the model knows
+    assert CpSat().solve(two(1, known=(1, 0), starts=True), seed=1, limit_s=9.0).admitted == (1, 0)
+    broken = two(0, known=(1, 0), starts=True)  # by a limit that the model knows
     assert CpSat().solve(broken, seed=1, limit_s=9.0).admitted == (0, 0)
 
 
@@ -115,7 +113,7 @@ def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
     problem = build(situation.groups, profile, [], now=NOW, config=Config(), heads=situation.chosen.heads).problem
     lanes = problem.lanes
     rooms = [row for row in problem.spans if row.lanes]
-    assert rooms and all(lanes[index].bound for row in rooms for index, _ in row.lanes)
+    assert rooms and all(lanes[index].beside.binding for row in rooms for index, _ in row.lanes)
     for row in rooms:
         shapes = {lanes[index].shape for index, _ in row.lanes}
         if len(shapes) == 1:
@@ -124,4 +122,4 @@ def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
             assert not profile.spans[0].spares_room(min(shapes), row.room + 1)
     (joint,) = (row for row in rooms if len({lanes[index].shape for index, _ in row.lanes}) == 2)
     assert all(amount <= joint.room < 2 * amount for _, amount in joint.lanes), "one of either, and no two"
-    assert any(lane.bound == 0 for lane in lanes), "who ends in time is bound by nobody"
+    assert any(lane.beside.binding == 0 for lane in lanes), "who ends in time is bound by nobody"

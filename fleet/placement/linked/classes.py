@@ -1,0 +1,217 @@
+"""Waiting groups cut into classes: gangs that the linked model need not tell apart.
+
+The gangs of a class are alike in leaf, account, band, age bucket, shape, eligibility, and in the reservations beside
+which they would start; a head is a class of its own. Fewer classes make a faster model, so users whose caps leave room
+for all their gangs share one account, and neighbours that are alike in a Block queue are one link of its chain.
+Everything that is left out of the model starts, if it can, in the filling up that follows every answer; `left_out` says
+what that is, for the certificate.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
+
+from fleet.model.order import queue_order
+from fleet.model.unit import Unit
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
+from fleet.placement.greedy.worth import AGES_S, age_bucket, band_of
+from fleet.placement.linked.rows import KindCaps
+from fleet.placement.problem import Beside
+from fleet.placement.reservation.heads import Head
+from fleet.placement.reservation.profile import Profile
+from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage
+from fleet.quota.users import split
+
+MOST_BANDS = 12
+MOST_LINKS = 256  # of the chain of one Block queue
+_MOST_USERS = 300  # with caps in rows
+
+
+class Key(NamedTuple):
+    """What the gangs of a class have in common. `link`: the number in a chain, or 0; `head`: the id of a head alone."""
+
+    leaf: str | None
+    account: str | None
+    band: int
+    age: int
+    shape: int
+    eligibility: int
+    link: int
+    preemptible: bool
+    beside: Beside
+    head: str
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The units of a class: groups, and the numbers of units of each group, in queue order."""
+
+    parts: Sequence[tuple[Group, Sequence[int]]]
+
+    @property
+    def first(self) -> Candidate:
+        group, indices = self.parts[0]
+        return group.candidate(indices[0])
+
+    @property
+    def count(self) -> int:
+        return sum(len(indices) for _, indices in self.parts)
+
+    def oldest(self, count: int) -> list[Candidate]:
+        """The first `count` units, or all, in service order."""
+        runs = [[group.candidate(index) for index in indices[:count]] for group, indices in self.parts]
+        return runs[0][:count] if len(runs) == 1 else list(islice(merge(*runs, key=service_order), count))
+
+
+class Classes:
+    """The classes of some groups. `found`: their units, by key; `bands`: the priority bands, most important first."""
+
+    def __init__(
+        self, groups: Iterable[Group], profile: Profile, waiting: int, heads: Sequence[Head], now: float
+    ) -> None:
+        """`waiting`: the spans of heads that do not start in the known answer, as bits."""
+        self._now = now
+        self._profile = profile
+        self._waiting = waiting
+        self._heads = {head.candidate.unit.id for head in heads}
+        self.left_out: list[str] = []
+        groups = [group for group in groups if group.eligibility.choices]
+        bands = sorted({(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments})
+        self.bands = bands[:MOST_BANDS]
+        if len(bands) > MOST_BANDS:
+            self.left_out.append(f"bands below the first {MOST_BANDS}")
+        self._numbers = {band: number for number, band in enumerate(self.bands)}
+        self.caps = KindCaps(profile)
+        self.found: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
+        self._capped = self._capped_accounts(groups, profile.usage)
+        self._links: dict[str, int] = {}  # the link of each unit in a chain
+        queues: dict[str, list[Group]] = {}
+        for group in groups:
+            if group.block and group.leaf is not None:
+                queues.setdefault(group.leaf, []).append(group)
+        whole = {leaf for leaf, queue in queues.items() if self._chain(queue)}
+        for group in groups:
+            if not group.block and (group.leaf not in queues or group.leaf in whole):
+                self._cut(group)
+
+    def key(self, candidate: Candidate) -> Key | None:
+        """The key of the class that counts a unit, if one does."""
+        unit, profile = candidate.unit, self._profile
+        band = self._numbers.get(band_of(candidate))
+        if band is None:
+            return None
+        beside = self._beside(profile.binding(unit, candidate.tier), profile.passing(unit, candidate.tier), unit)
+        return Key(
+            unit.leaf, self._account(candidate.account), band, age_bucket(unit, self._now), candidate.shape,
+            candidate.eligibility.number, self._links.get(unit.id, 0), unit.preemptible, beside,
+            unit.id if unit.id in self._heads else "",
+        )  # fmt: skip
+
+    def cap(self, group: Group, account: str | None) -> int:
+        """How many gangs of a group could start at most, charged to `account`."""
+        return min(self.caps.room(group.shape, group.eligibility), self.caps.quota(account, group.request))
+
+    def _beside(self, binding: int, passing: int, unit: Unit) -> Beside:
+        standing = self._profile.standing
+        return Beside(standing(binding & self._waiting, unit), standing(passing & self._waiting, unit))
+
+    def _account(self, account: str | None) -> str | None:
+        """The account of a class: users whose caps leave room for all their gangs are not told apart."""
+        return account if account is None or account in self._capped else split(account)[0]
+
+    def _capped_accounts(self, groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:
+        """The accounts of users whose waiting gangs exceed their caps. None where these are too many for rows: then
+        decoding drops the excess."""
+        limits: dict[str, list[tuple[str, str]]] = {}  # of an account, by (node, resource)
+        wanted: Counter[tuple[str, str]] = Counter()
+        for group in groups:
+            if usage is None or not group.by_user:
+                continue
+            for account, count in Counter(map(group.account, range(len(group.units)))).items():
+                if account is None:
+                    continue
+                if account not in limits:
+                    limits[account] = usage.caps(account)
+                for node, resource in limits[account]:
+                    wanted[node, resource] += count * group.request[resource]
+        full = {limit for limit, amount in wanted.items() if usage is not None and amount > (usage.room(*limit) or 0)}
+        found = frozenset(account for account, mine in limits.items() if not full.isdisjoint(mine))
+        if len(found) > _MOST_USERS:
+            self.left_out.append(f"the caps of {len(found)} users")
+            return frozenset()
+        return found
+
+    def _cut(self, group: Group) -> None:
+        """Units are in queue order, so the units of one age bucket are neighbours, the oldest first."""
+        for tier, start, end in group.segments:
+            if (int(tier), -group.priority) not in self._numbers:
+                continue
+            for age in range(len(AGES_S), -1, -1):
+                stop = end
+                if age:
+                    stop = bisect_right(group.units, -age, start, end, key=lambda unit: -age_bucket(unit, self._now))
+                for indices in self._parts(group, tier, start, stop):
+                    key = self.key(group.candidate(indices[0]))
+                    if key is not None:
+                        self.found.setdefault(key, []).append((group, indices))
+                start = stop
+
+    def _parts(self, group: Group, tier: Tier, start: int, stop: int) -> Iterable[Sequence[int]]:
+        """The units of a range, by account and by the reservations beside which they would start."""
+        if start == stop:
+            return ()
+        profile = self._profile
+        binding = profile.binding(group.units[start], tier) & self._waiting
+        passing = profile.passing(group.units[start], tier) & self._waiting
+        timed = (binding | passing) and group.timed
+        if not (group.by_user and self._capped) and not timed and self._heads.isdisjoint(group.ids[start:stop]):
+            return (range(start, stop),)
+        found: dict[tuple[str | None, Beside, str], list[int]] = {}
+        for index in range(start, stop):
+            unit = group.units[index]
+            head = unit.id if unit.id in self._heads else ""
+            key = (self._account(group.account(index)), self._beside(binding, passing, unit), head)
+            found.setdefault(key, []).append(index)
+        return found.values()
+
+    def _chain(self, groups: Sequence[Group]) -> bool:
+        """Cut a Block queue into the links of its chain: neighbours that are alike are one. Returns whether the chain
+        has all of them. It ends behind a link that cannot start whole, since no unit can start behind it, and after
+        a number of links."""
+        runs = ([(queue_order(unit), index, group) for index, unit in enumerate(group.units)] for group in groups)
+        caps: dict[tuple[int, str | None], int] = {}
+        last: tuple[Key, Group] | None = None
+        link, count = 0, 0
+        for _, index, group in merge(*runs, key=itemgetter(0)):
+            candidate = group.candidate(index)
+            plain = self.key(candidate)
+            if last is not None:
+                alike = (id(last[1]), last[0].account)
+                if alike not in caps:
+                    caps[alike] = self.cap(last[1], last[0].account)
+                if count > caps[alike]:
+                    return False
+            if link >= MOST_LINKS:
+                self.left_out.append(f"queue {group.leaf} behind its first {MOST_LINKS} kinds of gangs in a row")
+                return False
+            if plain is None:
+                return False
+            if last is None or plain != last[0]:
+                last, link, count = (plain, group), link + 1, 0
+            count += 1
+            self._links[candidate.unit.id] = link
+            parts = self.found.setdefault(plain._replace(link=link), [])
+            growing = parts[-1][1] if parts and parts[-1][0] is group else None
+            if isinstance(growing, list):
+                growing.append(index)
+            else:
+                parts.append((group, [index]))
+        return True
