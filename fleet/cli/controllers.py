@@ -10,6 +10,7 @@ from fleet.cli.options import (
     ClaimOption,
     DatabaseOption,
     DataDirOption,
+    GuaranteeDelayOption,
     HeadOption,
     MetricsOption,
     ProtectionOption,
@@ -24,6 +25,7 @@ def controllers(
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
+    guarantee_delay_seconds: GuaranteeDelayOption = None,
     metrics_listen: MetricsOption = None,
     metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
@@ -41,8 +43,9 @@ def controllers(
     intact.check(data, embedded=not database_url)
     data.need()
     config = ControllerConfig(
-        reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds
-    )
+        reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds,
+        guarantee_delay_s=guarantee_delay_seconds,
+    )  # fmt: skip
 
     metrics: socket.socket | None = None
     if metrics_fd is not None:

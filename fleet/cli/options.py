@@ -49,6 +49,15 @@ HeadOption = Annotated[
         "--head-after-seconds", min=0, help="A job that waits longer gets a reservation that collects room; 0: never."
     ),
 ]
+GuaranteeDelayOption = Annotated[
+    float | None,
+    typer.Option(
+        "--guarantee-delay-seconds",
+        min=0,
+        help="Guaranteed jobs of other leaves wait so long for an overdue head; 0: never (default: as the bound of a "
+        "head, --head-after-seconds).",
+    ),
+]
 ClaimOption = Annotated[
     float, typer.Option("--claim-seconds", min=1, help="How long a claim keeps freed room for its job.")
 ]

@@ -63,8 +63,15 @@ def replay(
         bool, typer.Option("--reclaim/--no-reclaim", help="Whether fleet takes back what is borrowed, by evicting.")
     ] = True,
     heads_after: Annotated[
-        str, typer.Option(metavar="TIME", help="Room is collected for who waits so long (0: for nobody).")
+        str,
+        typer.Option(metavar="TIME", help="A job that waits longer gets a reservation that collects room (0: never)."),
     ] = "10m",
+    guarantee_delay: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Guaranteed jobs of other leaves wait so long for an overdue head (as --heads-after)."
+        ),
+    ] = "",
     protection: Annotated[str, typer.Option(metavar="TIME", help="Nobody is evicted so soon after its start.")] = "5m",
     overestimate: Annotated[
         float, typer.Option(min=0, max=1000, help="Walltimes are the true durations times this (0: none is given).")
@@ -115,6 +122,7 @@ def replay(
                 reclaim=reclaim,
                 protection_s=_seconds("--protection", protection),
                 head_after_s=_seconds("--heads-after", heads_after),
+                guarantee_delay_s=_seconds("--guarantee-delay", guarantee_delay) if guarantee_delay else None,
             ),
             cycle_s=max(1.0, _seconds("--cycle", cycle)),
             grace_s=_seconds("--grace", grace),

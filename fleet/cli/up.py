@@ -27,6 +27,7 @@ from fleet.cli.options import (
     DatabaseOption,
     DataDirOption,
     GpusOption,
+    GuaranteeDelayOption,
     HeadOption,
     MetricsOption,
     NodesOption,
@@ -76,6 +77,7 @@ def up(
     protection_seconds: ProtectionOption = 300.0,
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
+    guarantee_delay_seconds: GuaranteeDelayOption = None,
     metrics_listen: MetricsOption = None,
     hang_seconds: Annotated[
         float, typer.Option(min=0, help="A part that shows no life for so long is killed and started again; 0: never.")
@@ -88,7 +90,9 @@ def up(
     follow_parent()  # the demo must not leave a hub behind when it is killed
     host, port = parse_listen(listen)
     seconds = ("--protection-seconds", str(protection_seconds), "--claim-seconds", str(claim_seconds))
-    heads = ("--head-after-seconds", str(head_after_seconds))
+    heads: tuple[str, ...] = ("--head-after-seconds", str(head_after_seconds))
+    if guarantee_delay_seconds is not None:
+        heads += ("--guarantee-delay-seconds", str(guarantee_delay_seconds))
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
     plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics, hang_seconds)

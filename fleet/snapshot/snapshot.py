@@ -26,6 +26,11 @@ class Config:
     guarantee_delay_s: float | None = None  # overdue heads bind guaranteed units so long; None: head_after_s
     claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
 
+    @property
+    def delay_s(self) -> float:
+        """For how long guaranteed units of other leaves wait for an overdue head; 0: they never do."""
+        return self.head_after_s if self.guarantee_delay_s is None else self.guarantee_delay_s
+
     def problems(self) -> list[tuple[str, str]]:
         """What cannot be meant, as (field, problem)."""
         numbers = {item.name: getattr(self, item.name) or 0 for item in fields(self) if item.name != "reclaim"}

@@ -63,7 +63,7 @@ class DecideLoop:
         tuned = hub.config
         config = Config(
             reclaim=tuned.reclaim, protection_s=tuned.protection_s, claim_s=tuned.claim_s,
-            head_after_s=tuned.head_after_s,
+            head_after_s=tuned.head_after_s, guarantee_delay_s=tuned.guarantee_delay_s,
         )  # fmt: skip
         self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
         self._committer = PlanCommitter(hub, events)

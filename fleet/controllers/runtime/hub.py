@@ -36,6 +36,7 @@ class ControllerConfig:
     protection_s: float = 300.0  # no unit is evicted for so long after its start
     claim_s: float = 900.0  # a claim keeps freed room for so long
     head_after_s: float = 600.0  # a job that has waited so long has room collected for it; 0: none ever
+    guarantee_delay_s: float | None = None  # guaranteed jobs wait so long for an overdue head; None: head_after_s
     members_read_s: float = 15.0  # a process that begins decides nothing until the members are read, or for so long
     gather_s: float = 0.03  # decide waits this long for more after the first change
     chunk_units_max: int = 200  # of one commit of a plan

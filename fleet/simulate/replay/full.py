@@ -202,7 +202,8 @@ async def _replay(
 def _config(core: Config) -> ControllerConfig:
     return ControllerConfig(
         reclaim=core.reclaim, protection_s=core.protection_s, claim_s=core.claim_s,
-        head_after_s=core.head_after_s, sweep_s=SWEEP_S, record_decisions=False,
+        head_after_s=core.head_after_s, guarantee_delay_s=core.guarantee_delay_s, sweep_s=SWEEP_S,
+        record_decisions=False,
     )  # fmt: skip
 
 

@@ -106,6 +106,7 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
             "reclaim": study.options.config.reclaim,
             "protection_s": study.options.config.protection_s,
             "head_after_s": study.options.config.head_after_s,
+            "guarantee_delay_s": study.options.config.guarantee_delay_s,
             "cycle_s": study.options.cycle_s,
             "tick_s": study.options.tick_s,
             "grace_s": study.options.grace_s,
