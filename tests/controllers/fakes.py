@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -104,8 +105,8 @@ class FakeMembers:
         largest = max(member.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
         hosts = [(HOSTNAME, node) for node in member.nodes if self._apart(node)]
         alone = [Pool((pair,), free=((member.free(pair[1]), 1),), allocatable=largest) for pair in hosts]
-        free = tuple((member.free(node), 1) for node in member.nodes if (HOSTNAME, node) not in hosts)
-        pools = (Pool(free=free, allocatable=largest), *alone)
+        free = Counter(member.free(node) for node in member.nodes if (HOSTNAME, node) not in hosts)
+        pools = (Pool(free=tuple(free.items()), allocatable=largest), *alone)
         why = "down" if member.down else ""
         return Member(
             name, ready=not member.down, pools=pools, taints=member.taints, not_ready_reason=why,
