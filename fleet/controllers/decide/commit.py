@@ -47,7 +47,11 @@ log = structlog.get_logger(__name__)
 SCHEDULER = "default-scheduler"  # the component that users see on scheduling events
 PREEMPTED = "Preempted"  # reason of an eviction that makes room
 _EVERYTHING: frozenset[str] = frozenset({"*"})
-_WHY = {"Guaranteed": "which is within its guarantee", "Share": "which is within its fair share"}
+_WHY = {
+    "Guaranteed": "which is within its guarantee",
+    "Share": "which is within its fair share",
+    "Crossing": "which is the head of a queue below its fair share",
+}
 
 
 @dataclass(frozen=True, slots=True)

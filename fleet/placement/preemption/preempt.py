@@ -53,7 +53,9 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
 
 def _with_claims(situation: Situation, found: Found) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
-    claims = claims_of(found.kept, situation.now)
+    plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # it says so, whatever it evicts as
+    kept = [(replace(claim, tier=plain.get(claim.unit.id, claim.tier)), member) for claim, member in found.kept]
+    claims = claims_of(kept, situation.now)
     for candidate, _ in found.kept:
         if usage is not None and candidate.account is not None:
             usage.charge(candidate.account, candidate.request)

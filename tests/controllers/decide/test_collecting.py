@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
@@ -39,6 +40,21 @@ async def test_a_gang_that_waited_long_gets_its_room_though_small_jobs_keep_comi
         await world.delete("PyTorchJob", "half-1")
         assert await world.running("large") == "cfa"
         assert head(world, "large") == {}
+
+
+async def test_guaranteed_work_waits_for_an_overdue_head_and_then_passes_it_though_nothing_happens() -> None:
+    async with hub(member("cfa"), config=replace(SOON, guarantee_delay_s=50.0)) as world:
+        half = [job(f"half-{number}", "a", workers=0) for number in range(2)]
+        await world.apply(leaves(16, a=0, b=0, c=8), policy(queue=True), *half)
+        for number in range(2):
+            await world.running(f"half-{number}")
+        await world.apply(job("large", "b"))
+        await settle(70)
+        await world.delete("PyTorchJob", "half-0")
+        await world.apply(job("promised", "c", workers=0))
+        await settle(35)
+        assert "waits behind default/large" in world.message("promised")
+        await eventually(lambda: world.state("promised") == "Running", within_s=15)
 
 
 async def test_outside_quota_the_binding_remembers_where_room_is_collected() -> None:

@@ -92,6 +92,19 @@ async def test_what_was_borrowed_leaves_whole_and_its_room_is_kept_for_the_owner
             await world.running(f"small-{number}")
 
 
+async def test_a_gang_larger_than_its_share_takes_back_once_it_is_a_head_though_nothing_happens() -> None:
+    """Three leaves want the 32 GPUs, so each has a share of less than 16. Leaf a uses them all."""
+    async with hub(member("cfa"), member("cfb"), config=replace(QUICK, head_after_s=100.0)) as world:
+        await borrowed(world, "a1", "a2", owned=0)
+        await world.apply(job("large", "b"), job("other", "c"))
+        await settle(95)
+        assert not leaving(world)
+        await eventually(lambda: world.state("large") == "Running", within_s=15)
+        texts = {e["message"] for name in ("a1", "a2") for e in world.events(name, "EvictWorkloadFromClusterSucceed")}
+        why = "makes room for default/large, which is the head of a queue below its fair share"
+        assert any(text.endswith(why) for text in texts)
+
+
 async def test_evictions_that_no_claim_needs_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """One gang leaves, and let it be measured as needless."""
     monkeypatch.setattr("fleet.controllers.decide.loop.needless", lambda world, plan, *, now: plan.evictions)

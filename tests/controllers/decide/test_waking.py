@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fleet.controllers.decide.waking import next_change
@@ -14,6 +16,8 @@ RECLAIM = Config(reclaim=True, protection_s=60, head_after_s=0)
 NO_HEADS = Config(head_after_s=0)
 HEADS = Config(head_after_s=90)
 HEAD = unit("h").having(head=Nomination("x", NOW - 5, NOW))
+OVERDUE = Config(head_after_s=90, guarantee_delay_s=40)
+OLD = HEAD.since(175)
 HUNGRY = Reason(Code.NO_MEMBER_FITS, {"tier": "Guaranteed"})
 RUNS = unit("r").queue("root/a").runs_in("x").having(placed_at=NOW - 10)
 
@@ -32,7 +36,18 @@ STORIES: dict[str, tuple[list[UnitBuilder], Config, Reason, float | None]] = {
         [unit("w")], HEADS, Reason(Code.NO_MEMBER_FITS, {"tier": "Borrowed"}), 31,
     ),
     "what never starts becomes no head": ([unit("w")], HEADS, Reason(Code.TOO_LARGE), None),
-    "its leaf has a head already": ([unit("w"), HEAD], HEADS, HUNGRY, None),
+    "its leaf has a head already": ([unit("w"), HEAD], Config(head_after_s=90, guarantee_delay_s=0), HUNGRY, None),
+    "it is before the head of its leaf": ([unit("w").priority(1), HEAD], HEADS, HUNGRY, 31),
+    "what crosses its leaf's share may evict once it is a head": (
+        [unit("w"), RUNS], replace(HEADS, reclaim=True), Reason(Code.NO_MEMBER_FITS, {"tier": "Crossing"}), 31,
+    ),
+    "a head that waits for a gang's protection to end": (
+        [OLD, RUNS], replace(OVERDUE, reclaim=True, protection_s=11), HUNGRY, 2,
+    ),
+    "guaranteed work begins to wait for a head": ([OLD], OVERDUE, HUNGRY, 6),
+    "guaranteed work has waited for a head long enough": ([HEAD.since(180)], OVERDUE, HUNGRY, 41),
+    "guaranteed work passed a head for one bound": ([HEAD.since(220)], OVERDUE, HUNGRY, 91),
+    "guaranteed work waits for no head": ([OLD], replace(OVERDUE, guarantee_delay_s=0), HUNGRY, None),
     "it may not be evicted": ([unit("w"), RUNS.having(preemptible=False)], RECLAIM, HUNGRY, None),
 }  # fmt: skip
 

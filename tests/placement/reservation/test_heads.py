@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.plan import Plan
 from fleet.model.unit import Nomination, Seat
-from fleet.placement.reservation.heads import MOST_HEADS, nominated
+from fleet.placement.reservation.heads import MOST_HEADS, is_overdue, nominated, overdue_change
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
 from tests.builders import NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
@@ -51,6 +53,18 @@ def heads(plan: Plan) -> dict[str, tuple[str, float, bool]]:
 
 ONE_FULL = (runs("r", 8, "n", 0, left_s=600), member("x").nodes(1, free_gpu=0))
 HALF_FULL = (runs("r", 4, "n", 4, left_s=600), member("x").nodes(1, free_gpu=4))
+
+
+@pytest.mark.parametrize("delay_s", [None, 100.0, 45.5])
+def test_a_head_is_overdue_in_turns_and_the_next_change_is_known(delay_s: float | None) -> None:
+    config = Config(head_after_s=60.0, guarantee_delay_s=delay_s)
+    large = gang("g", 8).since(0).value
+    moments = [NOW + 0.5 * step for step in range(1200)]
+    overdue = [is_overdue(large, config, at) for at in moments]
+    assert overdue.index(True) == 240, "after twice the bound"
+    changes = {at for at, was, now in zip(moments[1:], overdue, overdue[1:], strict=False) if was != now}
+    known = {overdue_change(large, config, at) for at in moments}
+    assert {at for at in known if at is not None and at <= moments[-1]} == changes
 
 
 def test_who_comes_after_those_that_collect_keeps_its_turn() -> None:
