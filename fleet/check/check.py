@@ -3,20 +3,19 @@
 It shares with the planner only what words mean (which taint a toleration covers, what a unit requests) and none of its
 arithmetic: quota is added up again from the units, and every gang is packed again onto the members' node vectors, by a
 packer of its own. That packer is exact for pods of sizes that divide each other in one resource; beyond that it tries
-a few orders and a bounded search, and refuses what it cannot pack. So a plan that passes is good; a plan that is
-refused may, rarely, have been good too.
+a few orders and what bounded searches propose, and refuses what it cannot pack. So a plan that passes is good; a plan
+that is refused may, rarely, have been good too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from fleet.check.claims import claims_of, going, quota_broken, room_broken
 from fleet.check.evictions import evictions
-from fleet.check.heads import heads
 from fleet.check.packer import Packer
 from fleet.check.quota import Sums
-from fleet.check.units import coming, gangs_in, in_the_way, resources_of, waits_behind
+from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind
 from fleet.check.violation import Rule, Violation
 from fleet.model.matching import member_bars
 from fleet.model.order import queue_order
@@ -49,7 +48,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...
         gone = going(snapshot, victims, now)
         found += room_broken(snapshot, claims, gone)
         found += quota_broken(snapshot, claims, gone, sums)
-    found += heads(snapshot, plan, starts, now)
+    found += _heads(snapshot, plan, starts, now)
     found += _reasons(snapshot, plan)
     return tuple(found)
 
@@ -80,10 +79,8 @@ def _alone(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Vi
         yield Violation(Rule.HELD, unit.id, f"{unit.name} is held")
     if unit.backoff_until is not None and unit.backoff_until > now:
         yield Violation(Rule.BACK_OFF, unit.id, f"{unit.name} still backs off")
-    if unit.leaf is not None:
-        node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None else None
-        if node is None or node.children:
-            yield Violation(Rule.NO_LEAF, unit.id, f"{unit.leaf} is no leaf")
+    if unit.leaf is not None and not (snapshot.tree is not None and snapshot.tree.is_leaf(unit.leaf)):
+        yield Violation(Rule.NO_LEAF, unit.id, f"{unit.leaf} is no leaf")
     member = snapshot.members[name]
     if not member.ready:
         yield Violation(Rule.NOT_READY, unit.id, f"member {name} is not ready")
@@ -112,19 +109,33 @@ def _room(snapshot: Snapshot, starts: Mapping[str, str]) -> Iterable[Violation]:
             yield Violation(Rule.ROOM, key, f"{snapshot.units[key].name} does not fit {name} whole")
 
 
+def _heads(snapshot: Snapshot, plan: Plan, starts: Container[str], now: float) -> Iterable[Violation]:
+    """Every head is a waiting unit that may start, and the only one of its leaf. Which unit has a right to become one,
+    and what may start beside it, is the planner's matter: no rule here."""
+    firsts: dict[str | None, str] = {}
+    for head in plan.heads:
+        unit, where = snapshot.units.get(head.unit), head.nomination.member
+        problem = ""
+        if unit is None or not may_start(snapshot, unit, now):
+            problem = "is a head, but could not start"
+        elif where and not may_go(snapshot, unit, where):
+            problem = f"collects room in {where}, where it may not go"
+        elif head.unit in starts:
+            problem = "is a head, but starts"
+        elif unit.leaf in firsts:
+            problem = f"is a head beside {firsts[unit.leaf]} of the same leaf"
+        else:
+            firsts[unit.leaf] = head.unit
+        if problem:
+            yield Violation(Rule.HEAD_UNSOUND, head.unit, f"{head.unit} {problem}")
+
+
 def _reasons(snapshot: Snapshot, plan: Plan) -> Iterable[Violation]:
     """Exactly one reason for every unit that waits on, and for no other."""
     started = {placement.unit for placement in plan.placements}
-    reasons, units, holding = plan.reasons.keys(), snapshot.units.keys(), snapshot.backlog.holding.keys()
-    waiting = len(units) - len(holding) - len((units & started) - holding)
-    if len(reasons) == waiting and reasons <= units and reasons.isdisjoint(started) and holding.isdisjoint(reasons):
-        return
-    for key, unit in snapshot.units.items():
-        waits = unit.phase is Phase.WAITING and key not in started
-        if waits and key not in plan.reasons:
-            yield Violation(Rule.REASON_MISSING, "", f"{unit.name} waits without a reason")
-        elif not waits and key in plan.reasons:
-            yield Violation(Rule.REASON_EXTRA, "", f"{unit.name} has a reason but does not wait")
-    for key in plan.reasons:
-        if key not in snapshot.units:
-            yield Violation(Rule.REASON_EXTRA, "", f"a reason for {key}, which is no unit")
+    waits = snapshot.units.keys() - snapshot.backlog.holding.keys() - started
+    if plan.reasons.keys() != waits:
+        for key in sorted(waits - plan.reasons.keys()):
+            yield Violation(Rule.REASON_MISSING, "", f"{key} waits without a reason")
+        for key in sorted(plan.reasons.keys() - waits):
+            yield Violation(Rule.REASON_EXTRA, "", f"{key} has a reason but does not wait")

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from fleet.check.packer import Gang, Packer
 from fleet.check.quota import Sums
-from fleet.check.units import coming, gangs_in, in_the_way, may_start, resources_of, waits_behind
+from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind
 from fleet.check.violation import Rule, Violation
 from fleet.model.leaving import leaves, vacated
-from fleet.model.matching import member_bars
 from fleet.model.member import Member
 from fleet.model.plan import Plan
 from fleet.model.unit import Unit
@@ -107,31 +106,23 @@ def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums:
     for key in sorted(claims.live):
         if sums.broken(units[key]) is None:
             sums.charge(units[key])
-    for key in claims.others:
+    others = ((Rule.CLAIM_TAKEN, key, "takes quota that is claimed") for key in claims.others)
+    new = ((Rule.CLAIM_TOO_SMALL, key, "claims room without quota for it") for key in claims.new)
+    for rule, key, text in (*others, *new):
         broken = sums.broken(units[key])
         if broken is not None:
-            yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes quota that is claimed: {broken.text}")
-        sums.charge(units[key])
-    for key in claims.new:
-        broken = sums.broken(units[key])
-        if broken is not None:
-            yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room without quota for it: {broken.text}")
+            yield Violation(rule, key, f"{key} {text}: {broken.text}")
         sums.charge(units[key])
 
 
 def _live(snapshot: Snapshot, now: float) -> dict[str, str]:
     """Claims of the snapshot that hold, by unit."""
-    found: dict[str, str] = {}
-    for key, unit in snapshot.backlog.odd.items():  # a unit with a claim is one by itself
-        claim = unit.claim
-        if claim is not None and claim.until > now and may_start(snapshot, unit, now):
-            found[key] = claim.member
-    return {key: member for key, member in found.items() if _may_go(snapshot, snapshot.units[key], member)}
-
-
-def _may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:
-    member = snapshot.members.get(name)
-    return member is not None and member.ready and not member_bars(unit, member)
+    return {
+        key: unit.claim.member
+        for key, unit in snapshot.backlog.odd.items()  # a unit with a claim is one by itself
+        if unit.claim is not None and unit.claim.until > now
+        if may_start(snapshot, unit, now) and may_go(snapshot, unit, unit.claim.member)
+    }
 
 
 def _unsound(
@@ -148,7 +139,7 @@ def _unsound(
             problem = "claims room, but could not start"
         elif claim.unit in starts or claim.unit in seen:
             problem = "claims room, but starts or has claimed already"
-        elif not _may_go(snapshot, unit, claim.member):
+        elif not may_go(snapshot, unit, claim.member):
             problem = f"claims room in {claim.member}, where it may not go"
         elif waits_behind(unit, ahead):
             problem = "claims room, but may not start before one ahead in its queue"

@@ -1,9 +1,9 @@
 """The checker's packer: can these gangs be packed onto the nodes of one member? Written apart from the planner's.
 
 Gangs that can use none of each other's nodes are packed apart, so many node selectors cost no more than one. The tries,
-until one succeeds: all pods together, largest first, onto the fullest nodes; gang by gang, largest first; the gangs
-that found no place first; and a packing that fleet/model/packing.py proposes, which is not believed but added up. A
-gang that must lie within one value of a node label is packed onto the nodes of one value only.
+until one succeeds: all pods together, largest first, onto the fullest nodes; gang by gang, largest first, and then with
+the gangs first that found no place; and a packing that fleet/model/packing.py proposes, which is added up. A gang that
+must lie within one value of a node label is packed onto the nodes of one value only.
 """
 
 from __future__ import annotations
@@ -77,22 +77,24 @@ class Packer:
         refused: set[str] = set()
         for pools, (beside, mine) in _apart(map(self._sized, coming), map(self._sized, gangs)).items():
             if mine:
-                refused.update(_refused(self._nodes(pools, (*beside, *mine)), beside, mine))
+                nodes = self._nodes(pools, chain.from_iterable(gang.pods for gang in (*beside, *mine)))
+                refused.update(_refused(nodes, beside, mine))
         return [gang.unit for gang in gangs if gang.unit in refused]
 
     def takes(self, gang: Gang) -> bool:
         """Whether one gang fits the member, asked for many."""
-        return self._fits(replace(self._sized(gang), unit=""))
+        sized = self._sized(gang)
+        return self._fits(sized.pods, sized.topology, sized.pools)
 
-    def _fits_alone(self, gang: _Sized) -> bool:
-        nodes = self._nodes(gang.pools, [gang])
-        equal = len(gang.pods) == 1 and not gang.topology  # such pods find room whenever there is any
-        return nodes.have_room_alone(gang.pods) and (equal or nodes.put_gang(gang.pods, gang.topology))
+    def _fits_alone(self, pods: tuple[Pods, ...], topology: str, pools: frozenset[int]) -> bool:
+        nodes = self._nodes(pools, pods)
+        equal = len(pods) == 1 and not topology  # such pods find room whenever there is any
+        return nodes.have_room_alone(pods) and (equal or nodes.put_gang(pods, topology))
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
         before = Nodes(dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES)
-        after = _one_by_one(before, _ordered(map(self._sized, gangs)))
+        after = _one_by_one(before, list(map(self._sized, gangs)))
         if after is None:
             return None
         rows = (before.free - after.free).tolist()
@@ -121,8 +123,8 @@ class Packer:
             able = self._labelled.get(claim.node_selector[0], ())
         return frozenset(number for number in able if pool_takes(self._pools[number], claim))
 
-    def _nodes(self, pools: frozenset[int], gangs: Sequence[_Sized]) -> Nodes:
-        most = sum(kind.count for gang in gangs for kind in gang.pods)
+    def _nodes(self, pools: frozenset[int], pods: Iterable[Pods]) -> Nodes:
+        most = sum(kind.count for kind in pods)
         numbered = {number: self._pools[number] for number in sorted(pools)}
         return Nodes(numbered, len(self._member.pools), self._resources, most)
 
@@ -161,33 +163,27 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
 
 
 def _packed(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Nodes | None:
-    """The nodes once all are there, in whatever way a packing is found."""
+    """The nodes once all are there, in whatever way a packing is found; else all of `gangs` beside what comes."""
     every = [*coming, *gangs]
-    if nodes.enough(_kinds(every)):
-        found = _together(nodes, every) or _one_by_one(nodes, _ordered(every))
-        if found is not None:
-            return found
-    return _beside(nodes, coming, gangs) or _proposed(nodes, every)
+    return (
+        _together(nodes, every)
+        or _one_by_one(nodes, every)
+        or _one_by_one(_with(nodes, coming), gangs)
+        or _proposed(nodes, every)
+    )
 
 
 def _together(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
-    if any(gang.topology for gang in gangs):
-        return None
-    after = nodes.copy()
-    return None if any(after.put(kind) for kind in _kinds(gangs)) else after
+    kinds, after = _kinds(gangs), nodes.copy()
+    able = nodes.enough(kinds) and not any(gang.topology for gang in gangs)
+    return after if able and not any(after.put(kind) for kind in kinds) else None
 
 
-def _one_by_one(nodes: Nodes, gangs: Iterable[_Sized]) -> Nodes | None:
-    after = nodes.copy()
-    return after if all(after.put_gang(gang.pods, gang.topology) for gang in gangs) else None
-
-
-def _beside(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Nodes | None:
-    """What comes as it may, all of the new ones whole; those that found no place are tried first next time."""
-    first = _with(nodes, coming)
+def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
+    """All of them whole, largest first; gangs that found no place are tried first next time."""
     order = _ordered(gangs)
-    for _ in range(_MOST_ORDERS if first.enough(_kinds(gangs)) else 0):
-        after = first.copy()
+    for _ in range(_MOST_ORDERS if nodes.enough(_kinds(gangs)) else 0):
+        after = nodes.copy()
         lost = [gang for gang in order if not after.put_gang(gang.pods, gang.topology)]
         if not lost:
             return after

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from fleet.check.packer import Gang
+from fleet.model.matching import member_bars
 from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.quota.tree import stops
@@ -22,6 +23,12 @@ def may_start(snapshot: Snapshot, unit: Unit, now: float, *, though_it_backs_off
     leaf = unit.leaf is None or (snapshot.tree is not None and snapshot.tree.is_leaf(unit.leaf))
     backs_off = not though_it_backs_off and unit.backoff_until is not None and unit.backoff_until > now
     return sound and leaf and not backs_off
+
+
+def may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:
+    """Whether a member is ready, and neither it nor the unit's policy forbids the unit to go there."""
+    member = snapshot.members.get(name)
+    return member is not None and member.ready and not member_bars(unit, member)
 
 
 def stops_leaf(snapshot: Snapshot, unit: Unit) -> bool:

@@ -289,7 +289,7 @@ def test_a_reason_for_a_unit_that_is_not_there_is_one_for_nobody() -> None:
     sound = having(("good", "x"))
     plan = replace(sound, reasons={**sound.reasons, "gone": Reason(Code.HELD)})
     assert [(v.rule, v.text) for v in check(WORLD, plan, now=NOW)] == [
-        (Rule.REASON_EXTRA, "a reason for gone, which is no unit")
+        (Rule.REASON_EXTRA, "gone has a reason but does not wait")
     ]
 
 
