@@ -102,7 +102,9 @@ def refused_of(document: dict[str, Any]) -> list[str]:
     return [field for field, _ in refused.value.problems]
 
 
-@pytest.mark.parametrize("name", ["protection_s", "claim_s", "head_after_s", "guarantee_delay_s", "solve_limit_s", "relative_gap"])
+@pytest.mark.parametrize(
+    "name", ["protection_s", "claim_s", "head_after_s", "guarantee_delay_s", "solve_limit_s", "relative_gap"]
+)
 def test_times_and_gaps_below_zero_are_a_contradiction(name: str) -> None:
     assert refused_of({"config": {name: -1}}) == [f"config.{name}"]
 

@@ -12,12 +12,9 @@ from fleet.placement.greedy.situation import Situation
 
 
 def reasons(situation: Situation, outcome: Outcome, claims: Mapping[str, RoomClaim]) -> dict[str, Reason]:
-    """By unit. `claims`: those that this plan makes."""
-    started = {candidate.unit.id for candidate, _ in (*situation.first, *outcome.placed)} | situation.new
-    explainer = Explainer(situation, outcome)
-    found = {**situation.reasons, **explainer.all(situation.groups, started, outcome.done)}
+    """By unit. `claims`: the claims that this plan makes."""
+    found = {**situation.reasons, **Explainer(situation, outcome).all()}
     found |= {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in outcome.out.items()}
-    found |= explainer.behind_kept(situation.behind, [candidate for candidate, _ in situation.kept], started)
     for candidate, member in situation.kept:
         unit = candidate.unit
         claim = claims.get(unit.id) or unit.claim

@@ -203,10 +203,21 @@ def _turn(head: Head) -> tuple[object, ...]:
 def is_overdue(unit: Unit, config: Config, now: float) -> bool:
     """Whether guaranteed units of other leaves wait for a head: once it has waited twice the bound, for the guarantee
     delay, and again each time they have passed it for one bound."""
-    bound = config.head_after_s
-    delay = bound if config.guarantee_delay_s is None else config.guarantee_delay_s
+    bound, delay = config.head_after_s, config.delay_s
     since = now - unit.enqueued_at - 2 * bound
     return since >= 0 and delay > 0 and since % (delay + bound) < delay
+
+
+def overdue_change(unit: Unit, config: Config, now: float) -> float | None:
+    """The first epoch second after `now` at which `is_overdue` answers otherwise; None where it never does."""
+    bound, delay = config.head_after_s, config.delay_s
+    if bound <= 0 or delay <= 0:
+        return None
+    first = unit.enqueued_at + 2 * bound
+    if now < first:
+        return first
+    begun = now - (now - first) % (delay + bound)
+    return begun + (delay if now - begun < delay else delay + bound)
 
 
 def nominated(units: Mapping[str, Unit], made: plan.Plan) -> tuple[Unit, ...]:

@@ -39,11 +39,6 @@ class Span:
     def member(self) -> str:
         return self.reservation.member
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it waits for nothing that has a known end."""
-        return self.reservation.start <= self._now
-
     def copy(self) -> Span:
         made = Span.__new__(Span)
         made.__dict__.update(self.__dict__)
