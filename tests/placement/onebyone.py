@@ -25,7 +25,7 @@ def tiers(promises: Guarantees, shares: Shares, running: Sequence[Alike], queue:
         return {n: a for n, a in item.request.items_ if n != MAX_JOBS and not n.startswith(FIRM)}
 
     def take(item: Alike, tier: Tier) -> None:
-        found[item.unit.id] = tier
+        found[item.units[0].id] = tier
         for name, amount in asked(item).items():
             used[name] = used.get(name, 0) + amount
 
@@ -48,14 +48,14 @@ def tiers(promises: Guarantees, shares: Shares, running: Sequence[Alike], queue:
         take(item, Tier.GUARANTEED if within(item) else Tier.SHARE if sharing(item) else Tier.BORROWED)
     for tier, counts in ((Tier.GUARANTEED, within), (Tier.SHARE, sharing), (Tier.CROSSING, below)):
         for item in queue:
-            if item.unit.id in found:
+            if item.units[0].id in found:
                 continue
             if counts(item):
                 take(item, tier)
             elif item.block:
                 break
     for item in queue:
-        found.setdefault(item.unit.id, Tier.BORROWED)
+        found.setdefault(item.units[0].id, Tier.BORROWED)
     return found
 
 

@@ -14,7 +14,7 @@ from fleet.placement.candidates.grouping import Grouping
 from fleet.placement.greedy.greedy import place
 from fleet.placement.greedy.worth import AGES_S, age_bucket
 from fleet.placement.linked.linked import build
-from fleet.quota.tiers import Claimed, Tier
+from fleet.quota.tiers import Alike, Tier
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 from tests.builders import NOW
@@ -49,21 +49,23 @@ def test_the_tiers_of_units_alike_are_those_of_each_one(world: Snapshot) -> None
     entitled = sorted_out.entitled
     if entitled is None:
         return
-    running: dict[str, list[Claimed]] = {}
-    queues: dict[str, list[Claimed]] = {}
+    running: dict[str, list[Alike]] = {}
+    queues: dict[str, list[Alike]] = {}
     for unit in world.units.values():
         if unit.phase is not Phase.WAITING and unit.leaf is not None:
-            running.setdefault(unit.leaf, []).append(Claimed(unit, request_of(unit)))
+            running.setdefault(unit.leaf, []).append(Alike((unit,), request_of(unit)))
     for group in sorted_out.groups:
         never = not group.eligibility.allowed or sorted_out.nevers.of(group.shape, group.eligibility)
         if group.leaf is not None and (group.block or not never):
             queues.setdefault(group.leaf, []).extend(
-                Claimed(unit, type(group.request)() if never else group.request, group.block) for unit in group.units
+                Alike((unit,), type(group.request)() if never else group.request, group.block) for unit in group.units
             )
     expected: dict[str, Tier] = {}
     for leaf in {*running, *queues}:
-        ran = sorted(running.get(leaf, []), key=lambda c: (-c.unit.priority, c.unit.placed_at or 0.0, c.unit.name))
-        queue = sorted(queues.get(leaf, []), key=lambda c: queue_order(c.unit))
+        ran = sorted(
+            running.get(leaf, []), key=lambda c: (-c.units[0].priority, c.units[0].placed_at or 0.0, c.units[0].name)
+        )
+        queue = sorted(queues.get(leaf, []), key=lambda c: queue_order(c.units[0]))
         expected |= onebyone.tiers(entitled.promises, entitled.shares, ran, queue)
     assert world.tree is not None
     for key, tier in entitled.running.items():
