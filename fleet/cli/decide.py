@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -59,9 +60,8 @@ def decide(
     try:
         document = codec.loads(text)
         record = isinstance(document, dict) and document.get("kind") == "Decision"
-        given = {"--now": now, "--seed": seed, "--greedy": greedy or None}
-        for option in (option for option, value in given.items() if record and value is not None):
-            raise typer.BadParameter(f"{snapshot} is a record, which says this itself", param_hint=option)
+        if record:
+            _refuse(snapshot, {"--now": now, "--seed": seed, "--greedy": greedy or None})
         if explain is not None:
             _explain(document, explain, now, seed or 0, output)
             return
@@ -79,6 +79,12 @@ def decide(
         raise Failure(f"the recorded plan is NOT reproduced: {', '.join(differ)} differ")
     if record:
         print("the recorded plan is reproduced", file=sys.stderr)
+
+
+def _refuse(snapshot: Path, given: Mapping[str, object]) -> None:
+    """Options that a record answers itself must not be given."""
+    for option in (option for option, value in given.items() if value is not None):
+        raise typer.BadParameter(f"{snapshot} is a record, which says this itself", param_hint=option)
 
 
 def _differences(plan: Plan, recorded: Plan) -> list[str]:

@@ -92,6 +92,24 @@ class Work:
         return done - self._kept[key]
 
 
+class _Timed:
+    """A decider whose decisions are timed, and counted by the answer that was taken."""
+
+    def __init__(self, chosen: Callable[[Forward], Plan]) -> None:
+        self._chosen = chosen
+        self.decided_s: list[float] = []
+        self.shipped: dict[str, int] = {}
+
+    def __call__(self, run: Forward) -> Plan:
+        began = time.perf_counter()
+        plan = self._chosen(run)
+        self.decided_s.append(time.perf_counter() - began)
+        certificate = plan.certificate
+        how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {certificate.why.split(':')[0]}"
+        self.shipped[how] = self.shipped.get(how, 0) + 1
+        return plan
+
+
 def replay(
     jobs: Sequence[Job],
     units: Sequence[Unit],
@@ -104,19 +122,7 @@ def replay(
     """`units` are the jobs as they arrive (see world.units). `progress` is told how many jobs have ended."""
     by_id = {job.id: job for job in jobs}
     work = Work(by_id, options.checkpoint_s)
-    decided_s: list[float] = []
-    shipped: dict[str, int] = {}
-    chosen = decider(options.policy, options.seed, solver)
-
-    def timed(run: Forward) -> Plan:
-        began = time.perf_counter()
-        plan = chosen(run)
-        decided_s.append(time.perf_counter() - began)
-        certificate = plan.certificate
-        how = certificate.shipped if certificate.shipped != "greedy" else f"greedy: {certificate.why.split(':')[0]}"
-        shipped[how] = shipped.get(how, 0) + 1
-        return plan
-
+    timed = _Timed(decider(options.policy, options.seed, solver))
     quota = tree if options.policy is Policy.fleet else None
     snapshot = Snapshot(quota, {}, {member.name: member for member in members}, options.config)
     samples: list[Sample] = []
@@ -154,7 +160,7 @@ def replay(
         progress(sum(event.what is What.ENDED for event in run.log))
     return Replayed(
         by_id, {unit.id: unit.enqueued_at for unit in units}, gpus_of(members), run.log, run.stopped, run.now, samples,
-        len(decided_s), decided_s, shipped, lost,
+        len(timed.decided_s), timed.decided_s, timed.shipped, lost,
     )  # fmt: skip
 
 

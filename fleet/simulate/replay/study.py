@@ -13,6 +13,7 @@ from fleet.foresee.nodes import Nodes
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.problem import Solver
+from fleet.quota.tree import QuotaTree
 from fleet.simulate.replay import compare, full, metrics, plots, trace, world
 from fleet.simulate.replay.policies import Policy
 from fleet.simulate.replay.run import Options, Replayed, replay
@@ -89,29 +90,7 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
             lines.setdefault(policy, plots.Lines(steps, done.gpus, _waits(done)))
     document: dict[str, Any] = {
         "apiVersion": VERSION,
-        "world": {
-            "trace": study.trace.name,
-            "nodes_file": study.nodes.name,
-            "jobs": len(jobs),
-            "nodes": len(nodes),
-            "gpus": sum(node.has[GPU] for node in nodes),
-            "members": study.members,
-            "load": arrivals.load,
-            "jitter_s": arrivals.jitter_s,
-            "overestimate": arrivals.overestimate,
-            "seeds": list(study.seeds),
-            "min": {node.name: node.min.get(GPU, 0) for node in tree.nodes.values() if node.parent is not None},
-            "full": study.full,
-            "solver": solver is not None,
-            "reclaim": study.options.config.reclaim,
-            "protection_s": study.options.config.protection_s,
-            "head_after_s": study.options.config.head_after_s,
-            "guarantee_delay_s": study.options.config.guarantee_delay_s,
-            "cycle_s": study.options.cycle_s,
-            "tick_s": study.options.tick_s,
-            "grace_s": study.options.grace_s,
-            "checkpoint_s": study.options.checkpoint_s,
-        },
+        "world": {**_world(study, nodes, tree, arrivals), "jobs": len(jobs), "solver": solver is not None},
         **compare.summarised(reports),
         "runs": reports,
         "written": [],
@@ -121,6 +100,31 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
         document["written"] = [str(path) for path in paths]
         paths[-1].write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     return document
+
+
+def _world(study: Study, nodes: list[world.Node], tree: QuotaTree, arrivals: world.Arrivals) -> dict[str, Any]:
+    """What the runs were made with."""
+    return {
+        "trace": study.trace.name,
+        "nodes_file": study.nodes.name,
+        "nodes": len(nodes),
+        "gpus": sum(node.has[GPU] for node in nodes),
+        "members": study.members,
+        "load": arrivals.load,
+        "jitter_s": arrivals.jitter_s,
+        "overestimate": arrivals.overestimate,
+        "seeds": list(study.seeds),
+        "min": {node.name: node.min.get(GPU, 0) for node in tree.nodes.values() if node.parent is not None},
+        "full": study.full,
+        "reclaim": study.options.config.reclaim,
+        "protection_s": study.options.config.protection_s,
+        "head_after_s": study.options.config.head_after_s,
+        "guarantee_delay_s": study.options.config.guarantee_delay_s,
+        "cycle_s": study.options.cycle_s,
+        "tick_s": study.options.tick_s,
+        "grace_s": study.options.grace_s,
+        "checkpoint_s": study.options.checkpoint_s,
+    }
 
 
 def _jobs(study: Study) -> list[Job]:
