@@ -5,10 +5,11 @@ room back on its own nodes. Gangs go to the fullest nodes that still take them, 
 them. So the planner's placements find their room here, but for odd sizes in several resources, where a gang may have to
 wait for the next one that leaves. Only the vectors that occur are looked through, never every node.
 
-    nodes = Nodes(member, units) # units: all of the snapshot; placed ones of this member are here nodes.seat(unit) #
-    True: its pods that were not seen yet have nodes now; False: nothing changed nodes.member, nodes.seats(unit.id) #
-    the state that an inventory would show now nodes.changed # ids of units whose seats are others than before; the
-    reader clears it nodes.release(unit)
+    nodes = Nodes(member, units)        # units: all of the snapshot; placed ones of this member are here
+    nodes.seat(unit)                    # True: its pods that were not seen yet have nodes now; False: nothing changed
+    nodes.member, nodes.seats(unit.id)  # the state that an inventory would show now
+    nodes.changed                       # ids of units whose seats are others than before; the reader clears it
+    nodes.release(unit)
 """
 
 from __future__ import annotations
