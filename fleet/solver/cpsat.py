@@ -186,15 +186,15 @@ class _Run:
 
     def _given_up(self, answer: Counts) -> int:
         """How many reservations an answer gives up."""
-        given: set[int] = set()
+        passed: set[int] = set()
         for row in self._problem.spans if answer[0] else ():
             stands = row.passed >= 0 and (row.head < 0 or not answer[0][row.head])
             if stands and sum(amount * answer[1][index] for index, amount in row.lanes) > row.room:
-                given.add(row.passed)
-        return len(given)
+                passed.add(row.passed)
+        return len(passed)
 
     def _spare(self) -> None:
-        """Give up as few reservations as possible from now on. Not among the stages told: those are one a band."""
+        """Give up as few reservations as possible from now on. This stage is not told: the others are one a band."""
         if not self._spared:
             return
         most = self._given_up(self._best) if self._best[0] else len(self._spared)

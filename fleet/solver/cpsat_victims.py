@@ -1,8 +1,8 @@
-"""CP-SAT on the choice of victims: who leaves, so that one gang or several have quota, and room in their members.
+"""CP-SAT on the choice of victims, so that one gang or several have quota, and room in their members.
 
-In stages: few that do not even borrow, few, cheap ones, and members that policies put first; each keeps what those
-before it reached. No gap ends one: a proof takes milliseconds, and somebody's work is at stake. One worker, a fixed
-seed and a limit in deterministic time, so that the same problem gets the same answer.
+The stages: the fewest victims within their share, the fewest victims, the least lost work, and the members that
+policies prefer. The value that a stage reaches is an upper limit for all stages after it. No gap ends a stage: a proof
+takes milliseconds, and the work of users is at stake.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class _TooLarge(Exception):
 
 
 class Victims:
-    """Who leaves: `x` of each victim, how many of each gang go to each site, and how many pods of each demand lie on
-    each place."""
+    """One solve. The variables: whether each victim leaves, how many of each gang go to each site, and how many pods of
+    each demand lie on each place."""
 
     def __init__(self, problem: VictimProblem, seed: int, limit: Limit, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
@@ -53,15 +53,15 @@ class Victims:
             for site, number in sites
         ]  # fmt: skip
         hint = [int(index in problem.hint) for index in range(len(problem.victims))]
-        everyone = [(var, 1) for var in self._leaves]
-        least = 1 if problem.hint else 0  # who gives a hint knows that somebody must leave
+        all_victims = [(var, 1) for var in self._leaves]
+        least = 1 if problem.hint else 0  # a hint means that some victim must leave
         self._model.add(sum(self._leaves) >= least)
         known = {"within": 0, "evictions": least} if problem.hint else {}
-        for name, terms in (("within", within), ("evictions", everyone), ("lost", lost), ("member", order)):
+        for name, terms in (("within", within), ("evictions", all_victims), ("lost", lost), ("member", order)):
             if not any(weight for _, weight in terms):
                 continue
             value = sum(hint[var.index] * weight for var, weight in terms) if name in known else -1
-            if name in known and value == known[name]:  # what is known already is as good as can be
+            if name in known and value == known[name]:  # the known answer is the best there is
                 self._stages.told.append(Solved(name, value, value, "OPTIMAL"))
             else:
                 found = self._stage(name, terms, hint)
@@ -131,7 +131,7 @@ class Victims:
         if place.count > 1 and not place.holds and place.owner < 0:
             self._slots(place, here)
         used = None
-        if any(amount < 0 for amount in place.free):  # overcommitted: that binds only who comes there
+        if any(amount < 0 for amount in place.free):  # overcommitted: that binds only pods that come there
             used = self._model.new_bool_var("u")
             for _, variable, cap in here:
                 self._model.add(variable <= cap * used)
@@ -144,7 +144,7 @@ class Victims:
             ]
             most = place.count * place.free[resource]
             if place.owner < 0 and sum(amount * cap for _, amount, cap in terms) <= most:
-                continue  # there is enough of it whoever comes and nobody leaves
+                continue  # there is enough of it for all pods, though no victim leaves
             if place.owner >= 0:
                 terms.append((self._leaves[place.owner], -most, 1))
                 most = 0
@@ -154,7 +154,7 @@ class Victims:
                 row.only_enforce_if(used)
 
     def _slots(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
-        """Of pods at least as large as those of one demand, nodes alike take no more than of that one."""
+        """Limit the pods that are at least as large as the pods of one demand to the number of these that fit."""
         demands = self._problem.demands
         for need in sorted({demands[number].need for number, _, _ in here if demands[number].need}):
             larger = [
@@ -181,7 +181,7 @@ class Victims:
                 self._model.add(sum(var for at, var in domains.items() if at[:2] == (gang, site)) == chosen)
 
     def _cap(self, demand: Demand, place: Place) -> int:
-        """How many pods of a demand one place takes at most, once everybody has left it."""
+        """How many pods of a demand one place takes at most, once all victims have left it."""
         if not place.takes[demand.claim] or demand.site not in (-1, place.site):
             return 0
         if demand.site < 0:

@@ -1,11 +1,10 @@
-"""A solver that minds the time of the whole decision, not of its own part only.
+"""A solver with a limit for the whole decision, not for its own part only.
 
-A decision has no clock, and a limit for the solver alone does not keep the whole within anything: the same question
-comes back several times, and between and after the answers gangs are packed and the plan is checked, which takes the
-longer the more wait, and the busier the machine is. So whoever decides wraps the solver for one decision. What has
-passed until the first question shows how fast this machine goes through this snapshot, so what is still to be done
-after the last answer is taken to need as long, and half as long again; the solver gets what is left. The trade-off: a
-plan of the same snapshot may be better on a faster machine. Its record holds the answers, and replays all the same.
+A decision has no clock, and a limit for one answer does not bound it: the question comes back several times, and
+packing and checking take time between and after the answers. So the caller wraps the solver for one decision. The time
+before the first question shows the speed of this machine on this snapshot. The rest after the last answer is taken to
+need half as much again, and the solver gets the time between. The trade-off: a plan of the same snapshot may be better
+on a faster machine. The record of a decision holds the answers, so it replays all the same.
 """
 
 from __future__ import annotations
@@ -15,15 +14,15 @@ from collections.abc import Callable
 from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
 
 CYCLE_S = 2.7  # of a decision; goal 3 s
-_REST = 1.5  # what is still to be done after the last answer, as a multiple of what was done before the first question
-_LEAST_S = 0.5  # for the first question, come what may
+_REST = 1.5  # the time after the last answer, as a multiple of the time before the first question
+_LEAST_S = 0.5  # for the first question, at the least
 _WORTH_S = 0.3  # less is not worth asking again for
-_VICTIMS_S = 0.2  # for a question about victims, come what may
+_VICTIMS_S = 0.2  # for a question about victims, at the least
 
 
 class InTime:
-    """`solver` for one decision, which begins now, or did at `began`, and takes no longer than `cycle_s` if it can be
-    helped. `clock`: seconds that only grow."""
+    """`solver` for one decision, which begins now, or began at `began`, and should take at most `cycle_s`. `clock`:
+    seconds that only grow."""
 
     def __init__(
         self, solver: Solver, clock: Callable[[], float], *, cycle_s: float = CYCLE_S, began: float | None = None
@@ -32,10 +31,10 @@ class InTime:
         self._clock = clock
         self._cycle_s = cycle_s
         self._began = clock() if began is None else began
-        self._ahead: float | None = None  # what had passed when the first question came
+        self._ahead: float | None = None  # the time before the first question
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-        """As the solver would, within what is left of the decision's time; not at all when that is too little."""
+        """The answer of the solver, within the rest of the decision's time; none, with a `why`, if that is short."""
         passed = self._clock() - self._began
         first = self._ahead is None
         ahead = self._ahead = passed if self._ahead is None else self._ahead

@@ -1,10 +1,9 @@
 """The solver in a child process that can be killed at its deadline. The only file of the core that does I/O.
 
-A solver library may overrun its own time limit, abort the process it runs in, or eat its memory; none of that may
-reach whoever decides. So the child is started once and kept, gets problems and streams answers over pipes, and dies at
-the deadline, with the decider, or of its own accord, whereupon the best answer so far counts and the next problem gets
-a new child. Starting one takes a second or two: `warm()` does it ahead of the first problem, and a missed deadline
-ahead of the next.
+A solver library may overrun its own time limit, abort its process, or use up its memory; none of that may reach the
+decider. So a child gets problems and streams answers over pipes. It ends at a missed deadline, with the decider, or by
+itself; then the best answer so far counts, and the next problem gets a new child. The start of a child takes a second
+or two: `warm()` does it ahead of the first problem, and a missed deadline ahead of the next.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ class ProcessSolver:
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
         """An answer within `limit_s` seconds: the child's last word, or the best it had streamed before it was killed,
-        or none; `why` says what went wrong, if anything did."""
+        or none; `why` names the failure, if there was one."""
         deadline = time.monotonic() + limit_s
         best = Answer()
         with self._lock:
@@ -108,7 +107,7 @@ class ProcessSolver:
         if self._child is not None and self._child.poll() is None:
             return
         self._kill()
-        # a session of its own: Ctrl-C is for the parent, whose end closes the pipe and so ends the child
+        # a session of its own: Ctrl-C is for the parent, and the parent's end closes the pipe and so ends the child
         self._child = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, bufsize=0
         )
@@ -203,11 +202,11 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def serve() -> None:
-    """The child: solve what comes in on stdin, answer on stdout, until stdin ends. Its bugs are told as the controllers
-    tell theirs, since their log is its own."""
+    """Solve problems from stdin and answer on stdout, until stdin ends: the child. It logs its bugs as the controllers
+    do, since it shares their log."""
     sys.excepthook = _uncaught
     out = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # whatever a library prints must not get between the messages
+    os.dup2(2, 1)  # the output of a library must not get between the messages
     source = os.fdopen(os.dup(0), "rb", buffering=0)
     problems: list[tuple[int, Problem | VictimProblem, int, float]] = []
     arrived = threading.Semaphore(0)

@@ -1,8 +1,8 @@
-"""Which member comes closest to taking a whole gang, and what it lacks: only the resources that bind.
+"""The member that comes closest to taking a whole gang, and its lack: only the resources that bind.
 
-Devices come first: where they do not suffice, they are what is told, and nothing else. Otherwise these are the
-resources of which, each taken alone, too little is free. Where each alone would suffice, and all together do not (one
-node has the CPU, another the memory), as few of them as show it.
+A person can act on few numbers, so a short list is better than a complete one. Devices that do not suffice are named
+alone. Otherwise it is each resource of which, taken alone, too little is free. Where each alone would suffice, and all
+together do not (one node has the CPU, another the memory), it is the fewest that show this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNITS = {"cpu": "CPU"}
 
 
 def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: bool) -> dict[str, str | int]:
-    """The numbers of a reason: the room that leaves the fewest pods of the gang outside, and what they lack there.
+    """The numbers of a reason: the room that leaves the fewest pods of the gang outside, and their lack there.
     `empty`: the rooms are as if nothing ran in them."""
     pods = sum(part.replicas for part in shape)
     devices = frozenset(range(space.devices))
@@ -44,7 +44,7 @@ def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: b
 
 
 def _binding(shape: Shape, room: MemberRoom, among: Set[int], space: Space) -> Set[int]:
-    """Of these resources those that keep pods out; all of them where none does."""
+    """The resources of `among` that keep pods out; all of them where none does."""
     asked = {index for part in shape for index, _ in part.need} & among
     if len(asked) < 2:
         return asked
@@ -64,7 +64,7 @@ def _missing(shape: Shape, room: MemberRoom, resources: Set[int], space: Space) 
 
 
 def _lacks(shape: Shape, missing: Sequence[int], resources: Set[int]) -> bool:
-    """Whether a part that is left out asks for one of these resources: one that asks for none lacks something else."""
+    """Whether a part that is left out asks for one of these resources; any other part lacks another thing."""
     return any(out and any(i in resources for i, _ in part.need) for part, out in zip(shape, missing, strict=True))
 
 

@@ -1,8 +1,8 @@
 """Why no node takes a pod: the nodes of some members, counted by cause, in the words of kube-scheduler.
 
-A node counts as empty, since the question is what could ever take the pod. kube-scheduler stops at the first filter
-that a node fails: taints before selectors and affinity, these before resources. Of resources it names all that are
-short. Nodes that take no new pods at all (cordoned, not ready) stand in no pool; members count them apart.
+A node counts as empty, since the question is whether any node could ever take the pod. kube-scheduler stops at the
+first filter that a node fails: taints before selectors and affinity, these before resources. Of resources it names all
+that are short. Nodes that take no new pods at all (cordoned, not ready) stand in no pool; members count them apart.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _MOST_CAUSES = 6  # that are told
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """The nodes of one member, empty, of which many questions are asked: for each pool how many nodes, and what one has
-    at most; and the resources that some node has."""
+    """The nodes of one member, empty: for each pool the number of nodes, and the most that a node has; and the
+    `resources` that some node has."""
 
     unschedulable: int
     pools: tuple[tuple[Pool, int, dict[str, int]], ...]
@@ -59,7 +59,7 @@ _UNSCHEDULABLE = "node(s) were unschedulable or not ready"
 
 
 class _Counted:
-    """The nodes of some members, by why they do not take one pod of `part`."""
+    """The nodes of some members, by the cause for which they do not take one pod of `part`."""
 
     def __init__(self, part: Part, stocks: Sequence[Stock], space: Space) -> None:
         self._claim = space.claims[part.claim]
@@ -86,7 +86,7 @@ class _Counted:
             return Reason(Code.UNKNOWN_RESOURCE, numbers)
         if not self._lack:
             return Reason(Code.NO_NODE_MATCHES, numbers)
-        always = set(self._asks).intersection(*self._lack)  # what each of these nodes lacks
+        always = set(self._asks).intersection(*self._lack)  # each of these nodes lacks them
         if always:
             name = min(always, key=lambda name: ("/" not in name, name))
             numbers |= {"resource": name, "request": self._asks[name], "largest": self._largest.get(name, 0)}

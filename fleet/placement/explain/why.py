@@ -241,8 +241,8 @@ def _first(candidates: Sequence[Candidate]) -> str:
     return f"{min(candidates, key=service_order).unit.name}{_and_more(candidates)}"
 
 
-def _and_more(those: Sized) -> str:
-    return f" and {len(those) - 1} more" if len(those) > 1 else ""
+def _and_more(named: Sized) -> str:
+    return f" and {len(named) - 1} more" if len(named) > 1 else ""
 
 
 def quota_reason(refusal: Refusal) -> Reason:

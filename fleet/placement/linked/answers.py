@@ -53,7 +53,7 @@ class Answers:
                 return self.outcome
             left_s -= sum(stage.seconds for stage in answer.stages)
             gains = linked.gains(answer)
-            if gains <= 0:  # packing cannot make it better than what is packed already
+            if gains <= 0:  # packing cannot make it better than the known answer
                 if self.outcome is None and not self.certificate.why:
                     why = "greedy is better" if gains < 0 else "greedy is as good"
                     self.certificate = replace(self.certificate, why=why)
@@ -67,8 +67,8 @@ class Answers:
         return self.outcome
 
     def _outcome(self, linked: Linked, answer: Answer) -> tuple[Pairs, Pairs]:
-        """Pack an answer, one gang after another and then anew. Returns the gangs of it that are placed, and those
-        that are not: in the layout of the next cycle, a set of gangs may lie as it does not when packed one by one."""
+        """Pack an answer, one gang after another and then anew. Returns the gangs of it that are placed, and the
+        others: in the layout of the next cycle, a set of gangs may lie as it does not when packed one by one."""
         situation = self.situation
         profile, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
         anew = repacked(profile, situation.rooms, situation.groups, packed, dropped) if dropped else None

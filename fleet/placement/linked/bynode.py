@@ -84,7 +84,7 @@ def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
 
 
 def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
-    """The dropped gangs less those behind another one in a Block queue: nothing is known of their room."""
+    """The dropped gangs less those that a dropped gang ahead keeps back in a Block queue: their room is not known."""
     firsts: dict[str | None, tuple[int, int, float, str, str]] = {}
     for candidate, _ in dropped:
         if candidate.block:
@@ -96,7 +96,7 @@ def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
 def _nodes(
     member: str, room: MemberRoom, lanes: Sequence[Lane], space: Space, first: int
 ) -> tuple[list[Row], list[Spread]]:
-    """Rows and spreads of one member. Pods alike are one kind, whichever gang they are of."""
+    """Rows and spreads of one member. Pods alike are one kind, also of different gangs."""
     kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
     for index, lane in enumerate(lanes):
         if lane.member == member:

@@ -3,8 +3,8 @@
 The gangs of a class are alike in leaf, account, band, age bucket, shape, eligibility, and in the reservations beside
 which they would start; a head is a class of its own. Fewer classes make a faster model, so users whose caps leave room
 for all their gangs share one account, and neighbours that are alike in a Block queue are one link of its chain.
-Everything that is left out of the model starts, if it can, in the filling up that follows every answer; `left_out` says
-what that is, for the certificate.
+A unit that is left out of the model starts, if it can, in the filling up that follows every answer; `left_out` names
+the parts that are left out, for the certificate.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def improve(situation: Situation, greedy: Outcome, solver: Solver | None, seed: 
     left_out = [f"the model has no {', no '.join(linked.left_out)}"] if linked.left_out else []
     if all(found.get(band, 0) >= bound for band, bound in zip(linked.bands, linked.trivial_bounds, strict=True)):
         grows = any(member.potential for member in situation.snapshot.members.values())
-        where = " on the nodes that are there" if grows else ""  # of those that could be added nothing is proven
+        where = " on the nodes that are there" if grows else ""  # for nodes that could be added nothing is proven
         return greedy, Certificate("greedy", why=_joined(f"optimal: no other gang could start{where}", left_out))
     if len(problem.classes) + len(problem.lanes) > MOST_VARIABLES:
         return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")

@@ -22,8 +22,8 @@ _MOST_PACKINGS = 12  # of one answer
 def repacked(
     profile: Profile, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
 ) -> tuple[Profile, Pairs, Pairs] | None:
-    """The profile after packing anew, with the pairs that are packed in it, and those that still are not. None where no
-    more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
+    """The profile after packing anew, with the pairs that are packed in it, and the other pairs. None where no
+    no more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
     after = profile.copy()
     tries = _MOST_PACKINGS
     found: Pairs = []

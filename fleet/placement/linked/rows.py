@@ -110,7 +110,7 @@ def room_rows(
     lanes: Sequence[Lane], profile: Profile, left_out: list[str]
 ) -> tuple[tuple[Row, ...], tuple[Spread, ...]]:
     """Rows for every pool of every member and for its racks, pod variables for parts that may use several pools, and
-    for gangs that may use several racks. `left_out` gets what has no rows."""
+    for gangs that may use several racks. `left_out` gets the parts without rows."""
     spreads: list[Spread] = []
     rows: list[Row] = []
     variables = 0
