@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.candidates.nevers import Nevers
 from fleet.placement.explain.closest import closest
-from fleet.placement.explain.nodefit import Stock, no_node, no_nodes
+from fleet.placement.explain.nodefit import Stock, no_node
 from fleet.placement.packing.space import Space
 
 
@@ -34,12 +34,3 @@ class Never:
         if found is not None:
             return found
         return Reason(Code.TOO_LARGE, closest(parts, self._nevers.rooms(shape, eligibility), self._space, empty=True))
-
-    def unschedulable(self, name: str) -> dict[str, str | int]:
-        """A number for a reason: the nodes of a member that take no new pods, if it has such."""
-        nodes = self._members[name].unschedulable
-        return {"unschedulable": nodes} if nodes else {}
-
-    def no_nodes(self, names: Iterable[str]) -> dict[str, str | int]:
-        """The numbers of a reason that none of these members has a node that takes pods."""
-        return no_nodes([self._members[name] for name in names])

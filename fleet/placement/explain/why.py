@@ -17,6 +17,7 @@ from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.explain.closest import closest
 from fleet.placement.explain.never import Never
+from fleet.placement.explain.nodefit import no_nodes
 from fleet.placement.greedy.settle import Outcome
 from fleet.placement.greedy.situation import Situation
 from fleet.placement.reservation.span import Span
@@ -217,14 +218,15 @@ class Explainer:
 
     def _no_room(self, kind: Candidate) -> Reason:
         def made() -> Reason:
-            space = self._situation.space
+            space, members = self._situation.space, self._situation.snapshot.members
             parts = space.shapes[kind.shape]
             names = [choice.member for choice in kind.eligibility.choices]
             rooms = [self._profile.rooms[name] for name in names]
             if not any(pool.counts for room in rooms for pool in room.pools):
-                return Reason(Code.NO_MEMBER_FITS, self._nevers.no_nodes(names))
+                return Reason(Code.NO_MEMBER_FITS, no_nodes(members[name] for name in names))
             numbers = closest(parts, rooms, space, empty=False)
-            numbers |= self._nevers.unschedulable(str(numbers["member"]))
+            unschedulable = members[str(numbers["member"])].unschedulable
+            numbers |= {"unschedulable": unschedulable} if unschedulable else {}
             before = self._situation.rooms
             for name in names:
                 if before[name].fit(parts, self._devices, potential=True) is not None:

@@ -72,19 +72,19 @@ class Answers:
         situation = self.situation
         profile, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
         anew = repacked(profile, situation.rooms, situation.groups, packed, dropped) if dropped else None
-        outcome = self._settled(situation, profile, packed)
+        outcome = self._settled(profile, packed)
         if anew is not None:
             profile, packed, dropped = anew
-            outcome = self._settled(situation, profile, packed)
+            outcome = self._settled(profile, packed)
         there = {(candidate.unit.id, member) for candidate, member in outcome.placed}
         kept = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) in there]
         lost = [(candidate, member) for candidate, member in packed if (candidate.unit.id, member) not in there]
         return kept, [*dropped, *lost]
 
-    def _settled(self, situation: Situation, profile: Profile, packed: Pairs) -> Outcome:
+    def _settled(self, profile: Profile, packed: Pairs) -> Outcome:
         """The outcome of a packing, which becomes the best one if it is worth more."""
-        found = settle(situation, profile, packed)
-        if self.outcome is None or worth(situation, found) > worth(situation, self.outcome):
+        found = settle(self.situation, profile, packed)
+        if self.outcome is None or worth(self.situation, found) > worth(self.situation, self.outcome):
             self.outcome = found
         return found
 

@@ -23,7 +23,7 @@ def repacked(
     profile: Profile, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
 ) -> tuple[Profile, Pairs, Pairs] | None:
     """The profile after packing anew, with the pairs that are packed in it, and the other pairs. None where no
-    no more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
+    more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
     after = profile.copy()
     tries = _MOST_PACKINGS
     found: Pairs = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count, islice
 
 from fleet.model.amounts import Amounts
 from fleet.placement.candidates.eligibility import Eligibility
@@ -95,11 +96,11 @@ def lanes_of(
     for cls in classes:
         wanted[cls.kind] += cls.cap
     lanes: list[Lane] = []
-    for (shape, number, beside), count in wanted.items():
+    for (shape, number, beside), gangs in wanted.items():
         ranks = sorted({choice.order for choice in eligibilities[number].choices})
         prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
         for choice in eligibilities[number].choices:
-            cap = min(count, caps.lane(shape, choice.member))
+            cap = min(gangs, caps.lane(shape, choice.member))
             if cap > 0:
                 cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
                 lanes.append(Lane(shape, number, choice.member, cap, cost, beside))
@@ -113,7 +114,12 @@ def room_rows(
     for gangs that may use several racks. `left_out` gets the parts without rows."""
     spreads: list[Spread] = []
     rows: list[Row] = []
-    variables = 0
+    new = count()
+
+    def spread(lane: int, replicas: int, places: int, cap: int) -> tuple[int, ...]:
+        spreads.append(Spread(((lane, replicas),), tuple(islice(new, places)), cap))
+        return spreads[-1].variables
+
     by_member: dict[str, list[int]] = {}
     for index, lane in enumerate(lanes):
         by_member.setdefault(lane.member, []).append(index)
@@ -133,17 +139,13 @@ def room_rows(
                 if len(usable) == 1:
                     using[usable[0]].lanes.append((index, part, part.replicas, lane.cap))
                 else:
-                    numbers = tuple(range(variables, variables + len(usable)))
-                    variables += len(usable)
-                    spreads.append(Spread(((index, part.replicas),), numbers, part.replicas * lane.cap))
-                    for number, pool in zip(numbers, usable, strict=True):
-                        using[pool].spreads.append((number, part, 1, part.replicas * lane.cap))
+                    most = part.replicas * lane.cap
+                    for variable, pool in zip(spread(index, part.replicas, len(usable), most), usable, strict=True):
+                        using[pool].spreads.append((variable, part, 1, most))
             if not modelled or not domains[index]:
                 continue
-            numbers = tuple(range(variables, variables + len(domains[index])))
-            variables += len(numbers)
-            spreads.append(Spread(((index, 1),), numbers, lane.cap))
-            for variable, (name, counts) in zip(numbers, domains[index], strict=True):
+            variables = spread(index, 1, len(domains[index]), lane.cap)
+            for variable, (name, counts) in zip(variables, domains[index], strict=True):
                 for part in shapes[lane.shape]:
                     use = racks.setdefault((part.topology, name), _Use(counts))
                     use.spreads.append((variable, part, part.replicas, lane.cap))
