@@ -31,24 +31,21 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
     snapshot, entitled = situation.snapshot, situation.entitled
     if not snapshot.config.reclaim or entitled is None:
         return situation, outcome, NOTHING_FOUND
-    firm = [pair for pair in outcome.placed if pair[0].tier <= Tier.SHARE]
+    within = [pair for pair in outcome.placed if pair[0].tier <= Tier.SHARE]
     started = {candidate.unit.id for candidate, _ in outcome.placed}
-    profile = situation.after(firm)
-    preemptors = _preemptors(situation, started, {candidate.unit.id for candidate, _ in firm}, profile)
+    profile = situation.after(within)
+    preemptors = _preemptors(situation, started, {candidate.unit.id for candidate, _ in within}, profile)
     firsts = list(islice(preemptors, 1))
     if profile.usage is None or not firsts:
         return situation, outcome, NOTHING_FOUND
     shapes = situation.space.shapes
-    new = [(c.unit.id, member, shapes[c.shape]) for c, member in (*situation.first, *firm)]
-    search = Reclaim(
-        snapshot, situation.space, [*situation.coming, *new], situation.kept, profile.usage, entitled.running,
-        situation.now, asking,
-    )  # fmt: skip
+    new = [(c.unit.id, member, shapes[c.shape]) for c, member in (*situation.first, *within)]
+    search = Reclaim(situation, [*situation.coming, *new], profile.usage, entitled.running, asking)
     found = search.run(chain(firsts, preemptors))
     if not found.claims:
         return situation, outcome, found
     situation = _with_claims(situation, found)
-    return situation, settle(situation, situation.after(firm), firm), found
+    return situation, settle(situation, situation.after(within), within), found
 
 
 def _with_claims(situation: Situation, found: Found) -> Situation:
@@ -69,11 +66,11 @@ def _with_claims(situation: Situation, found: Found) -> Situation:
 
 
 def _preemptors(
-    situation: Situation, started: Container[str], firm: Container[str], profile: Profile
+    situation: Situation, started: Container[str], entitled: Container[str], profile: Profile
 ) -> Iterator[Candidate]:
     """The units that may take room back, in service order, as far as anybody asks; of those alike a bounded number.
     They leave the members of reservations that bind them alone. Behind one that may not take back, and that stops its
-    queue, nobody does. `firm`: those of `started` that start whatever is claimed."""
+    queue, no unit does. `entitled`: the units of `started` within their share, which start whatever is claimed."""
     tree = situation.snapshot.tree
     own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
@@ -99,10 +96,10 @@ def _preemptors(
     def waits(group: Group) -> int:
         """As `able`, up to the first that starts only while nobody else claims its room."""
         end = able(group) if group.block else 0
-        return next((i for i in range(end) if group.ids[i] in started and group.ids[i] not in firm), end)
+        return next((i for i in range(end) if group.ids[i] in started and group.ids[i] not in entitled), end)
 
     groups = [*situation.groups, *situation.behind]
-    in_the_way = gaps(groups, firm, waits)
+    in_the_way = gaps(groups, entitled, waits)
     for candidate in merge(*(run(group) for group in groups if able(group)), key=service_order):
         beside = _beside_reservations(profile, candidate) if before(candidate, in_the_way) else None
         if beside is not None:

@@ -19,31 +19,27 @@ from fleet.model.amounts import Amounts
 from fleet.model.leaving import leaves
 from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, RoomClaim, VictimSearch
-from fleet.model.unit import Component, Phase, Unit
+from fleet.model.unit import Phase, Unit
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.packing.room import Shape, Space
+from fleet.placement.greedy.situation import Situation
+from fleet.placement.packing.space import Shape
 from fleet.placement.preemption.rights import may_evict
 from fleet.placement.preemption.runners import Able, Runners, Work
 from fleet.placement.preemption.search import Search
-from fleet.placement.preemption.state import Scene
-from fleet.placement.preemption.together import MOST_TOGETHER, Deal, Step, Together
-from fleet.placement.preemption.trial import Tries
-from fleet.placement.preemption.victims import NOBODY, Asking
+from fleet.placement.preemption.state import State
+from fleet.placement.preemption.together import MOST_TOGETHER, Together
+from fleet.placement.preemption.trial import Choice, Deal, Tries
+from fleet.placement.preemption.victims import Asking
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import Usage, account_of, request_of
-from fleet.snapshot import Snapshot
 
 MOST_TRIES = 1_000
 MOST_TRIES_TOGETHER = 500
 MOST_LOOKED_AT = 10_000  # gangs that might take back
 MOST_HOPELESS = 200  # kinds of them for which no room can be made
 _MOST_DEVICES = 1024
-
-
-def _stop(candidate: Candidate, stopped: set[str | None]) -> None:
-    if candidate.block:
-        stopped.add(candidate.unit.leaf)
 
 
 def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
@@ -72,98 +68,86 @@ NOTHING_FOUND = Found((), (), ())
 
 class Reclaim:
     """One plan's search. `coming`: (unit, member, shape) of pods that are committed but not seen, of placed units and
-    of what this plan places; `kept`: candidates with the member where room is kept for them; `usage`: what is used
-    once the plan is committed, what is kept included."""
+    of units that this plan places; `usage`: once the plan is committed, kept room included."""
 
     def __init__(
         self,
-        snapshot: Snapshot,
-        space: Space,
+        situation: Situation,
         coming: Iterable[tuple[str, str, Shape]],
-        kept: Iterable[tuple[Candidate, str]],
         usage: Usage,
         tiers: Mapping[str, Tier],
-        now: float,
-        asking: Asking | None = None,
+        asking: Asking,
     ) -> None:
         """`asking`: the solver that proves or betters what is found without it."""
+        snapshot, space = situation.snapshot, situation.space
         assert snapshot.tree is not None
         self._snapshot = snapshot
         self._tree = snapshot.tree
-        self._now = now
-        self._asking = asking or NOBODY
+        self._now = situation.now
+        self._asking = asking
         self._tries = Tries(MOST_TRIES)
         self._tries_together = Tries(MOST_TRIES_TOGETHER)
-        self._scene = Scene(snapshot.members, space, coming, kept, usage.copy())
-        self._running = Runners((), space)
+        self._state = State(snapshot.members, situation.free, space, coming, situation.kept, usage.copy())
+        self._running = Runners(space)
         self._returning: dict[str, list[tuple[Unit, str, Amounts]]] = {}  # by leaf: the units that leave already
-        requests: dict[tuple[tuple[Component, ...], bool], Amounts] = {}
+        requests = Requests()
         for key, unit in sorted(snapshot.backlog.holding.items()):
-            alike = (unit.components, unit.preemptible)
-            if alike not in requests:
-                requests[alike] = request_of(unit)
-            if unit.phase is Phase.EVICTING:
-                if leaves(unit, now, snapshot.config.claim_s):
-                    account = account_of(self._tree, unit)
-                    self._scene.leaving_already(unit, account, requests[alike])
-                    if account is not None:
-                        self._returning.setdefault(unit.leaf or "", []).append((unit, account, requests[alike]))
-            elif unit.leaf is not None and unit.preemptible and self._reachable(unit) and self._old_enough(unit):
-                tier = tiers.get(key, Tier.BORROWED)
-                account = account_of(self._tree, unit)
-                lost = lost_work(unit, now, requests[alike])
-                self._running.put(Work(unit, tier, lost, requests[alike], account))
+            request, account = requests.of(unit), account_of(self._tree, unit)
+            if leaves(unit, self._now, snapshot.config.claim_s):
+                self._state.leaving_already(unit, account, request)
+                if account is not None:
+                    self._returning.setdefault(unit.leaf or "", []).append((unit, account, request))
+            elif unit.phase is Phase.PLACED and unit.leaf is not None and unit.preemptible and self._may_leave(unit):
+                lost = lost_work(unit, self._now, request)
+                self._running.put(Work(unit, tiers.get(key, Tier.BORROWED), lost, request, account))
 
-    def _reachable(self, unit: Unit) -> bool:
-        """Whether its member could be told: what cannot be reached leaves nothing behind."""
+    def _may_leave(self, unit: Unit) -> bool:
+        """Whether its member can be told to stop it, and no protection time keeps it."""
         member = self._snapshot.members.get(unit.member or "")
-        return member is not None and member.ready
-
-    def _old_enough(self, unit: Unit) -> bool:
-        return unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
+        old = unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
+        return member is not None and member.ready and old
 
     def _may_evict(self, candidate: Candidate, work: Work) -> bool:
         return may_evict(self._tree, candidate.unit, candidate.tier, work.unit, work.tier)
 
     def run(self, preemptors: Iterable[Candidate]) -> Found:
         """`preemptors`: waiting candidates that may take back, in order."""
-        done: list[Step] = []
-        batch: list[Step] = []
-        before = self._scene
+        done: list[Choice] = []
+        batch: list[Choice] = []
+        before = self._state
         searches: list[VictimSearch] = []
         hopeless: set[tuple[object, ...]] = set()
-        stopped: set[str | None] = set()  # queues in which nobody may claim room before one that found none
+        stopped: set[str | None] = set()  # queues in which a candidate without room stops all that come after it
         cut = ""
         for number, candidate in enumerate(preemptors):
+            cut = self._spent(number)
             alike = (
                 candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
                 candidate.eligibility.number, candidate.unit.preemptible,
             )  # fmt: skip
-            cut = self._spent(number)
             if not cut and candidate.unit.leaf in stopped:
                 continue
-            if not cut and alike in hopeless:
-                _stop(candidate, stopped)
-                continue
-            if not cut and len(hopeless) >= MOST_HOPELESS:
+            if not cut and alike not in hopeless and len(hopeless) >= MOST_HOPELESS:
                 cut = f"no room for {MOST_HOPELESS} kinds of gangs"
             if cut:
                 break
-            best, how = Search(self._scene, candidate, self._able(candidate), self._tries).best(self._asking)
-            if how is not None:
-                searches.append(how)
-            if best is None or not self._has_turn(candidate, best.victims):
+            best: Choice | None = None
+            if alike not in hopeless:
+                search = Search(self._state, candidate, self._able(candidate), self._tries)
+                best, how = search.best(self._asking)
+                searches += [how] if how is not None else []
                 if best is None:
                     hopeless.add(alike)
-                _stop(candidate, stopped)
+            if best is None or not self._has_turn(candidate, best.victims):
+                stopped |= {candidate.unit.leaf} if candidate.block else set()
                 continue
             if not batch:
-                before = self._scene.fork()
-            batch.append(Step(candidate, best))
+                before = self._state.fork()
+            batch.append(best)
             for work in best.victims:
-                self._scene.leave(work)
+                self._state.leave(work)
                 self._running.remove(work)
-            self._scene.keep(candidate, best.member)
+            self._state.keep(candidate, best.member)
             if len(batch) == MOST_TOGETHER:
                 done += self._together(before, batch, searches)
                 batch = []
@@ -173,24 +157,26 @@ class Reclaim:
     def _able(self, candidate: Candidate) -> Able:
         return self._running.able(partial(self._may_evict, candidate))
 
-    def _together(self, before: Scene, steps: list[Step], searches: list[VictimSearch]) -> Iterable[Step]:
+    def _together(self, before: State, choices: list[Choice], searches: list[VictimSearch]) -> Iterable[Choice]:
         """What those found one after another get as a whole."""
-        found = Deal(tuple(steps), self._scene)
-        if len(steps) < 2 or not found.victims:
-            return steps
-        self._put_back(found)
-        candidates = [step.candidate for step in steps]
+        found = Deal(tuple(choices), self._state)
+        if len(choices) < 2 or not found.victims:
+            return choices
+        for work in found.victims:
+            self._running.put(work)
+        candidates = [choice.candidate for choice in choices]
         together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
         best, how = together.better(found, self._asking)
-        if how is not None:
-            searches.append(how)
-        self._commit(best)
-        return best.steps
+        searches += [how] if how is not None else []
+        for work in best.victims:
+            self._running.remove(work)
+        self._state = best.state
+        return best.choices
 
     def _has_turn(self, candidate: Candidate, victims: Iterable[Work]) -> bool:
         """Whether a candidate has quota beside the units that leave already and return to its queue before it, once
         the `victims` are gone as well."""
-        usage, turn = self._scene.usage, queue_order(candidate.unit)
+        usage, turn = self._state.usage, queue_order(candidate.unit)
         back = [one for one in self._returning.get(candidate.unit.leaf or "", ()) if queue_order(one[0]) < turn]
         if not back:
             return True
@@ -202,28 +188,20 @@ class Reclaim:
                 usage.charge(work.account, work.request, -1)
         return usage.refusal(candidate.account or "", candidate.request) is None
 
-    def _put_back(self, found: Deal) -> None:
-        for work in found.victims:
-            self._running.put(work)
-
-    def _commit(self, deal: Deal) -> None:
-        for work in deal.victims:
-            self._running.remove(work)
-        self._scene = deal.scene
-
-    def _found(self, steps: Iterable[Step], searches: Iterable[VictimSearch], cut: str) -> Found:
+    def _found(self, choices: Iterable[Choice], searches: Iterable[VictimSearch], cut: str) -> Found:
         until = self._now + self._snapshot.config.claim_s
         evictions: list[Eviction] = []
         claims: list[RoomClaim] = []
         kept: list[tuple[Candidate, str]] = []
-        for step in steps:
-            unit, member = step.candidate.unit, step.choice.member
-            evictions += [Eviction(work.unit.id, work.unit.member or "", unit.id) for work in step.choice.victims]
+        for choice in choices:
+            unit, member = choice.candidate.unit, choice.member
+            evictions += [Eviction(work.unit.id, work.unit.member or "", unit.id) for work in choice.victims]
             claims.append(RoomClaim(unit.id, member, unit.total, until))
-            kept.append((step.candidate, member))
+            kept.append((choice.candidate, member))
         return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(searches), cut)
 
     def _spent(self, looked_at: int) -> str:
+        """Why no further gang is looked at; "" if it is."""
         if looked_at >= MOST_LOOKED_AT:
             return f"{MOST_LOOKED_AT} gangs were looked at"
         return f"{MOST_TRIES} tries were made" if self._tries.left <= 0 else ""

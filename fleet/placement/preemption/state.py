@@ -1,7 +1,7 @@
-"""What victims are looked for in: who runs and may be evicted, who leaves, what comes or is kept, how quota is used.
+"""The state that victims are looked for in: units that leave, pods that come, room that is kept, quota that is used.
 
-It changes while a plan finds who must leave for one gang after another. What a member would have free is kept until
-somebody more leaves it, or more of it is kept.
+It changes while a plan finds the victims of one preemptor after another. The free room of a member is remembered until
+another unit leaves it, or more of it is kept.
 """
 
 from __future__ import annotations
@@ -13,25 +13,28 @@ from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
+from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Shape, Space, Vector
-from fleet.placement.preemption.runners import Able, Work
+from fleet.placement.preemption.runners import Able, Work, holds
 from fleet.placement.preemption.vacancy import Vacancy
 from fleet.quota.usage import Usage
 
 
-class Scene:
-    """See the module. `coming`: (unit, member, shape) of pods that are committed but not seen; `usage`: what is used
-    once the plan so far is committed, what is kept included; it becomes the scene's own."""
+class State:
+    """`rooms`: the members as the inventory shows them; `coming`: (unit, member, shape) of pods that are committed but
+    not seen; `usage`: once the plan so far is committed, kept room included; it becomes the state's own."""
 
     def __init__(
         self,
         members: Mapping[str, Member],
+        rooms: Mapping[str, MemberRoom],
         space: Space,
         coming: Iterable[tuple[str, str, Shape]],
         kept: Iterable[tuple[Candidate, str]],
         usage: Usage,
     ) -> None:
         self.members = members
+        self.rooms = rooms
         self.space = space
         self.usage = usage
         self.coming: dict[str, list[tuple[str, str, Shape]]] = {}
@@ -45,7 +48,7 @@ class Scene:
         for candidate, member in kept:
             self.kept.setdefault(member, []).append(space.shapes[candidate.shape])
 
-    def fork(self) -> Scene:
+    def fork(self) -> State:
         """Another one that changes by itself from now on."""
         other = copy(self)
         other.usage = self.usage.copy()
@@ -55,7 +58,7 @@ class Scene:
         return other
 
     def leave(self, work: Work) -> None:
-        """One of those that this plan evicts."""
+        """Let a unit go that this plan evicts."""
         self.leaving_already(work.unit, work.account, work.request)
 
     def leaving_already(self, unit: Unit, account: str | None, request: Amounts) -> None:
@@ -82,25 +85,15 @@ class Scene:
         return found
 
     def free(self, member: str) -> Vector:
-        """The sum over its nodes, nobody having left."""
+        """The sum over its nodes, before any unit has left."""
         found = self._free.get(member)
         if found is None:
-            total = dict.fromkeys(self.space.resources, 0)
-            for pool in self.members[member].pools:
-                for amounts, nodes in pool.free:
-                    for name, amount in amounts.items_:
-                        if name in total:
-                            total[name] += max(0, amount) * max(0, nodes)
-            found = self._free[member] = tuple(total[name] for name in self.space.resources)
+            totals = [pool.total for pool in self.rooms[member].pools if not pool.potential]
+            nothing = (0,) * len(self.space.resources)
+            found = self._free[member] = tuple(map(sum, zip(nothing, *totals, strict=True)))
         return found
 
     def able(self, able: Able, member: str) -> Vector:
-        """At most what would be free there, with all these and all that leave gone."""
-        free = [have + more for have, more in zip(self.free(member), able.sum(member), strict=True)]
-        index = self.space.index
-        for unit in self.leaving.get(member, ()):
-            for component in unit.components:
-                for name, amount in component.requests.items_:
-                    if name in index:
-                        free[index[name]] += amount * component.replicas
-        return tuple(free)
+        """At most what would be free there, with all this work and all units that leave gone."""
+        leaving = (holds(unit, self.space) for unit in self.leaving.get(member, ()))
+        return tuple(map(sum, zip(self.free(member), able.sum(member), *leaving, strict=True)))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.preemption.runners import Work
-from fleet.placement.preemption.state import Scene
+from fleet.placement.preemption.state import State
 from fleet.quota.usage import Usage
 
 Lacking = Sequence[tuple[str, str, int]]  # node, resource, and how much of it must leave there
@@ -15,17 +15,37 @@ Lacking = Sequence[tuple[str, str, int]]  # node, resource, and how much of it m
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Victims for one gang. `cost`: how many of them do not even borrow, how many they are, the work that is lost, the
-    number of the member by policy."""
+    """A member for one preemptor, and the victims that leave for it after those of the choices before. `cost`: how many
+    victims do not even borrow, how many they are, the work that is lost, the number of the member by policy."""
 
-    cost: tuple[int, int, int, int]
+    candidate: Candidate
     member: str
     victims: tuple[Work, ...]
+    cost: tuple[int, int, int, int]
 
     @staticmethod
-    def of(number: int, member: str, victims: Sequence[Work]) -> Choice:
+    def of(candidate: Candidate, member: str, victims: Sequence[Work]) -> Choice:
+        choices = candidate.eligibility.choices
+        number = next(number for number, choice in enumerate(choices) if choice.member == member)
         within = sum(not work.borrows for work in victims)
-        return Choice((within, len(victims), sum(work.lost for work in victims), number), member, tuple(victims))
+        cost = (within, len(victims), sum(work.lost for work in victims), number)
+        return Choice(candidate, member, tuple(victims), cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Deal:
+    """The choices for several preemptors, in order, and the state once they are made."""
+
+    choices: tuple[Choice, ...]
+    state: State
+
+    @property
+    def cost(self) -> tuple[int, ...]:
+        return tuple(map(sum, zip(*(choice.cost for choice in self.choices), strict=True)))
+
+    @property
+    def victims(self) -> list[Work]:
+        return [work for choice in self.choices for work in choice.victims]
 
 
 def cheapest(work: Work) -> tuple[object, ...]:
@@ -69,13 +89,13 @@ class Tries:
 class Trial:
     """One gang's. `works`: those that may be asked about, gone through more than once."""
 
-    def __init__(self, scene: Scene, candidate: Candidate, works: Iterable[Work], tries: Tries) -> None:
-        self._scene = scene
+    def __init__(self, state: State, candidate: Candidate, works: Iterable[Work], tries: Tries) -> None:
+        self._state = state
         self._candidate = candidate
         self._tries = tries
-        self._shape = scene.space.shapes[candidate.shape]
-        self._lacking: Lacking = scene.usage.lacking(candidate.account or "", candidate.request)
-        self._freed = freeing(scene.usage, self._lacking, works)
+        self._shape = state.space.shapes[candidate.shape]
+        self._lacking: Lacking = state.usage.lacking(candidate.account or "", candidate.request)
+        self._freed = freeing(state.usage, self._lacking, works)
 
     def room(self, member: str, gone: Sequence[Work]) -> bool:
         """Whether quota and the member have room for the gang once these and all that leave already are gone."""
@@ -85,11 +105,11 @@ class Trial:
         """Whether the member has room once these and all that leave already are gone."""
         self._tries.left -= 1
         there = [work.unit for work in gone if work.unit.member == member]
-        return self._scene.vacancy(member).fits(self._shape, there)
+        return self._state.vacancy(member).fits(self._shape, there)
 
     def quota(self, gone: Sequence[Work]) -> bool:
         """Whether quota has room once these are gone. What nodes do not lend makes quota more than a sum."""
-        usage, candidate = self._scene.usage, self._candidate
+        usage, candidate = self._state.usage, self._candidate
         if not usage.withholds:
             return _suffices(self._lacking, self._freed, gone)
         self._tries.left -= 1

@@ -1,21 +1,19 @@
-"""What one member has free once some have left it, asked many times with other leavers.
+"""The free room of one member once some units have left it, asked many times with other units.
 
 As `vacated` of fleet/model/leaving.py says it, but on the vectors of one decision and by what changes: the member is
 read once, and a try moves the nodes that are left and copies the pools in which they lie. Pods that are on their way
-find their nodes before anybody has left, so they lie on what is free now; only those that have no room now are counted
-on what becomes free.
+find their nodes before any unit has left, so they lie on nodes that are free now. Only pods without room now are
+counted on room that becomes free.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleet.model.amounts import Amounts
-from fleet.model.matching import domain_of, pool_takes
-from fleet.model.member import Member, Pool
+from fleet.model.leaving import left_behind
+from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.packing.room import MemberRoom, PoolRoom, largest_first
 from fleet.placement.packing.space import Shape, Space, Vector
@@ -72,7 +70,7 @@ class Vacancy:
             for number, pool in enumerate(self._room.pools)
             if not pool.potential
         }  # fmt: skip
-        self._kinds = [kinds.get(self._kind(pool), -1) for pool in member.pools]
+        self._kinds = [kinds.get(space.traits(pool), -1) for pool in member.pools]
 
     def fits(self, shape: Shape, gone: Iterable[Unit]) -> bool:
         """Whether a gang of this shape finds room once these have left, too."""
@@ -135,13 +133,13 @@ class Vacancy:
                         before = moves[index, free].pop()  # pods that are coming lie there
                     if pool.counts.get(before, 0) <= named[index, before]:  # the inventory moved on meanwhile
                         before = (0,) * len(held)
-                        _add(pool, before, 1)
+                        pool.put(before, 1)
                 after = tuple(have + more for have, more in zip(before, held, strict=True))
                 pool.move(before, after, 1)
                 at[node] = (index, after)
                 named[index, after] += 1
             for index, vector, count in leaves.places:
-                _add(changing(index), vector, count)
+                changing(index).put(vector, count)
         return MemberRoom(self._member.name, tuple(pools))
 
     def _of(self, unit: Unit) -> _Leaves:
@@ -152,27 +150,13 @@ class Vacancy:
 
     def _read(self, unit: Unit) -> _Leaves:
         nodes = tuple(
-            (self._kinds[seat.pool], seat.node, self._vector(seat.free), self._vector(seat.holds))
+            (self._kinds[seat.pool], seat.node, self._space.vector(seat.free), self._space.vector(seat.holds))
             for seat in unit.seats
             if 0 <= seat.pool < len(self._kinds) and self._kinds[seat.pool] >= 0
         )
-        places: list[tuple[int, Vector, int]] = []
-        seen = dict(unit.visible)
-        for component in unit.components if not unit.seats else ():
-            pods = min(component.replicas, max(0, seen.get(component.name, 0)))
-            pools = enumerate(self._member.pools)
-            home = next((number for number, pool in pools if pool_takes(pool, component.claim)), None)
-            if pods and home is not None and self._kinds[home] >= 0:
-                places.append((self._kinds[home], self._vector(component.requests), pods))
-        return _Leaves(nodes, tuple(places))
-
-    def _kind(self, pool: Pool) -> tuple[tuple[bool, ...], tuple[str, ...]]:
-        takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
-        return takes, tuple(domain_of(pool, topology) for topology in self._space.topologies)
-
-    def _vector(self, amounts: Amounts) -> Vector:
-        have = dict(amounts.items_)
-        return tuple(have.get(name, 0) for name in self._space.resources)
+        behind = left_behind(unit, self._member)
+        known = ((self._kinds[home], self._space.vector(amounts), pods) for home, amounts, pods in behind)
+        return _Leaves(nodes, tuple(place for place in known if place[0] >= 0))
 
 
 class _Moved:
@@ -206,11 +190,3 @@ class _Moved:
             for first in firsts:
                 found.setdefault((index, first), []).append(to)
         return found
-
-
-def _add(pool: PoolRoom, vector: Vector, nodes: int) -> None:
-    if vector in pool.counts:
-        pool.counts[vector] += nodes
-    else:
-        pool.counts[vector] = nodes
-        insort(pool.keys, vector)

@@ -1,34 +1,38 @@
-"""The choice of victims as a problem for the solver: who must leave so that gangs have quota, and room in one member.
+"""The choice of victims as a problem for the solver: units that must leave so that gangs have quota, and room in one
+member each.
 
-Nodes that somebody may leave are places of their own, with what each victim frees there; the others are counted by
-their free vectors. Pods that are committed but not seen, and gangs for which room is kept, find room beside the gang.
-Quota counts by its max only, and nodes that are counted together as one sum: so the problem may ask for less than is
-needed, never for more, and a set that turns out not to suffice comes back as a cut. The first that does is the best.
+Nodes that a unit may leave are places of their own, with the room that each victim frees there; the others are counted
+by their free vectors. Pods that are committed but not seen, and gangs for which room is kept, find room beside the
+gang. Quota counts by its max only, and nodes that are counted together as one sum: so the problem may ask for less than
+is needed, never for more. A set that turns out not to suffice comes back as a cut. The first that suffices is the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.gang import gang_key
-from fleet.model.matching import domain_of, pool_takes
-from fleet.model.member import Member, Pool
-from fleet.model.plan import Said, Stage
-from fleet.model.unit import Seat, Unit
-from fleet.placement.packing.space import Need, Shape
-from fleet.placement.preemption.runners import Work
-from fleet.placement.preemption.state import Scene
+from fleet.model.plan import Said, Stage, VictimSearch
+from fleet.placement.candidates.candidate import Candidate
+from fleet.placement.preemption.places import Site, beside
+from fleet.placement.preemption.runners import Able, Work
+from fleet.placement.preemption.state import State
+from fleet.placement.preemption.trial import Choice, Deal, Lacking, Tries, freeing
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
 
 MOST_VICTIMS = 1_000
 MOST_CELLS = 8_000  # demands × places
 MOST_QUESTIONS = 24  # to the solver, in one plan, about single gangs
 MOST_TOGETHER = 12  # and about several together
+MOST_CUTS = 8  # answers to one question that turn out not to suffice
 TOGETHER_PART = 0.7  # of the time, for those
 LEAST_S = 0.02  # that a question needs
-ALONE_MAX = 16  # nodes alike that are told apart where different pods meet on them
+
+T = TypeVar("T", Choice, Deal)
+Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
 
 
 class Asking:
@@ -72,9 +76,6 @@ class Asking:
         return self._left_s if together else self._left_s - max(0.0, self._kept_s)
 
 
-NOBODY = Asking(None, 0, 0.0)
-
-
 def sound(problem: VictimProblem, answer: Answer) -> bool:
     """Whether the answer is one to this problem."""
     each = [sites for sites, count in zip(problem.gangs, problem.counts, strict=True) for _ in range(count)]
@@ -88,193 +89,187 @@ def sound(problem: VictimProblem, answer: Answer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Wanting:
-    """Gangs alike that room is made for: their shape, the sites that they may go to, with their numbers by policy, and
-    how many they are; one that must lie within a value of a label stands for itself."""
+    """Preemptors alike that room is made for, and the work that each of them may evict. A gang that must lie within a
+    value of a label stands for itself."""
 
-    shape: Shape
-    sites: tuple[tuple[int, int], ...]
-    count: int = 1
+    candidates: Sequence[Candidate]
+    able: Able
+
+
+def bettered(
+    known: T,
+    name: str,
+    asking: Asking,
+    units: Sequence[str],
+    tries: Tries,
+    question: Callable[[], tuple[list[Work], VictimProblem | None]],
+    try_out: Callable[[VictimProblem, Sequence[int], list[Work]], T | Cut | None],
+) -> tuple[T, VictimSearch | None]:
+    """Return the better of `known`, found as `name` says, and the solver's choice, for these units; and how the solver
+    was asked. `try_out`: what an answer comes to; a cut where its victims do not suffice."""
+    if asking.absent:
+        return known, None
+    together = len(units) > 1
+    found: T | None = None
+    said: list[Said] = []
+    why = asking.silent(together=together)
+    works: list[Work] = []
+    problem: VictimProblem | None = None
+    if not why:
+        works, problem = question()
+    if problem is None:
+        why = why or "too many who could leave for the solver"
+    while problem is not None and not why:
+        asked: VictimProblem = problem
+        answer, word = asking.ask(asked, together=together)
+        said.append(word)
+        why = answer.why
+        if answer.empty or not sound(asked, answer):
+            done = ("OPTIMAL", "INFEASIBLE")
+            if not answer.stages or any(stage.status not in done for stage in answer.stages):
+                why = why or "the solver found no answer in its time"
+            break
+        if tries.left <= 0:
+            why = "the tries for it were made"
+            break
+        tried = try_out(asked, answer.placed, [works[index] for index in word.leaves])
+        if not isinstance(tried, tuple):
+            found = tried
+            break
+        cuts = (*asked.cuts, (tried, word.leaves))
+        problem = replace(asked, cuts=cuts)
+        why = "the solver's choices do not suffice" if len(cuts) > MOST_CUTS else ""
+        why = why or asking.silent(together=together)
+    better = found is not None and found.cost < known.cost
+    if found is not None and found.cost > known.cost:
+        why = f"{name} is better"
+    elif not better and (found is not None or not why):
+        why = f"{name} is as good"
+    stages = said[-1].stages if said else ()
+    members = len(problem.sites) if problem is not None else 0
+    shipped = "cp-sat" if better else "greedy"
+    how = VictimSearch(units[0], shipped, why, stages, members, tuple(said), tuple(units[1:]))
+    return found if found is not None and better else known, how
 
 
 def question(
-    scene: Scene,
-    gangs: Sequence[Wanting],
-    sites: Sequence[str],
-    victims: Sequence[tuple[Unit, Victim]],
-    freed: Iterable[FreedRow],
-    hint: Iterable[int],
-) -> VictimProblem | None:
-    """For these gangs, all of which must lie within one value of the same label if any of them must. `hint`: victims,
-    by index, that would do. None when it is too large to ask."""
-    if len(victims) > MOST_VICTIMS:
-        return None
-    topologies = {gang.shape[0].topology if gang.shape else 0 for gang in gangs}
-    demands = [
-        Demand(-1, part.replicas, part.need, part.claim, gang=number)
-        for number, gang in enumerate(gangs)
-        for part in gang.shape
-    ]
+    state: State, wanting: Sequence[Wanting], members: Sequence[str], others: Sequence[str], answer: Iterable[Work]
+) -> tuple[list[Work], VictimProblem | None]:
+    """Return the work that could leave to some effect, and the question which of it must: over all these members, or
+    as many of `others` as make it small enough to ask. None where the gangs must lie within values of different labels,
+    and where even that is too large. `answer`: the victims of a known answer in `members`."""
+    shapes = [state.space.shapes[gang.candidates[0].shape] for gang in wanting]
+    if len({shape[0].topology for shape in shapes if shape and shape[0].topology}) > 1:
+        return [], None
+    lacking = _lacking(state, [candidate for gang in wanting for candidate in gang.candidates])
+    needed = {work.unit.id for work in answer}
+    while True:
+        works, problem = _question_about(state, wanting, [*members, *others], lacking, needed)
+        if problem is not None or not others:
+            return works, problem
+        others = others[: len(others) // 2]
+
+
+def _question_about(
+    state: State, wanting: Sequence[Wanting], sites: Sequence[str], lacking: Lacking, needed: Container[str]
+) -> tuple[list[Work], VictimProblem | None]:
+    exact = state.usage.withholds
+    gangs: list[tuple[tuple[int, int], ...]] = []
+    known: dict[str, Work] = {}
+    by: dict[str, tuple[int, ...]] = {}
+    for gang, alike in enumerate(wanting):
+        numbers = {choice.member: number for number, choice in enumerate(alike.candidates[0].eligibility.choices)}
+        gangs.append(tuple((site, numbers[member]) for site, member in enumerate(sites) if member in numbers))
+        here = (work for site, _ in gangs[-1] for work in alike.able.at(sites[site]))
+        for work in alike.able if lacking or exact else here:
+            known[work.unit.id] = work
+            by[work.unit.id] = (*by.get(work.unit.id, ()), gang)
+    freed = freeing(state.usage, lacking, known.values())
+    shapes = (state.space.shapes[alike.candidates[0].shape] for alike in wanting)
+    parts = [(gang, part) for gang, shape in enumerate(shapes) for part in shape]
+    pods = sum(part.replicas * len(wanting[gang].candidates) for gang, part in parts)
+    works = _useful(state, known.values(), by, freed, lacking, sites, pods, needed)
+    if len(works) > MOST_VICTIMS:
+        return [], None
+    index = {member: site for site, member in enumerate(sites)}
+    victims: list[Victim] = []
+    for work in works:
+        site = -1 if exact or work.unit.id in freed else index[work.unit.member or ""]
+        victims.append(Victim(not work.borrows, work.lost, site, by[work.unit.id]))
+    rows: list[FreedRow] = []
+    for row, (_, _, need) in enumerate(lacking):
+        amounts = ((number, freed.get(work.unit.id, ())) for number, work in enumerate(works))
+        rows.append(FreedRow(tuple((number, frees[row]) for number, frees in amounts if frees and frees[row]), need))
+    demands = [Demand(-1, part.replicas, part.need, part.claim, gang=gang) for gang, part in parts]
     kinds = {(demand.need, demand.claim) for demand in demands}
+    topology = max((part.topology for _, part in parts), default=0)
     places: list[Place] = []
     for site, name in enumerate(sites):
-        there = [(index, unit) for index, (unit, _) in enumerate(victims) if unit.member == name]
-        beside = _beside(scene, site, name, there)
-        demands += beside
-        mixed = bool(beside) or len(kinds) > 1
-        places += _Site(scene, site, scene.members[name], there, max(topologies, default=0), mixed).places()
+        there = [(number, work.unit) for number, work in enumerate(works) if work.unit.member == name]
+        others = beside(state, site, name, there)
+        demands += others
+        mixed = bool(others) or len(kinds) > 1
+        places += Site(state, site, state.members[name], there, topology, mixed).places()
         if len(demands) * len(places) > MOST_CELLS:
-            return None
-    return VictimProblem(
-        tuple(victim for _, victim in victims), tuple(sites), tuple(freed), tuple(places), tuple(demands),
-        tuple(gang.sites for gang in gangs), tuple(gang.count for gang in gangs),
-        tuple(number for number, gang in enumerate(gangs) if gang.shape and gang.shape[0].topology),
-        hint=tuple(hint),
+            return [], None
+    return works, VictimProblem(
+        tuple(victims), tuple(sites), tuple(rows), tuple(places), tuple(demands), tuple(gangs),
+        tuple(len(alike.candidates) for alike in wanting),
+        tuple(sorted({gang for gang, part in parts if part.topology})),
+        hint=tuple(number for number, work in enumerate(works) if work.unit.id in needed),
     )  # fmt: skip
 
 
-def enough_of_each(
-    scene: Scene,
-    works: Sequence[Work],
-    pods: int,
+def _lacking(state: State, candidates: Sequence[Candidate]) -> Lacking:
+    """What must leave each node for its max to allow all of them."""
+    usage = state.usage.copy()
+    for candidate in candidates:
+        usage.charge(candidate.account or "", candidate.request)
+    found: dict[tuple[str, str], int] = {}
+    for candidate in candidates:
+        usage.charge(candidate.account or "", candidate.request, -1)
+        for node, name, need in usage.lacking(candidate.account or "", candidate.request):
+            found[node, name] = need
+        usage.charge(candidate.account or "", candidate.request)
+    return [(node, name, need) for (node, name), need in found.items()]
+
+
+def _useful(
+    state: State,
+    works: Iterable[Work],
+    by: Mapping[str, tuple[int, ...]],
     freed: Mapping[str, tuple[int, ...]],
-    lacking: Sequence[tuple[str, str, int]],
-    rights: Mapping[str, object],
+    lacking: Lacking,
+    sites: Container[str],
+    pods: int,
     needed: Container[str],
 ) -> list[Work]:
-    """Of those that leave the same room behind in one member, and free the same quota, the cheapest: as many as could
-    all be of use to so many pods. `rights`: for whom each may leave; who is `needed` is in any case."""
-    if scene.usage.withholds:
-        return list(works)
-    on: dict[str, int] = {}  # how many sit on a node
-    for unit in (*(work.unit for work in works), *(unit for units in scene.leaving.values() for unit in units)):
-        for node in {seat.node for seat in unit.seats}:
-            on[node] = on.get(node, 0) + 1
-    beside: dict[str | None, int] = {}  # pods that find room there whoever else comes
-    for member in {work.unit.member or "" for work in works}:
-        shapes = (*scene.kept.get(member, ()), *(shape for _, _, shape in scene.coming.get(member, ())))
-        beside[member] = sum(part.replicas for shape in shapes for part in shape)
-    counts: dict[tuple[object, ...], int] = {}
+    """Return the cheapest of the works that free the same quota and leave the same room behind: as many as could all
+    be of use to so many pods. The `needed` ones are among them."""
+    works, exact = sorted(works, key=lambda work: (work.lost, work.unit.id)), state.usage.withholds
+    leaving = (unit for units in state.leaving.values() for unit in units)
+    on = Counter(node for unit in (*(w.unit for w in works), *leaving) for node in {seat.node for seat in unit.seats})
+    crowd = {member: _pods_beside(state, member) for member in {work.unit.member or "" for work in works}}
+    counts = Counter[tuple[object, ...]]()
     found: list[Work] = []
-    for work in sorted(works, key=lambda work: (work.lost, work.unit.id)):
+    for work in works:
         unit, frees = work.unit, freed.get(work.unit.id, ())
-        alone = all(on[seat.node] == 1 for seat in unit.seats)
-        seats = sorted((seat.pool, seat.free.items_, seat.holds.items_) for seat in unit.seats)
-        room = (gang_key(unit.components), unit.visible, *seats) if alone else unit.id
-        alike = (unit.member, work.borrows, frees, rights.get(unit.id), room)
-        counts[alike] = counts.get(alike, 0) + 1
-        quota = max((-(-need // n) for n, (_, _, need) in zip(frees, lacking, strict=False) if n), default=0)
-        if counts[alike] <= pods + beside.get(unit.member, 0) + quota or unit.id in needed:
+        most = max((-(-need // n) for n, (_, _, need) in zip(frees, lacking, strict=False) if n), default=0)
+        alike: tuple[object, ...] = (work.borrows, frees, by[unit.id])
+        if unit.member not in sites:
+            most = most or int(exact)
+        elif not exact:
+            alone = all(on[seat.node] == 1 for seat in unit.seats)
+            seats = sorted((seat.pool, seat.free.items_, seat.holds.items_) for seat in unit.seats)
+            alike = (*alike, unit.member, (gang_key(unit.components), unit.visible, *seats) if alone else unit.id)
+            most += pods + crowd[unit.member or ""]
+        counts[alike] += 1
+        if counts[alike] <= most or unit.id in needed or (exact and unit.member in sites):
             found.append(work)
     return found
 
 
-def _beside(scene: Scene, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:
-    """Pods that find room in a member whoever else comes: those that are coming, unless they belong to somebody who
-    leaves, and those of kept gangs."""
-    gone = {unit.id for unit in scene.leaving.get(name, ())}
-    numbers = {unit.id: index for index, unit in victims}
-    pods: dict[tuple[Need, int], int] = {}
-    less: dict[tuple[Need, int], list[tuple[int, int]]] = {}
-    coming = ((unit, shape) for unit, _, shape in scene.coming.get(name, ()) if unit not in gone)
-    for owner, shape in (*coming, *(("", shape) for shape in scene.kept.get(name, ()))):
-        for part in shape:
-            key = (part.need, part.claim)
-            pods[key] = pods.get(key, 0) + part.replicas
-            if owner in numbers:
-                less.setdefault(key, []).append((numbers[owner], part.replicas))
-    return [
-        Demand(site, replicas, need, claim, tuple(less.get((need, claim), ())))
-        for (need, claim), replicas in sorted(pods.items())
-    ]
-
-
-@dataclass(slots=True)
-class _Node:
-    """A node that somebody leaves. `seat`: the first of those on it."""
-
-    seat: Seat
-    leaving: Amounts = NOTHING
-    holds: dict[int, Amounts] = field(default_factory=dict)
-
-
-class _Site:
-    """The places of one member."""
-
-    def __init__(
-        self, scene: Scene, site: int, member: Member, victims: Sequence[tuple[int, Unit]], topology: int, mixed: bool
-    ) -> None:
-        self._space = scene.space
-        self._site = site
-        self._member = member
-        self._leaving = scene.leaving.get(member.name, ())
-        self._victims = victims
-        self._topology = scene.space.topologies[topology - 1] if topology else ""
-        self._alone_max = ALONE_MAX if mixed else 0
-        self._traits: dict[int, tuple[tuple[bool, ...], str]] = {}
-
-    def places(self) -> list[Place]:
-        free = [dict(pool.free) for pool in self._member.pools]
-        found = [*self._nodes(free), *self._loose()]
-        groups: dict[tuple[tuple[bool, ...], str, bool, tuple[int, ...]], int] = {}
-        sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
-                 *((pool, dict(pool.free), True) for pool in self._member.potential))  # fmt: skip
-        for pool, left, potential in sides:
-            takes, domain = self._of(pool)
-            for amounts, nodes in left.items():
-                key = (takes, domain, potential, self._vector(amounts))
-                groups[key] = groups.get(key, 0) + max(0, nodes)
-        for (takes, domain, wide, vector), nodes in sorted(groups.items()):
-            if nodes and any(amount > 0 for amount in vector):
-                alone = nodes if nodes <= self._alone_max else 1
-                found += [
-                    Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain) for _ in range(alone)
-                ]
-        return found
-
-    def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
-        """Nodes that somebody may leave, taken out of `free`."""
-        nodes: dict[str, _Node] = {}
-        for unit in self._leaving:
-            for seat in unit.seats:
-                node = nodes.setdefault(seat.node, _Node(seat))
-                node.leaving = node.leaving.plus(seat.holds)
-        for index, unit in self._victims:
-            for seat in unit.seats:
-                node = nodes.setdefault(seat.node, _Node(seat))
-                node.holds[index] = node.holds.get(index, NOTHING).plus(seat.holds)
-        for name in sorted(nodes):
-            node = nodes[name]
-            if not 0 <= node.seat.pool < len(free):
-                continue
-            takes, domain = self._of(self._member.pools[node.seat.pool])
-            there = free[node.seat.pool]
-            before = NOTHING  # the inventory moved on meanwhile: what leaves is there all the same
-            if there.get(node.seat.free, 0) > 0:
-                there[node.seat.free] -= 1
-                before = node.seat.free
-            holds = tuple((index, self._vector(amounts)) for index, amounts in sorted(node.holds.items()))
-            yield Place(self._site, 1, self._vector(before.plus(node.leaving)), takes, holds, domain=domain)
-
-    def _loose(self) -> Iterable[Place]:
-        """Of those whose seats nobody knows, a place for each pod."""
-        for owner, unit in (*((-1, unit) for unit in self._leaving), *self._victims):
-            seen = dict(unit.visible)
-            for component in unit.components if not unit.seats else ():
-                pods = min(component.replicas, max(0, seen.get(component.name, 0)))
-                home = next((pool for pool in self._member.pools if pool_takes(pool, component.claim)), None)
-                if pods and home is not None:
-                    takes, domain = self._of(home)
-                    vector = self._vector(component.requests)
-                    yield Place(self._site, pods, vector, takes, (), owner, domain=domain)
-
-    def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str]:
-        known = self._traits.get(id(pool))
-        if known is None:
-            takes = tuple(pool_takes(pool, claim) for claim in self._space.claims)
-            domain = domain_of(pool, self._topology) if self._topology else ""
-            known = self._traits[id(pool)] = (takes, domain)
-        return known
-
-    def _vector(self, amounts: Amounts) -> tuple[int, ...]:
-        have = dict(amounts.items_)
-        return tuple(have.get(name, 0) for name in self._space.resources)
+def _pods_beside(state: State, member: str) -> int:
+    """How many pods find room in a member beside the gangs."""
+    shapes = (*state.kept.get(member, ()), *(shape for _, _, shape in state.coming.get(member, ())))
+    return sum(part.replicas for shape in shapes for part in shape)
