@@ -1,4 +1,4 @@
-"""Whose rank lets it evict whom."""
+"""The right to evict: which unit may evict which other, by rank."""
 
 from __future__ import annotations
 

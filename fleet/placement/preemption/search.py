@@ -1,4 +1,4 @@
-"""Who must leave so that one gang gets its room: greedily, and then proven by the solver.
+"""The victims of one gang: greedily, and then proven by the solver.
 
 Greedily: in each member the cheapest in order until there is room, then everything that turns out not to be needed
 stays, so that without any one of them the gang has no room. The solver's choice over all members (victims.py) is tried
@@ -29,8 +29,7 @@ def _largest(work: Work) -> tuple[object, ...]:
 
 
 class Search(Trial):
-    """One gang's. `able`: those that it may evict; `sites`: the members that it looks into, each after its number in
-    the policy's order."""
+    """One gang's. `able`: the work that it may evict; `sites`: the members that it looks into, in policy order."""
 
     def __init__(self, state: State, candidate: Candidate, able: Able, tries: Tries) -> None:
         super().__init__(state, candidate, able, tries)
@@ -40,7 +39,7 @@ class Search(Trial):
 
     @cached_property
     def _elsewhere(self) -> list[Work]:
-        """Those whose leaving helps quota, whatever member they are in."""
+        """The work whose leaving helps quota, whatever member it is in."""
         exact = self._state.usage.withholds
         found = (work for work in self._able if exact or work.unit.id in self._freed)
         return sorted(found if exact or self._freed else (), key=cheapest)

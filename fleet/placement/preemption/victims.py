@@ -118,7 +118,7 @@ def bettered(
     if not why:
         works, problem = question()
     if problem is None:
-        why = why or "too many who could leave for the solver"
+        why = why or "too many units could leave for the solver"
     while problem is not None and not why:
         asked: VictimProblem = problem
         answer, word = asking.ask(asked, together=together)
