@@ -12,8 +12,8 @@ from fleet.snapshot import Snapshot
 
 
 def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
-    """The units that a sound plan evicts though all of them could stay: what it claims has quota, and room as simple
-    rules pack it, beside what starts now. A unit with pods that the inventory does not show is not asked about."""
+    """The units that a sound plan evicts though all of them could stay: what it claims has quota and room beside
+    what starts now. A unit with pods that the inventory does not show is not asked about."""
     victims = [snapshot.units[eviction.unit] for eviction in plan.evictions]
     starts = {placement.unit: placement.member for placement in plan.placements}
     claims, _ = claims_of(snapshot, plan, starts, now)
