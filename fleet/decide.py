@@ -11,13 +11,11 @@ from dataclasses import replace
 from fleet.check import Violation, check
 from fleet.model.plan import Certificate, Placement, Plan
 from fleet.model.unit import Unit
-from fleet.placement.explain.reasons import reasons
-from fleet.placement.greedy.settle import Outcome, settle
+from fleet.placement.explain.why import reasons
+from fleet.placement.greedy.greedy import Outcome, settle, worth
 from fleet.placement.greedy.situation import Situation, claims_of, sort, with_claims, with_heads
-from fleet.placement.greedy.worth import worth
 from fleet.placement.linked.improve import improve
-from fleet.placement.preemption.preempt import preempt
-from fleet.placement.preemption.reclaim import NOTHING_FOUND, Found
+from fleet.placement.preemption.preempt import NOTHING_FOUND, Found, preempt
 from fleet.placement.preemption.victims import Asking
 from fleet.placement.problem import Solver
 from fleet.quota.tiers import Tier

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 
-from fleet.check.claims import claims_of, going, quota_broken, room_broken
-from fleet.check.evictions import evictions
+from fleet.check.claims import claims_of, evictions, going, quota_broken, room_broken
 from fleet.check.packer import Packer
 from fleet.check.quota import Sums
 from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind

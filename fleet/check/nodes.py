@@ -15,14 +15,13 @@ from operator import itemgetter
 import numpy as np
 import numpy.typing as npt
 
+from fleet.model.bounds import BOUNDS
 from fleet.model.matching import domain_of
 from fleet.model.member import Pool
 from fleet.model.refine import Home, refine
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-LARGEST = 1 << 62  # amounts beyond it count as so much
-_MOST_STEPS = 100_000  # of the search for one gang; more than the planner takes, since nodes may be used otherwise here
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Nodes:
             for vector, nodes in pool.free:
                 free = dict(vector.items_)
                 count = min(most, max(0, nodes))
-                rows += [[max(-LARGEST, min(LARGEST, free.get(name, 0))) for name in resources]] * count
+                rows += [[max(-BOUNDS.amount, min(BOUNDS.amount, free.get(name, 0))) for name in resources]] * count
                 numbers += [number] * count
         self.free: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), len(resources))
         self._pool: Ints = np.array(numbers, dtype=np.int64)
@@ -168,5 +167,5 @@ class Nodes:
         wanted = [(need, kind.count) for need, kind in zip(needs, pods, strict=True)]
         homes = [Home(free, len(nodes), takes) for (free, takes), nodes in alike.items()]
         nodes = list(alike.values())
-        proposal = refine(wanted, homes, _MOST_STEPS).uses
+        proposal = refine(wanted, homes, BOUNDS.check_steps).uses
         return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in proposal), among)

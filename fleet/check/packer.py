@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 
-from fleet.check.nodes import LARGEST, Nodes, Pods
+from fleet.check.nodes import Nodes, Pods
 from fleet.model.amounts import Amounts
+from fleet.model.bounds import BOUNDS
 from fleet.model.matching import pool_takes
 from fleet.model.member import Member, Pool
 from fleet.model.packing import packing
 from fleet.model.unit import NodeClaim
 from fleet.snapshot.snapshot import MOST_NODES
-
-_MOST_TRIES = 64  # gangs for which all others of their member are packed anew
-_MOST_ORDERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Packer:
         for count, requests, claim in gang.parts:
             if count > 0:
                 amounts = dict(requests.items_)
-                size = tuple([min(LARGEST, max(0, amounts.get(name, 0))) for name in self._resources])
+                size = tuple([min(BOUNDS.amount, max(0, amounts.get(name, 0))) for name in self._resources])
                 kinds.append(Pods(count, size, self._open_to(claim)))
         pools = frozenset[int]().union(*(kind.pools for kind in kinds))
         return _Sized(gang.unit, _merged(kinds), gang.topology, pools)
@@ -148,7 +146,7 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
     """Units of gangs that are not packed onto the nodes; `nodes` stays as it is."""
     if _packed(nodes, coming, gangs) is not None:
         return
-    now, kept, tries = _with(nodes, coming), list[_Sized](), _MOST_TRIES
+    now, kept, tries = _with(nodes, coming), list[_Sized](), BOUNDS.check_tries
     for gang in gangs:
         if not now.put_gang(gang.pods, gang.topology):
             other = None
@@ -182,7 +180,7 @@ def _together(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
 def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
     """All of them whole, largest first; gangs that found no place are tried first next time."""
     order = _ordered(gangs)
-    for _ in range(_MOST_ORDERS if nodes.enough(_kinds(gangs)) else 0):
+    for _ in range(BOUNDS.check_orders if nodes.enough(_kinds(gangs)) else 0):
         after = nodes.copy()
         lost = [gang for gang in order if not after.put_gang(gang.pods, gang.topology)]
         if not lost:

@@ -17,21 +17,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from fleet.model.bounds import BOUNDS
+
 Vector = tuple[int, ...]
 Counts = tuple[int, ...]  # pods of each kind
-MOST_STEPS = 15_000  # some 15 ms
-MOST_NODES = 64
-MOST_PODS = 512
-MOST_KINDS = 48
-_MOST_SETS = 300  # for one node, of which one is chosen
 
 
 def packing(
-    pods: Sequence[tuple[Vector, int]], nodes: Sequence[tuple[Vector, Sequence[bool]]], most_steps: int = MOST_STEPS
+    pods: Sequence[tuple[Vector, int]],
+    nodes: Sequence[tuple[Vector, Sequence[bool]]],
+    most_steps: int = BOUNDS.packing_steps,
 ) -> list[Counts] | None:
     """How many pods of each kind each node gets, or None: there is no way, or none was found within the bounds.
     `pods`: size of one and number, by kind; `nodes`: what is free, and which of the kinds may come there."""
-    if not nodes or len(nodes) > MOST_NODES or len(pods) > MOST_KINDS or sum(count for _, count in pods) > MOST_PODS:
+    if (
+        not nodes
+        or len(nodes) > BOUNDS.packing_nodes
+        or len(pods) > BOUNDS.packing_kinds
+        or sum(count for _, count in pods) > BOUNDS.packing_pods
+    ):
         return None
     search = _Search(pods, nodes)
     orders: tuple[Callable[[int], Vector], ...] = (
@@ -138,7 +142,7 @@ class _Search:
                 most = min(most, free[i] // amount)
             least = most if index == len(able) - 1 else 0
             for count in range(most, least - 1, -1):
-                if len(found) >= _MOST_SETS or self._steps > self._most_steps:
+                if len(found) >= BOUNDS.node_sets or self._steps > self._most_steps:
                     self.cut = True
                     break
                 for i, amount in size:

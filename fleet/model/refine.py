@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fleet.model.bounds import BOUNDS
+
 Vector = tuple[int, ...]
 Need = tuple[tuple[int, int], ...]  # what one pod asks for, as (index of resource, amount)
 UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
-MOST_STEPS = 20_000  # states times patterns; a few milliseconds
-_MOST_PATTERNS = 512  # ways to use one node
 
 
 class Outcome(StrEnum):
@@ -59,7 +59,9 @@ State = tuple[int, ...]  # pods placed of every part but the last
 _Step = tuple[State, State, int]  # the state before; what this node took of the parts in it, and of the last one
 
 
-def refine(parts: Sequence[tuple[Need, int]], homes: Sequence[Home], most_steps: int = MOST_STEPS) -> Refined:
+def refine(
+    parts: Sequence[tuple[Need, int]], homes: Sequence[Home], most_steps: int = BOUNDS.refining_steps
+) -> Refined:
     """Whether all pods of `parts`, (need, replicas) each, fit `homes`, which are tried in their order."""
     order = sorted(range(len(parts)), key=lambda index: (parts[index][1], index))
     needs = [parts[index][0] for index in order]
@@ -127,7 +129,7 @@ def _patterns(
         part = len(took)
         if part == len(needs) - 1:
             found.append((took, min(wanted[part], slots(left, needs[part])) if room[part] else 0))
-            if len(found) > _MOST_PATTERNS:
+            if len(found) > BOUNDS.patterns:
                 return None
             continue
         for pods in range(min(room[part], wanted[part], slots(left, needs[part])) + 1):

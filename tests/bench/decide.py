@@ -36,7 +36,7 @@ from fleet.model.order import queue_order
 from fleet.model.plan import Plan
 from fleet.model.unit import Component, Phase, Unit
 from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.worth import age_bucket, weight
+from fleet.placement.greedy.greedy import age_bucket, weight
 from fleet.placement.packing.layout import lay_out
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.room import committed as committed_shape

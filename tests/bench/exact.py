@@ -32,7 +32,7 @@ from fleet.model.member import Member, Pool
 from fleet.model.plan import Plan
 from fleet.model.unit import Component, Unit
 from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.worth import age_bucket, band_of, weight
+from fleet.placement.greedy.greedy import age_bucket, band_of, weight
 from fleet.quota.tree import QuotaNode, QuotaTree
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.cpsat import CpSat

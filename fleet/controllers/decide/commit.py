@@ -29,7 +29,7 @@ from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to
 from fleet.model.unit import Unit
-from fleet.placement.packing.domains import domains
+from fleet.placement.packing.layout import domains
 from fleet.placement.reservation.heads import nominated
 from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
 from fleet.wellknown import (

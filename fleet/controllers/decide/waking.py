@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from fleet.model.order import queue_order
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.placement.preemption.rights import LOWER, policy_of
+from fleet.placement.preemption.state import LOWER, policy_of
 from fleet.placement.reservation.heads import overdue_change
 from fleet.snapshot import Snapshot
 

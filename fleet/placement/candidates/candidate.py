@@ -1,9 +1,15 @@
-"""Waiting units as the planner sees them, and the order in which they are served."""
+"""Waiting units as the planner sees them, and the order in which they are served.
+
+In a queue with policy Block no unit starts before the first that waits; in an Intelligent queue, none before the first
+of a high priority. So a unit claims room there only if all units that stop the queue ahead of it have claimed room or
+start. Else freed room would be kept for a unit that may not start, and its victims would have left for nothing, again
+and again. Where a unit without a claim comes in ahead, the units behind it lose their claims.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.model.amounts import Amounts
@@ -145,3 +151,27 @@ def claims_room(candidate: Candidate, now: float) -> bool:
         and claim.until > now
         and any(choice.member == claim.member for choice in candidate.eligibility.choices)
     )
+
+
+Turn = tuple[int, float, str, str]
+Gaps = dict[str | None, Turn]
+
+
+def gaps(groups: Iterable[Group], passed: Container[str], able: Callable[[Group], int]) -> Gaps:
+    """By leaf, the turn of the first that stops it and is in the way of those behind. `passed`: who is in nobody's way;
+    `able`: how many of a group, from its first on, are not, since they might claim room themselves."""
+    found: Gaps = {}
+    for group in groups:
+        if not group.block:
+            continue
+        at = group.next(able(group), len(group.units), passed)
+        if at < len(group.units):
+            turn = queue_order(group.units[at])
+            found[group.leaf] = min(turn, found.get(group.leaf, turn))
+    return found
+
+
+def before(candidate: Candidate, found: Gaps) -> bool:
+    """Whether none of these is in its way."""
+    leaf = candidate.unit.leaf
+    return leaf not in found or queue_order(candidate.unit) < found[leaf]

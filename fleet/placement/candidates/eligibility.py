@@ -1,19 +1,26 @@
-"""Which members may take a unit, and in which order policy wants them tried.
+"""The members that may take a unit, and the order in which they are tried.
 
 Units with the same policy share one `Eligibility`, so it is made once per policy, not once per unit. Rank 0 comes
 first: the policy's groups in order, and members to avoid after all others. Weights and price order within a rank.
+
+Asking every member again for every gang that starts costs members times gangs. A start changes the room of one member.
+So a `Ranking` keeps the members that could take a kind in order, and before an answer it asks only the members again
+whose room changed since the last one. `Nevers` knows the gangs that fit no member even if nothing ran there.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 from fleet.model.matching import member_bars
 from fleet.model.member import Member
 from fleet.model.reason import Code, Reason
 from fleet.model.unit import Unit
+from fleet.placement.packing.room import Fit, MemberRoom
+from fleet.placement.packing.space import Space
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +97,98 @@ class Policies:
 def _list_bars(bars: Counter[str]) -> str:
     ranked = sorted(bars.items(), key=lambda bar: (-bar[1], bar[0]))
     return ", ".join(f"{count} member(s) {why}" for why, count in ranked)
+
+
+_Fits = Callable[[str], Fit | None]
+_Entry = tuple[tuple[int, int], int, tuple[int, int, int, int], int, int]  # order, potential, broken, place, version
+
+
+class Ranking:
+    """Members for gangs of one shape and eligibility. Policy's rank and weight come first, so members of the next rank
+    are not asked before those of one rank are full: room only shrinks while a plan is made."""
+
+    def __init__(self, choices: Sequence[Choice], rooms: Mapping[str, MemberRoom]) -> None:
+        self._choices = choices
+        self._rooms = rooms
+        self._asked: dict[str, int] = {}  # members of the ranks so far, by their place among the choices
+        self._queue: list[_Entry] = []
+        self._seen = 0
+
+    def best(
+        self, fit: _Fits, touched: Sequence[str], takes: Callable[[str], bool] | None = None
+    ) -> tuple[str, Fit] | None:
+        """The first member that takes one, with the packing. `fit`: the packing into a member as it is now, None for
+        good once there is none; `touched`: the members whose room has changed, in all; `takes`: whether a member may
+        be used for this gang, if that is in question."""
+        if self._seen < len(touched):
+            for name in set(touched[self._seen :]):
+                if name in self._asked:
+                    self._push(self._asked[name], fit)
+            self._seen = len(touched)
+        passed: list[_Entry] = []
+        found: tuple[str, Fit] | None = None
+        while found is None:
+            if not self._queue:
+                if not self._next_rank(fit):
+                    break
+                continue
+            entry = self._queue[0]
+            name = self._choices[entry[3]].member
+            packing = fit(name) if entry[4] == self._rooms[name].version else None
+            if packing is None:
+                heappop(self._queue)  # it changed since, and was asked again then
+            elif takes is not None and not takes(name):
+                passed.append(heappop(self._queue))
+            else:
+                found = (name, packing)
+        for entry in passed:
+            heappush(self._queue, entry)
+        return found
+
+    def _next_rank(self, fit: _Fits) -> bool:
+        """Ask the members of the next rank, whether or not one of them has room; False when there is none."""
+        start = len(self._asked)
+        if start == len(self._choices):
+            return False
+        for place in range(start, len(self._choices)):
+            if self._choices[place].order != self._choices[start].order:
+                break
+            self._asked[self._choices[place].member] = place
+            self._push(place, fit)
+        return True
+
+    def _push(self, place: int, fit: _Fits) -> None:
+        choice = self._choices[place]
+        packing = fit(choice.member)
+        if packing is not None:
+            version = self._rooms[choice.member].version
+            heappush(self._queue, (choice.order, packing.potential, packing.broken, place, version))
+
+
+class Nevers:
+    """Whether a gang would fit no member even if nothing ran there; answers are kept by shape and eligibility."""
+
+    def __init__(self, members: Mapping[str, Member], space: Space) -> None:
+        self._members = members
+        self._space = space
+        self._never: dict[tuple[int, int], bool] = {}
+        self._empty: dict[str, MemberRoom | None] = {}
+
+    def of(self, shape: int, eligibility: Eligibility) -> bool:
+        key = (shape, eligibility.number)
+        if key not in self._never:
+            rooms = self.rooms(shape, eligibility)
+            self._never[key] = any(pool.counts for room in rooms for pool in room.pools)
+        return self._never[key]
+
+    def rooms(self, shape: int, eligibility: Eligibility) -> list[MemberRoom]:
+        """The members that may take it, empty, when none of them has room even so; none when one has, or may have."""
+        empty: list[MemberRoom] = []
+        for name in eligibility.allowed:
+            if name not in self._empty:
+                self._empty[name] = MemberRoom.emptied(self._members[name], self._space)
+            room = self._empty[name]
+            if room is None or room.fit(self._space.shapes[shape], self._space.devices) is not None:
+                return []
+            empty.append(room)
+        return empty

@@ -1,4 +1,4 @@
-"""Why a unit waits: its one dominant reason, with the numbers that a person needs.
+"""The reasons of a plan: one dominant reason for each unit that waits on, with the numbers that a person needs.
 
 Several causes may hold at once; a person acts on one. The first of these is told: the unit itself is bad, held or
 backing off; it has no queue; no member could ever take it; a unit ahead stops its queue; its quota is used up; no
@@ -7,24 +7,50 @@ member is ready; no member has room. Quota comes before room: the user's own job
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from operator import itemgetter
 from typing import Any, TypeVar
 
+from fleet.model.member import Member
 from fleet.model.order import queue_order
+from fleet.model.plan import RoomClaim
 from fleet.model.reason import Code, Reason, Severity, instant
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
-from fleet.placement.explain.closest import closest
-from fleet.placement.explain.never import Never
-from fleet.placement.explain.nodefit import no_nodes
-from fleet.placement.greedy.settle import Outcome
+from fleet.placement.candidates.eligibility import Eligibility, Nevers
+from fleet.placement.explain.closest import Stock, closest, no_node, no_nodes
+from fleet.placement.greedy.greedy import Outcome
 from fleet.placement.greedy.situation import Situation
+from fleet.placement.packing.space import Space
 from fleet.placement.reservation.span import Span
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import FIRM, Refusal, Usage, request_of
 from fleet.quota.users import account, split
+
+
+class Never:
+    """Reasons for the gangs that `nevers` knows, with the nodes of the members."""
+
+    def __init__(self, members: Mapping[str, Member], nevers: Nevers, space: Space) -> None:
+        self._members = members
+        self._nevers = nevers
+        self._space = space
+        self._stocks: dict[str, Stock] = {}
+
+    def reason(self, shape: int, eligibility: Eligibility) -> Reason | None:
+        """Why it would fit no member even if nothing ran there; None when it would fit one."""
+        if not self._nevers.of(shape, eligibility):
+            return None
+        parts = self._space.shapes[shape]
+        for name in eligibility.allowed:
+            if name not in self._stocks:
+                self._stocks[name] = Stock.of(self._members[name])
+        found = no_node(parts, [self._stocks[name] for name in eligibility.allowed], self._space)
+        if found is not None:
+            return found
+        return Reason(Code.TOO_LARGE, closest(parts, self._nevers.rooms(shape, eligibility), self._space, empty=True))
+
 
 _T = TypeVar("_T")
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.BEHIND_HEAD)
@@ -264,3 +290,15 @@ def quota_reason(refusal: Refusal) -> Reason:
     if refusal.fleet:
         numbers["fleet"] = refusal.max
     return Reason(code, numbers | ({"kept": refusal.kept} if refusal.kept else {}))
+
+
+def reasons(situation: Situation, outcome: Outcome, claims: Mapping[str, RoomClaim]) -> dict[str, Reason]:
+    """By unit. `claims`: the claims that this plan makes."""
+    found = {**situation.reasons, **Explainer(situation, outcome).all()}
+    found |= {unit: Reason(Code.LOST_TO_OTHERS, {"member": at}) for unit, at in outcome.out.items()}
+    for candidate, member in situation.kept:
+        unit = candidate.unit
+        claim = claims.get(unit.id) or unit.claim
+        numbers = {"member": member, "until": instant(claim.until if claim is not None else 0.0)}
+        found[unit.id] = Reason(Code.ROOM_CLAIMED, {**numbers, "tier": candidate.tier.name.capitalize()})
+    return found

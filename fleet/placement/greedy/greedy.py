@@ -1,23 +1,33 @@
-"""The greedy answer: gangs in order, each to the best member that takes it whole. There is always one.
+"""The greedy answer: gangs in order, each to the best member that takes it whole; filling up; the worth of an outcome.
 
-Order is tier, then priority, then time of enqueueing, then name. Room and quota only shrink during a pass, so what
-was refused once is not asked again for any gang alike: groups are merged by turn, and one that is refused leaves the
-merge, unless somebody else in it may be charged to another user or end before a head starts; then the next of those is
-looked for. A pass costs what starts and how many kinds of gangs wait, not how many gangs. Where nobody may start before
-one that cannot, it stops its leaf; otherwise the next one is tried.
+Service order is tier, then priority, then time of enqueueing, then name. Room and quota only shrink during a pass, so
+what was refused once is not asked again for any gang alike: groups are merged by turn, and a refused group leaves the
+merge, unless another unit in it may be charged to another user or end before a head starts; then the next of those is
+looked for. A pass costs what starts and how many kinds of gangs wait, not how many gangs. Where no unit may start
+before one that cannot, that unit stops its leaf; otherwise the next unit is tried.
+
+Gangs are packed one after another, and laid out again by the next cycle as a whole. A plan counts only once it is
+complete in that layout. So passes repeat in it until nothing more starts: planning again then changes nothing.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
 
-from fleet.placement.candidates.candidate import Candidate, Group
+from fleet.model.bounds import BOUNDS
+from fleet.model.unit import Unit
+from fleet.placement.candidates.candidate import Candidate, Group, service_order
+from fleet.placement.greedy.situation import Pairs, Situation
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Shape, Space
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
 from fleet.placement.reservation.span import Span
 from fleet.quota.tiers import Tier
+from fleet.quota.usage import Usage
 
 Segment = tuple[Group, int, int]  # units of a group, from an index to before another
 
@@ -173,3 +183,124 @@ class _Serving:
 def _differ(group: Group, binding: int) -> bool:
     """Whether users' caps, or walltimes where heads bind, tell the units of a group apart."""
     return group.by_user or bool(binding and group.timed)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The units that start, with their members, and the profile after them. `out`: units that fit a member, but not
+    beside all others there."""
+
+    placed: Pairs
+    profile: Profile
+    done: Pass
+    out: dict[str, str] = field(default_factory=dict)
+
+
+def settle(
+    situation: Situation, profile: Profile, placed: Sequence[tuple[Candidate, str]], barred: Iterable[str] = ()
+) -> Outcome:
+    """`placed`, which `profile` counts already, and all that starts beside it. `barred`: units that may not start."""
+    out = dict.fromkeys(barred, "")
+    placed = list(placed)
+    done = Pass()
+    laid_out = False  # whether `profile` is what the next cycle will see
+    for _ in range(BOUNDS.fill_rounds):
+        started = {candidate.unit.id for candidate, _ in placed} | situation.new
+        before = tuple(placed)
+        done = place(
+            profile, situation.groups, situation.chosen.heads, started, out,
+            lambda new, before=before: situation.spans((*before, *new)),  # type: ignore[misc]
+        )  # fmt: skip
+        placed += done.placed
+        if not placed or (laid_out and not done.placed):
+            break
+        rooms = _whole(situation, placed, profile.usage, out)
+        profile = Profile(rooms, profile.usage, situation.space, situation.spans(placed))
+        laid_out = True
+        if not done.placed:
+            break
+    return Outcome(placed, profile, done, {unit: member for unit, member in out.items() if member})
+
+
+def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
+    """The rooms that the next cycle sees, once a gang without a place in that layout is out of `placed` and `usage`,
+    and in `out`: one after another a set of gangs may fit, and laid out by its sizes it may not. Of the lowest
+    priority there the gangs without a place go, or, if those are of a higher one, the last."""
+    layout = situation.layout(placed)
+    while short := [name for name, units in layout.lost.items() if not situation.lost.issuperset(units)]:
+        back: list[int] = []
+        for name in short:
+            here = [index for index, (_, member) in enumerate(placed) if member == name]
+            worst = max((service_order(placed[index][0])[:2] for index in here), default=None)
+            low = [index for index in here if service_order(placed[index][0])[:2] == worst]
+            back += [index for index in low if placed[index][0].unit.id in layout.lost[name]] or low[-1:]
+        if not back:
+            break
+        out |= {placed[index][0].unit.id: placed[index][1] for index in back}
+        gone = [placed[index] for index in _with_followers(placed, back)]
+        for pair in gone:
+            placed.remove(pair)
+            if usage is not None and pair[0].account is not None:
+                usage.charge(pair[0].account, pair[0].request, -1)
+        again = situation.layout(placed, sorted({member for _, member in gone}))
+        layout.rooms.update(again.rooms)
+        layout.lost = again.lost
+    return situation.less_kept(layout.rooms, placed)
+
+
+def _with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
+    """These of `placed`, and all that stand behind one of them in a queue that starts strictly in order."""
+    found = set(indices)
+    for index in list(found):
+        first = placed[index][0]
+        if first.block:
+            behind = (i for i, (c, _) in enumerate(placed) if c.unit.leaf == first.unit.leaf and c.block)
+            found |= {i for i in behind if service_order(placed[i][0]) > service_order(first)}
+    return sorted(found)
+
+
+AGES_S = (600.0, 3600.0, 6 * 3600.0)  # age buckets: a gang's weight grows when it has waited this long
+Band = tuple[int, int]  # tier, minus priority: smaller is served first
+
+
+def band_of(candidate: Candidate) -> Band:
+    return (int(candidate.tier), -candidate.unit.priority)
+
+
+def age_bucket(unit: Unit, now: float) -> int:
+    """How many of the thresholds it has waited past; a clock that went backwards makes it young."""
+    return bisect_right(AGES_S, now - unit.enqueued_at)
+
+
+def weight(shape: Shape, age: int, space: Space) -> int:
+    """The value of starting a gang, within its band: its devices, more if it has waited long. What one pod asks
+    for by the thousand (GPU memory in bytes, shares of a core) is an amount, not devices."""
+    devices = space.devices
+    size = sum(
+        amount * part.replicas
+        for part in shape
+        for index, amount in part.need
+        if index < devices and amount <= BOUNDS.weighed_devices
+    )
+    return max(1, size) * (4 + age)
+
+
+def value(situation: Situation, outcome: Outcome) -> dict[Band, int]:
+    """The worth of an outcome by band: the solver's own measure."""
+    total: dict[Band, int] = {}
+    weights: dict[tuple[int, int], int] = {}
+    space = situation.space
+    for candidate, _ in outcome.placed:
+        band = band_of(candidate)
+        kind = (candidate.shape, age_bucket(candidate.unit, situation.now))
+        if kind not in weights:
+            weights[kind] = weight(space.shapes[kind[0]], kind[1], space)
+        total[band] = total.get(band, 0) + weights[kind]
+    return total
+
+
+def worth(situation: Situation, outcome: Outcome) -> tuple[int, ...]:
+    """`value` as numbers that compare: the most important tier and priority first."""
+    found = value(situation, outcome)
+    bands = {(int(tier), -group.priority) for group in situation.groups for tier, _, _ in group.segments}
+    return tuple(found.get(band, 0) for band in sorted(bands))

@@ -13,19 +13,16 @@ from fleet.model.leaving import leaves
 from fleet.model.order import queue_order
 from fleet.model.reason import Reason
 from fleet.model.unit import Phase, Unit
-from fleet.placement.candidates.candidate import Candidate, Group, claims_room, service_order, without
+from fleet.placement.candidates.candidate import Candidate, Group, before, claims_room, gaps, service_order, without
+from fleet.placement.candidates.eligibility import Nevers
 from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.candidates.nevers import Nevers
-from fleet.placement.candidates.turns import before, gaps
 from fleet.placement.packing.layout import Coming, Layout, lay_out
 from fleet.placement.packing.room import MemberRoom, committed
 from fleet.placement.packing.space import Space
 from fleet.placement.reservation.heads import Choosing, Chosen
 from fleet.placement.reservation.profile import Profile
-from fleet.placement.reservation.releases import Releases
-from fleet.placement.reservation.reservation import Kind, Reservation
-from fleet.placement.reservation.reserving import Reserving
-from fleet.placement.reservation.span import Span
+from fleet.placement.reservation.reserving import Releases, Reserving
+from fleet.placement.reservation.span import Kind, Reservation, Span
 from fleet.quota.entitlement import Entitlement
 from fleet.quota.usage import Usage
 from fleet.quota.users import split

@@ -18,21 +18,19 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
+from fleet.model.amounts import Amounts
+from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
-from fleet.placement.greedy.worth import AGES_S, age_bucket, band_of
-from fleet.placement.linked.rows import KindCaps
+from fleet.placement.candidates.eligibility import Eligibility
+from fleet.placement.greedy.greedy import AGES_S, age_bucket, band_of
 from fleet.placement.problem import Beside
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.quota.users import split
-
-MOST_BANDS = 12
-MOST_LINKS = 256  # of the chain of one Block queue
-_MOST_USERS = 300  # with caps in rows
 
 
 class Key(NamedTuple):
@@ -48,6 +46,39 @@ class Key(NamedTuple):
     preemptible: bool
     beside: Beside
     head: str
+
+
+class KindCaps:
+    """How many gangs of a kind could start at most if all else were away."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._lane: dict[tuple[int, str], int] = {}
+        self._room: dict[tuple[int, int], int] = {}
+
+    def lane(self, shape: int, member: str) -> int:
+        key = (shape, member)
+        if key not in self._lane:
+            self._lane[key] = self._profile.rooms[member].most(self._profile.space.shapes[shape])
+        return self._lane[key]
+
+    def room(self, shape: int, eligibility: Eligibility) -> int:
+        key = (shape, eligibility.number)
+        if key not in self._room:
+            self._room[key] = sum(self.lane(shape, choice.member) for choice in eligibility.choices)
+        return self._room[key]
+
+    def quota(self, account: str | None, request: Amounts) -> int:
+        usage = self._profile.usage
+        if usage is None or account is None:
+            return 1 << 40
+        most = 1 << 40
+        for node in usage.path(account):
+            for resource, amount in request.items_:
+                room = usage.room(node, resource)
+                if room is not None:
+                    most = min(most, room // amount)
+        return most
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +116,9 @@ class Classes:
         self.left_out: list[str] = []
         groups = [group for group in groups if group.eligibility.choices]
         bands = sorted({(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments})
-        self.bands = bands[:MOST_BANDS]
-        if len(bands) > MOST_BANDS:
-            self.left_out.append(f"bands below the first {MOST_BANDS}")
+        self.bands = bands[: BOUNDS.bands]
+        if len(bands) > BOUNDS.bands:
+            self.left_out.append(f"bands below the first {BOUNDS.bands}")
         self._numbers = {band: number for number, band in enumerate(self.bands)}
         self.caps = KindCaps(profile)
         self.found: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
@@ -144,7 +175,7 @@ class Classes:
                     wanted[node, resource] += count * group.request[resource]
         full = {limit for limit, amount in wanted.items() if usage is not None and amount > (usage.room(*limit) or 0)}
         found = frozenset(account for account, mine in limits.items() if not full.isdisjoint(mine))
-        if len(found) > _MOST_USERS:
+        if len(found) > BOUNDS.capped_users:
             self.left_out.append(f"the caps of {len(found)} users")
             return frozenset()
         return found
@@ -199,8 +230,8 @@ class Classes:
                     caps[alike] = self.cap(last[1], last[0].account)
                 if count > caps[alike]:
                     return False
-            if link >= MOST_LINKS:
-                self.left_out.append(f"queue {group.leaf} behind its first {MOST_LINKS} kinds of gangs in a row")
+            if link >= BOUNDS.links:
+                self.left_out.append(f"queue {group.leaf} behind its first {BOUNDS.links} kinds of gangs in a row")
                 return False
             if plain is None:
                 return False

@@ -1,25 +1,35 @@
-"""An answer of the linked model as units and members again.
+"""An answer of the linked model as units and members again; single nodes in the model where an answer did not pack.
 
 The oldest units of each class start, in the members that the answer counts. Where rows allowed too much, the order of
-packing decides which units find no place. A search for the best order would take too long, so a few are tried.
+packing decides which units find no place. A search for the best order would take too long, so a few are tried. Gangs
+are packed one after another, each onto the fullest nodes that take it, and a placed gang stays where it is. Where that
+leaves some out, a bounded search looks for a packing of all gangs of the member, or of as many as it can, in service
+order. Members with reservations are not packed anew: a reservation is asked about each gang alone.
+
+The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes. A model of every node is exact, and
+far too slow for a large fleet. So the question is asked again with nodes only of members where a gang found no place
+(of a small fleet with all: else the gang would only move to the next member): a variable for each kind of pod and node,
+and a row for each node and resource. Where these are too many, the coarse rows stay the only ones. Where a gang finds
+no place in a member that is modelled already, no more of its kind may go there: packing is not as clever as the model.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 
+from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
+from fleet.placement.greedy.greedy import Band, band_of, weight
 from fleet.placement.greedy.situation import Pairs
-from fleet.placement.greedy.worth import Band, band_of, weight
 from fleet.placement.linked.linked import Linked
-from fleet.placement.problem import Answer, Kind, Problem
+from fleet.placement.packing.layout import packed_anew
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Part, Space, slots
+from fleet.placement.problem import Answer, Kind, Lane, Problem, Row, Spread
 from fleet.placement.reservation.profile import Profile
-
-_MOST_DECODES = 8
-_MOST_PACKINGS = 16  # of one answer, again
-_MOST_PACKED = 8_000  # gangs, in these
 
 
 def sound(problem: Problem, answer: Answer) -> bool:
@@ -42,11 +52,11 @@ def decode(
     that never packs, or breaks a limit, stays out, and with it all units behind it in a Block queue."""
     pairs = _named(linked, answer, fresh())
     found = best = _packed(pairs, groups, fresh)
-    if found[2] and len(pairs) <= _MOST_PACKED:
+    if found[2] and len(pairs) <= BOUNDS.packed_again:
         other = _packed(sorted(pairs, key=lambda pair: band_of(pair[0])), groups, fresh)
         best = min(found, other, key=lambda tried: _lost(tried, linked.bands))
     hurry: dict[str, int] = {}
-    for turn in range(1, 1 + min(_MOST_PACKINGS, _MOST_PACKED // max(1, len(pairs)))):
+    for turn in range(1, 1 + min(BOUNDS.packings, BOUNDS.packed_again // max(1, len(pairs)))):
         if not found[2]:
             return found
         blocked = {candidate.unit.leaf for candidate, _ in found[2] if candidate.block}
@@ -74,7 +84,7 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile])
     short: set[str] = set()  # units that had no room in some round, and the units behind them
     heads = {span.holder.unit.id for span in fresh().spans}
     pairs = sorted(pairs, key=lambda pair: pair[0].unit.id not in heads) if heads else pairs
-    for _ in range(_MOST_DECODES):
+    for _ in range(BOUNDS.decodes):
         profile = fresh()
         packed: Pairs = []
         dropped: Pairs = []
@@ -131,3 +141,147 @@ def out_of_order(groups: Iterable[Group], placed: Pairs) -> set[str]:
                 first = queue_order(group.units[index])
                 stops[group.leaf] = min(first, stops.get(group.leaf, first))
     return {c.unit.id for c, _ in placed if c.unit.leaf in stops and queue_order(c.unit) > stops[c.unit.leaf]}
+
+
+def repacked(
+    profile: Profile, free: Mapping[str, MemberRoom], groups: Sequence[Group], packed: Pairs, dropped: Pairs
+) -> tuple[Profile, Pairs, Pairs] | None:
+    """The profile after packing anew, with the pairs that are packed in it, and the other pairs. None where no
+    more gang found a place. `profile`: with the `packed` gangs; `free`: the rooms before them."""
+    after = profile.copy()
+    tries = BOUNDS.members_anew
+    found: Pairs = []
+    for member in sorted({member for _, member in dropped} - {span.member for span in profile.spans}):
+        here = [candidate for candidate, where in packed if where == member]
+        out = sorted((candidate for candidate, where in dropped if where == member), key=service_order)
+        for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
+            shapes = [profile.space.shapes[candidate.shape] for candidate in (*here, *some)]
+            room = packed_anew(free[member], shapes, profile.space) if tries > 0 else None
+            tries -= 1
+            if room is None:
+                continue
+            new = _admitted(after, some, member, room)
+            here += new
+            found += ((candidate, member) for candidate in new)
+            if len(new) == len(out):
+                break
+    placed = {candidate.unit.id for candidate, _ in found}
+    if not found or out_of_order(groups, [*packed, *found]):
+        return None
+    return after, [*packed, *found], [pair for pair in dropped if pair[0].unit.id not in placed]
+
+
+def _admitted(profile: Profile, some: Sequence[Candidate], member: str, room: MemberRoom) -> list[Candidate]:
+    """Start the gangs of `some` for which quota still has room."""
+    new: list[Candidate] = []
+    for candidate in some:
+        if profile.admits(candidate, profile.bound(candidate)):
+            profile.start_anew(candidate, member, room)
+            new.append(candidate)
+    return new
+
+
+def refined(
+    problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], profile: Profile
+) -> tuple[Problem, frozenset[str]] | None:
+    """The problem with the nodes of members where gangs were `dropped` beside the `packed` ones, and all members that
+    it then models node by node; `precise` are modelled already. None without dropped gangs, or where the nodes are too
+    many. `profile`: before anything is placed."""
+    if not dropped:
+        return None
+    members = {member for _, member in dropped} - precise
+    problem = _fewer(problem, packed, [pair for pair in _firsts(dropped) if pair[1] in precise])
+    if members and not precise:
+        everyone = frozenset(lane.member for lane in problem.lanes)
+        everywhere = _modelled(problem, everyone, profile, min(BOUNDS.small_node_variables, BOUNDS.node_variables))
+        if everywhere is not None:
+            return everywhere, everyone
+    more = _modelled(problem, members, profile, BOUNDS.node_variables)
+    return None if more is None else (more, precise | members)
+
+
+def askable(problem: Problem, profile: Profile) -> bool:
+    """Whether all members of the problem together could be modelled node by node, should its answer not pack."""
+    members = {lane.member for lane in problem.lanes}
+    needs = {part.need for lane in problem.lanes for part in profile.space.shapes[lane.shape]}
+    nodes = (sum(pool.counts.values()) for member in members for pool in profile.rooms[member].pools)
+    return sum(nodes) * len(needs) <= BOUNDS.node_variables
+
+
+def _modelled(problem: Problem, members: Set[str], profile: Profile, most: int) -> Problem | None:
+    """The problem with these members modelled node by node; None when it has more than `most` variables for nodes."""
+    variables = sum(len(spread.variables) for spread in problem.spreads)
+    first = 1 + max((number for spread in problem.spreads for number in spread.variables), default=-1)
+    rooms, spreads = list(problem.rooms), list(problem.spreads)
+    for member in sorted(members):
+        rows, more = _nodes(member, profile.rooms[member], problem.lanes, profile.space, first)
+        count = sum(len(spread.variables) for spread in more)
+        variables, first = variables + count, first + count
+        if variables > most:
+            return None
+        rooms += rows
+        spreads += more
+    return replace(problem, rooms=tuple(rooms), spreads=tuple(spreads), nodes=True)
+
+
+def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
+    """The problem in which a member whose nodes are modelled takes no more gangs of a `dropped` kind than it packed."""
+    kinds = {(candidate.shape, candidate.eligibility.number, member) for candidate, member in dropped}
+    if not kinds:
+        return problem
+    have = Counter((candidate.shape, candidate.eligibility.number, member) for candidate, member in packed)
+    lanes = (
+        replace(lane, cap=min(lane.cap, have[key]))
+        if (key := (lane.shape, lane.eligibility, lane.member)) in kinds
+        else lane
+        for lane in problem.lanes
+    )
+    return replace(problem, lanes=tuple(lanes))
+
+
+def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
+    """The dropped gangs less those that a dropped gang ahead keeps back in a Block queue: their room is not known."""
+    firsts: dict[str | None, tuple[int, int, float, str, str]] = {}
+    for candidate, _ in dropped:
+        if candidate.block:
+            turn = service_order(candidate)
+            firsts[candidate.unit.leaf] = min(turn, firsts.get(candidate.unit.leaf, turn))
+    return [pair for pair in dropped if not pair[0].block or service_order(pair[0]) == firsts[pair[0].unit.leaf]]
+
+
+def _nodes(
+    member: str, room: MemberRoom, lanes: Sequence[Lane], space: Space, first: int
+) -> tuple[list[Row], list[Spread]]:
+    """Rows and spreads of one member. Pods alike are one kind, also of different gangs."""
+    kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
+    for index, lane in enumerate(lanes):
+        if lane.member == member:
+            for part in space.shapes[lane.shape]:
+                if part.need:
+                    kinds.setdefault((part.need, part.claim), []).append((index, part, lane.cap))
+    vectors = [
+        (pool.takes, vector)
+        for pool in room.pools
+        if not pool.potential
+        for vector in sorted(pool.counts)
+        for _ in range(pool.counts[vector])
+    ]
+    loads: dict[tuple[int, int], list[tuple[int, int, int]]] = {}  # node, resource -> (variable, amount, its cap)
+    spreads: list[Spread] = []
+    for (need, claim), users in sorted(kinds.items()):
+        most = sum(part.replicas * cap for _, part, cap in users)
+        numbers: list[int] = []
+        for node, (takes, vector) in enumerate(vectors):
+            fit = min(most, slots(vector, need)) if takes[claim] else 0
+            if fit > 0:
+                numbers.append(first)
+                for resource, amount in need:
+                    loads.setdefault((node, resource), []).append((first, amount, most))
+                first += 1
+        spreads.append(Spread(tuple((index, part.replicas) for index, part, _ in users), tuple(numbers), most))
+    rows = [
+        Row(f"{member} node {node} {space.resources[resource]}", free, pods=tuple((v, a) for v, a, _ in terms))
+        for (node, resource), terms in loads.items()
+        if sum(a * cap for _, a, cap in terms) > (free := vectors[node][1][resource])
+    ]
+    return rows, spreads

@@ -12,20 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from fleet.model.bounds import BOUNDS
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.greedy.worth import Band, band_of, weight
+from fleet.placement.greedy.greedy import Band, band_of, weight
 from fleet.placement.linked.classes import Classes, Key, Units
-from fleet.placement.linked.rows import Charged, lanes_of, quota_rows, room_rows
-from fleet.placement.linked.spanrows import SpanRows
+from fleet.placement.linked.rows import Charged, SpanRows, lanes_of, quota_rows, room_rows
 from fleet.placement.problem import ALONE, Answer, Counts, GangClass, Kind, Problem
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Tier
 from fleet.snapshot import Config
 
-MOST_VARIABLES = 200_000
-MOST_BOUND_LANES = 6_000  # beyond that, reservations tell no lanes apart, and their room is in no row
 _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
 
 
@@ -91,7 +89,7 @@ def build(
     alone = {key.head: index for key, index in numbers.items() if key.head}
     bands = {head.candidate.unit.id: band_of(head.candidate) for head in heads}
     lanes = lanes_of(classes, eligibilities, cut.caps)
-    if len(lanes) > MOST_BOUND_LANES and any(cls.beside != ALONE for cls in classes):
+    if len(lanes) > BOUNDS.bound_lanes and any(cls.beside != ALONE for cls in classes):
         classes = [replace(cls, beside=ALONE) for cls in classes]
         lanes = lanes_of(classes, eligibilities, cut.caps)
         cut.left_out.append("room beside reservations")

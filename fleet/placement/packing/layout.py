@@ -6,6 +6,10 @@ the set alone, for both. Largest first; where that leaves a gang without a place
 times over, since with odd sizes one order may fail where another does not. What still finds no place is named: a
 decision takes back what it placed until all of it has one, and for gangs that run there already (the inventory and the
 bindings disagree for a moment) room is taken all the same.
+
+A plan names members only; a member has the last word on the rack of a gang that must lie within one. The gangs that
+come to a member are laid out here as the next decision will see them, so that two gangs that start together are not
+sent to the same rack.
 """
 
 from __future__ import annotations
@@ -15,12 +19,14 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import itemgetter
 
-from fleet.model.packing import MOST_NODES, packing
-from fleet.placement.packing.room import MemberRoom, largest_first
+from fleet.model.bounds import BOUNDS
+from fleet.model.packing import packing
+from fleet.model.unit import Phase
+from fleet.placement.packing.room import MemberRoom, committed, largest_first
 from fleet.placement.packing.space import Need, Shape, Space
+from fleet.snapshot import Snapshot
 
 Coming = tuple[str, str, Shape]  # unit, member, pods that are committed but not seen
-_MOST_ORDERS = 4
 
 
 @dataclass(slots=True)
@@ -41,7 +47,7 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
     for name, items in by_member.items():
         best, lost, domains = _packed(free[name], items, space.devices)
         first = items
-        for _ in range(_MOST_ORDERS - 1):
+        for _ in range(BOUNDS.layouts - 1):
             if not lost:
                 break
             last = set(lost)
@@ -72,7 +78,7 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
     homes: list[tuple[int, tuple[int, ...]]] = []  # pool and free vector of each node
     for index, pool in enumerate(free.pools):
         if not pool.potential:
-            if sum(pool.counts.values()) > MOST_NODES:
+            if sum(pool.counts.values()) > BOUNDS.packing_nodes:
                 return None
             homes += ((index, vector) for vector in pool.keys for _ in range(pool.counts[vector]))
     takes = [tuple(pool.takes[claim] for _, claim in kinds) for pool in free.pools]
@@ -111,3 +117,24 @@ def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[Me
             elif fit.domain:
                 domains[unit] = fit.domain
     return room, lost, domains
+
+
+def domains(snapshot: Snapshot, placed: Mapping[str, str]) -> dict[str, str]:
+    """The value of its topology label for each unit of `placed` (unit to member) that has one, where there is room."""
+    bound = {key: member for key, member in placed.items() if snapshot.units[key].topology}
+    found: dict[str, str] = {}
+    for name in sorted(set(bound.values())):
+        units = [
+            unit
+            for unit in snapshot.units.values()
+            if (unit.member == name and unit.phase is not Phase.WAITING) or placed.get(unit.id) == name
+        ]
+        space = Space((unit.components for unit in units), (unit.topology for unit in units))
+        coming: list[Coming] = []
+        for unit in units:
+            new = unit.id in placed
+            shape = space.shape(unit.components, unit.topology) if new else committed(unit, space)
+            coming.append((unit.id, name, shape))
+        layout = lay_out({name: MemberRoom.of(snapshot.members[name], space)}, coming, space)
+        found.update((key, domain) for key, domain in layout.domains.items() if key in bound)
+    return found

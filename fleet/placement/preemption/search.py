@@ -1,8 +1,8 @@
 """The victims of one gang: greedily, and then proven by the solver.
 
-Greedily: in each member the cheapest in order until there is room, then everything that turns out not to be needed
-stays, so that without any one of them the gang has no room. The solver's choice over all members (victims.py) is tried
-out in the same way. Both look at the few members that promise most, and the number of tries is bounded.
+Greedily, the cheapest units of a member leave in order until there is room. Then every unit that turns out not to be
+needed stays, so that without any one of the victims the gang has no room. The solver's choice over all members
+(victims.py) is tried out in the same way. Both look at the few members that promise most.
 """
 
 from __future__ import annotations
@@ -11,16 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
 
+from fleet.model.bounds import BOUNDS
 from fleet.model.plan import VictimSearch
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.preemption.runners import Able, Work
-from fleet.placement.preemption.state import State
+from fleet.placement.preemption.state import Able, State, Work
 from fleet.placement.preemption.trial import Choice, Trial, Tries, cheapest
 from fleet.placement.preemption.victims import Asking, Cut, Wanting, bettered, question
 from fleet.placement.problem import VictimProblem
-
-MOST_MEMBERS = 8  # that one gang's victims are looked for in
-MOST_SINGLE = 12  # cheaper ones that are tried alone in a member, once one that suffices alone is known
 
 
 def _largest(work: Work) -> tuple[object, ...]:
@@ -65,7 +62,7 @@ class Search(Trial):
         """What is found in one member, `best` being known already."""
         if best is not None and best.cost[:2] == (0, 1):
             cheaper = sorted((w for w in self._at(member) if w.borrows and w.lost < best.cost[2]), key=cheapest)
-            for work in islice(filter(self._makes_a_slot, cheaper), MOST_SINGLE):
+            for work in islice(filter(self._makes_a_slot, cheaper), BOUNDS.single_victims):
                 if self._tries.left > 0 and self.room(member, [work]):
                     yield Choice.of(self._candidate, member, [work])
                     return
@@ -100,7 +97,10 @@ class Search(Trial):
             if all(most[index] >= total[index] for index in asked):
                 free = state.free(choice.member)
                 found.append((tuple(-free[index] for index in asked), number, choice.member))
-        return [member for _, member in sorted((number, member) for _, number, member in sorted(found)[:MOST_MEMBERS])]
+        return [
+            member
+            for _, member in sorted((number, member) for _, number, member in sorted(found)[: BOUNDS.victim_members])
+        ]
 
     def _greedy(self, member: str, by_size: bool) -> list[Work] | None:
         """The first ones of the member in order that make room, then the first ones anywhere that make up the quota,

@@ -15,14 +15,11 @@ from collections.abc import Iterable, Sequence
 
 from fleet.model.plan import VictimSearch
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.preemption.runners import Able, Work
 from fleet.placement.preemption.search import Search
-from fleet.placement.preemption.state import State
+from fleet.placement.preemption.state import Able, State, Work
 from fleet.placement.preemption.trial import Choice, Deal, Trial, Tries, dearest
 from fleet.placement.preemption.victims import Asking, Cut, Wanting, bettered, question
 from fleet.placement.problem import VictimProblem
-
-MOST_TOGETHER = 8  # gangs whose victims are chosen as a whole
 
 
 class Together:

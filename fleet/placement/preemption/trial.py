@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.preemption.runners import Work
-from fleet.placement.preemption.state import State
+from fleet.placement.preemption.state import State, Work
 from fleet.quota.usage import Usage
 
 Lacking = Sequence[tuple[str, str, int]]  # node, resource, and how much of it must leave there

@@ -1,7 +1,7 @@
 """The choice of victims as a problem for the solver: units that must leave so that gangs have quota, and room in one
 member each.
 
-Nodes that a unit may leave are places of their own, with the room that each victim frees there; the others are counted
+Nodes that a unit may leave are places of their own, with the room that each victim frees there. Other nodes are counted
 by their free vectors. Pods that are committed but not seen, and gangs for which room is kept, find room beside the
 gang. Quota counts by its max only, and nodes that are counted together as one sum: so the problem may ask for less than
 is needed, never for more. A set that turns out not to suffice comes back as a cut. The first that suffices is the best.
@@ -11,23 +11,122 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.bounds import BOUNDS
 from fleet.model.gang import gang_key
+from fleet.model.leaving import left_behind
+from fleet.model.member import Member, Pool
 from fleet.model.plan import Said, Stage, VictimSearch
+from fleet.model.unit import Seat, Unit
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.preemption.places import Site, beside
-from fleet.placement.preemption.runners import Able, Work
-from fleet.placement.preemption.state import State
+from fleet.placement.packing.space import Need
+from fleet.placement.preemption.state import Able, State, Work
 from fleet.placement.preemption.trial import Choice, Deal, Lacking, Tries, freeing
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
 
-MOST_VICTIMS = 1_000
-MOST_CELLS = 8_000  # demands × places
-MOST_QUESTIONS = 24  # to the solver, in one plan, about single gangs
-MOST_TOGETHER = 12  # and about several together
-MOST_CUTS = 8  # answers to one question that turn out not to suffice
+
+def beside(state: State, site: int, name: str, victims: Sequence[tuple[int, Unit]]) -> list[Demand]:
+    """Pods that find room in a member beside the gangs: pods that are coming, but for those of units that leave, and
+    pods of gangs for which room is kept."""
+    gone = {unit.id for unit in state.leaving.get(name, ())}
+    numbers = {unit.id: index for index, unit in victims}
+    pods: dict[tuple[Need, int], int] = {}
+    less: dict[tuple[Need, int], list[tuple[int, int]]] = {}
+    coming = ((unit, shape) for unit, _, shape in state.coming.get(name, ()) if unit not in gone)
+    for owner, shape in (*coming, *(("", shape) for shape in state.kept.get(name, ()))):
+        for part in shape:
+            key = (part.need, part.claim)
+            pods[key] = pods.get(key, 0) + part.replicas
+            if owner in numbers:
+                less.setdefault(key, []).append((numbers[owner], part.replicas))
+    return [
+        Demand(site, replicas, need, claim, tuple(less.get((need, claim), ())))
+        for (need, claim), replicas in sorted(pods.items())
+    ]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node that units may leave. `seat`: the first seat on it."""
+
+    seat: Seat
+    leaving: Amounts = NOTHING
+    holds: dict[int, Amounts] = field(default_factory=dict)
+
+
+class Site:
+    """The places of one member."""
+
+    def __init__(
+        self, state: State, site: int, member: Member, victims: Sequence[tuple[int, Unit]], topology: int, mixed: bool
+    ) -> None:
+        self._space = state.space
+        self._site = site
+        self._member = member
+        self._leaving = state.leaving.get(member.name, ())
+        self._victims = victims
+        self._topology = topology
+        self._alone_max = BOUNDS.alone_nodes if mixed else 0
+        self._traits = [self._of(pool) for pool in member.pools]
+
+    def places(self) -> list[Place]:
+        free = [dict(pool.free) for pool in self._member.pools]
+        found = [*self._nodes(free), *self._loose()]
+        groups: dict[tuple[tuple[bool, ...], str, bool, tuple[int, ...]], int] = {}
+        sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
+                 *((pool, dict(pool.free), True) for pool in self._member.potential))  # fmt: skip
+        for pool, left, potential in sides:
+            takes, domain = self._of(pool)
+            for amounts, nodes in left.items():
+                key = (takes, domain, potential, self._space.vector(amounts))
+                groups[key] = groups.get(key, 0) + max(0, nodes)
+        for (takes, domain, wide, vector), nodes in sorted(groups.items()):
+            if nodes and any(amount > 0 for amount in vector):
+                alone = nodes if nodes <= self._alone_max else 1
+                found += [
+                    Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain) for _ in range(alone)
+                ]
+        return found
+
+    def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
+        """The nodes that units may leave, taken out of `free`."""
+        nodes: dict[str, _Node] = {}
+        for unit in self._leaving:
+            for seat in unit.seats:
+                node = nodes.setdefault(seat.node, _Node(seat))
+                node.leaving = node.leaving.plus(seat.holds)
+        for index, unit in self._victims:
+            for seat in unit.seats:
+                node = nodes.setdefault(seat.node, _Node(seat))
+                node.holds[index] = node.holds.get(index, NOTHING).plus(seat.holds)
+        for name in sorted(nodes):
+            node = nodes[name]
+            if not 0 <= node.seat.pool < len(free):
+                continue
+            takes, domain = self._traits[node.seat.pool]
+            there = free[node.seat.pool]
+            before = NOTHING  # the inventory moved on meanwhile: what leaves is there all the same
+            if there.get(node.seat.free, 0) > 0:
+                there[node.seat.free] -= 1
+                before = node.seat.free
+            holds = tuple((index, self._space.vector(amounts)) for index, amounts in sorted(node.holds.items()))
+            yield Place(self._site, 1, self._space.vector(before.plus(node.leaving)), takes, holds, domain=domain)
+
+    def _loose(self) -> Iterable[Place]:
+        """The places that units without known seats leave behind, one for each pod."""
+        for owner, unit in (*((-1, unit) for unit in self._leaving), *self._victims):
+            for home, amounts, pods in left_behind(unit, self._member):
+                takes, domain = self._traits[home]
+                yield Place(self._site, pods, self._space.vector(amounts), takes, (), owner, domain=domain)
+
+    def _of(self, pool: Pool) -> tuple[tuple[bool, ...], str]:
+        takes, domains = self._space.traits(pool)
+        return takes, domains[self._topology - 1] if self._topology else ""
+
+
 TOGETHER_PART = 0.7  # of the time, for those
 LEAST_S = 0.02  # that a question needs
 
@@ -53,7 +152,7 @@ class Asking:
         """Why it may not be asked any more; "" if it may."""
         if self._solver is None:
             return "no solver was asked"
-        most = MOST_TOGETHER if together else MOST_QUESTIONS
+        most = BOUNDS.questions_together if together else BOUNDS.questions
         able = self._may_take(together) > LEAST_S and self._asked[together] < most
         return "" if able else "the time for finding victims is over"
 
@@ -138,7 +237,7 @@ def bettered(
             break
         cuts = (*asked.cuts, (tried, word.leaves))
         problem = replace(asked, cuts=cuts)
-        why = "the solver's choices do not suffice" if len(cuts) > MOST_CUTS else ""
+        why = "the solver's choices do not suffice" if len(cuts) > BOUNDS.cuts else ""
         why = why or asking.silent(together=together)
     better = found is not None and found.cost < known.cost
     if found is not None and found.cost > known.cost:
@@ -189,7 +288,7 @@ def _question_about(
     parts = [(gang, part) for gang, shape in enumerate(shapes) for part in shape]
     pods = sum(part.replicas * len(wanting[gang].candidates) for gang, part in parts)
     works = _useful(state, known.values(), by, freed, lacking, sites, pods, needed)
-    if len(works) > MOST_VICTIMS:
+    if len(works) > BOUNDS.victims:
         return [], None
     index = {member: site for site, member in enumerate(sites)}
     victims: list[Victim] = []
@@ -210,7 +309,7 @@ def _question_about(
         demands += others
         mixed = bool(others) or len(kinds) > 1
         places += Site(state, site, state.members[name], there, topology, mixed).places()
-        if len(demands) * len(places) > MOST_CELLS:
+        if len(demands) * len(places) > BOUNDS.cells:
             return [], None
     return works, VictimProblem(
         tuple(victims), tuple(sites), tuple(rows), tuple(places), tuple(demands), tuple(gangs),

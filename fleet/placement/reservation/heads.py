@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from fleet.model import plan
+from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.model.unit import Nomination, Unit
 from fleet.placement.candidates.candidate import Candidate, Group, without
@@ -25,9 +26,6 @@ from fleet.quota.requests import Requests
 from fleet.quota.tiers import Tier, add
 from fleet.quota.usage import Usage
 from fleet.snapshot import Config, Snapshot
-
-MOST_HEADS = 16  # that hold reservations at the same time
-_MOST_REMEMBERED = 1_000  # those after them keep their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class Choosing:
             leaves.setdefault(group.leaf, []).append(group)
         found = [head for line in leaves.values() if (head := self._of_leaf(line)) is not None]
         found.sort(key=_turn)
-        heads, later = found[:MOST_HEADS], found[MOST_HEADS:_MOST_REMEMBERED]
+        heads, later = found[: BOUNDS.heads], found[BOUNDS.heads : BOUNDS.heads_remembered]
         groups = without({head.candidate.unit.id for head in heads}, self._groups)
         groups += [Group.alone(head.candidate) for head in heads]
         groups.sort(key=lambda group: queue_order(group.units[0]))

@@ -13,8 +13,7 @@ from functools import partial
 
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.candidates.ranking import Ranking
+from fleet.placement.candidates.eligibility import Eligibility, Ranking
 from fleet.placement.packing.room import Fit, MemberRoom, Space
 from fleet.placement.reservation.span import Span
 from fleet.quota.tiers import Tier

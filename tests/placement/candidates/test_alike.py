@@ -11,8 +11,7 @@ from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.placement.candidates.candidate import service_order
 from fleet.placement.candidates.grouping import Grouping
-from fleet.placement.greedy.greedy import place
-from fleet.placement.greedy.worth import AGES_S, age_bucket
+from fleet.placement.greedy.greedy import AGES_S, age_bucket, place
 from fleet.placement.linked.linked import build
 from fleet.quota.tiers import Alike, Tier
 from fleet.quota.usage import request_of

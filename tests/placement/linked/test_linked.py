@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,10 +11,11 @@ from hypothesis import strategies as st
 from fleet.check import check
 from fleet.decide import decide
 from fleet.model.amounts import Amounts
+from fleet.model.bounds import BOUNDS
 from fleet.model.unit import Component
 from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Policies
-from fleet.placement.greedy.worth import age_bucket, weight
+from fleet.placement.greedy.greedy import age_bucket, weight
 from fleet.placement.linked.decode import decode
 from fleet.placement.linked.linked import build
 from fleet.placement.packing.layout import lay_out
@@ -155,7 +158,7 @@ def test_users_whose_caps_leave_room_for_all_that_they_wait_for_are_not_told_apa
 def test_too_many_capped_users_are_no_rows_and_are_cut_down_when_the_answer_is_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("fleet.placement.linked.classes._MOST_USERS", 1)
+    monkeypatch.setattr("fleet.placement.linked.classes.BOUNDS", replace(BOUNDS, capped_users=1))
     capped = tree(ml={"attributes": {USER_MAX: '{"nvidia.com/gpu": 4}'}})
     waiting = [unit(f"{user}-{i}").queue("root/ml").having(user=user) for user in ("ann", "bob") for i in range(6)]
     world = snapshot(*waiting, member("x").nodes(9), capped)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.model.unit import Unit
-from fleet.placement.greedy.worth import AGES_S, age_bucket, weight
+from fleet.placement.greedy.greedy import AGES_S, age_bucket, weight
 from fleet.placement.packing.space import Space
 from tests.builders import NOW, unit
 

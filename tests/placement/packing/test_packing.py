@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from fleet.check import check
 from fleet.check.packer import Gang, first_unpackable
 from fleet.decide import decide
+from fleet.model.bounds import BOUNDS
 from fleet.model.member import Taint
-from fleet.model.packing import MOST_KINDS, MOST_NODES, MOST_PODS, Counts, Vector, packing
+from fleet.model.packing import Counts, Vector, packing
 from fleet.model.plan import Plan
 from fleet.placement.packing.layout import lay_out, packed_anew
 from fleet.placement.packing.room import MemberRoom
@@ -72,11 +73,11 @@ def test_the_search_is_bounded_and_says_nothing_past_its_bounds() -> None:
     pods, nodes = odd(4)
     assert packing(pods, nodes, most_steps=10) is None
     one = [((1,), 1)]
-    assert packing(one, [((1,), (True,))] * MOST_NODES) is not None
-    assert packing(one, [((1,), (True,))] * (MOST_NODES + 1)) is None
-    assert packing([((0,), MOST_PODS)], [((1,), (True,))]) is not None
-    assert packing([((0,), MOST_PODS + 1)], [((1,), (True,))]) is None
-    kinds = MOST_KINDS + 1
+    assert packing(one, [((1,), (True,))] * BOUNDS.packing_nodes) is not None
+    assert packing(one, [((1,), (True,))] * (BOUNDS.packing_nodes + 1)) is None
+    assert packing([((0,), BOUNDS.packing_pods)], [((1,), (True,))]) is not None
+    assert packing([((0,), BOUNDS.packing_pods + 1)], [((1,), (True,))]) is None
+    kinds = BOUNDS.packing_kinds + 1
     assert packing([((1,), 1)] * kinds, [((kinds,), (True,) * kinds)]) is None
     assert packing(one, []) is None
 
@@ -162,7 +163,7 @@ def test_nodes_that_could_be_added_and_gangs_bound_to_a_rack_are_not_packed_anew
     assert packed_anew(MemberRoom.of(grows, space), shapes, space) is None
     shapes, space = shapes_of((5, 3, 3, 2) * 4, "rack")
     assert packed_anew(MemberRoom.of(crammed().value, space), shapes, space) is None
-    large = crammed().nodes(MOST_NODES, free_gpu=8).value
+    large = crammed().nodes(BOUNDS.packing_nodes, free_gpu=8).value
     shapes, space = shapes_of((1,))
     assert packed_anew(MemberRoom.of(large, space), shapes, space) is None
 

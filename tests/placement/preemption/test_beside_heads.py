@@ -9,7 +9,7 @@ from fleet.decide import decide
 from fleet.model.plan import Plan
 from fleet.model.reason import Code
 from fleet.model.unit import Claim, Nomination, Phase, Unit
-from fleet.placement.preemption.rights import POLICY
+from fleet.placement.preemption.state import POLICY
 from fleet.placement.reservation.heads import nominated
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot

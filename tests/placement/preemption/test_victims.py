@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.check import check
-from fleet.check.evictions import may_not_leave
+from fleet.check.claims import may_not_leave
 from fleet.check.packer import Gang, first_unpackable
 from fleet.check.quality import needless
-from fleet.check.tiers import tiers_of
+from fleet.check.units import tiers_of
 from fleet.decide import decide
 from fleet.model.leaving import vacated
 from fleet.model.plan import Eviction, Plan
 from fleet.model.unit import Phase, Seat, Unit
 from fleet.notation.codec import encode_record, replay
-from fleet.placement.preemption.reclaim import lost_work
+from fleet.placement.preemption.preempt import lost_work
 from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage, request_of

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fleet.check.evictions import may_not_leave
+from fleet.check.claims import may_not_leave
 from fleet.check.packer import first_unpackable
-from fleet.check.tiers import tiers_of
-from fleet.check.units import gang_of
+from fleet.check.units import gang_of, tiers_of
 from fleet.decide import decide
 from fleet.model.leaving import vacated
 from fleet.model.plan import Eviction, Plan, VictimSearch

@@ -6,9 +6,10 @@ import pytest
 
 from fleet.check import check
 from fleet.decide import decide
+from fleet.model.bounds import BOUNDS
 from fleet.model.plan import Plan
 from fleet.model.unit import Nomination, Seat
-from fleet.placement.reservation.heads import MOST_HEADS, is_overdue, nominated, overdue_change
+from fleet.placement.reservation.heads import is_overdue, nominated, overdue_change
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Changes, Config, Snapshot
 from tests.builders import NOW, MemberBuilder, UnitBuilder, amounts, member, snapshot, tree, unit
@@ -68,12 +69,12 @@ def test_a_head_is_overdue_in_turns_and_the_next_change_is_known(delay_s: float 
 
 
 def test_who_comes_after_those_that_collect_keeps_its_turn() -> None:
-    leaves = [f"l{i:02}" for i in range(MOST_HEADS + 2)]
+    leaves = [f"l{i:02}" for i in range(BOUNDS.heads + 2)]
     waiting = [gang(f"g{i:02}", 8, leaf=f"root/{name}").since(LATE - i) for i, name in enumerate(leaves)]
     enough = member("full of others").nodes(9, free_gpu=0)
     world, plan = decided(*waiting, *ONE_FULL, enough, tree(b={}, **{name: {} for name in leaves}))
     assert [h.unit for h in plan.heads] == [u.value.id for u in waiting]
-    assert [h.nomination for h in plan.heads[MOST_HEADS:]] == [Nomination("", NOW, NOW)] * 2
+    assert [h.nomination for h in plan.heads[BOUNDS.heads :]] == [Nomination("", NOW, NOW)] * 2
     after = world.apply(Changes(put_units=nominated(world.units, plan)))
     again = decide(after, now=NOW + 60, seed=1, solver=None)
     assert [(h.unit, h.nomination.became) for h in again.heads] == [(h.unit, NOW) for h in plan.heads]
