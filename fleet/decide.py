@@ -59,7 +59,8 @@ def decide(
     mark("reclaim")
     asking = Asking(solver, seed, snapshot.config.solve_limit_s * VICTIMS_PART)
     situation, outcome, found = preempt(situation, outcome, asking)  # 6: victims leave, and their room is claimed
-    certificate = replace(certificate, victims=found.searches, reclaim=found.cut)
+    reached = tuple(sorted(situation.space.reached))
+    certificate = replace(certificate, victims=found.searches, reclaim=found.cut, bounds=reached)
     mark("reasons")
     plan = _plan(situation, outcome, certificate, found)  # 7: one reason for each unit that waits
     mark("check")

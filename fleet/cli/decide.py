@@ -162,6 +162,8 @@ def _show(snapshot: Snapshot, plan: Plan, output: Output) -> None:
     sys.stdout.writelines(line.rstrip() + "\n" for line in table.lines(rows))
     certificate = plan.certificate
     print(f"answer: {certificate.shipped}" + (f" ({certificate.why})" if certificate.why else ""))
+    if certificate.bounds:
+        print(f"bounds reached: {', '.join(certificate.bounds)}")
     for stage in certificate.stages:
         print(
             f"  {stage.name}: {stage.value} of at most {stage.bound}, gap {stage.gap:.2%}, {stage.status},"

@@ -27,15 +27,16 @@ def packing(
     pods: Sequence[tuple[Vector, int]],
     nodes: Sequence[tuple[Vector, Sequence[bool]]],
     most_steps: int = BOUNDS.packing_steps,
+    reached: set[str] | None = None,
 ) -> list[Counts] | None:
     """How many pods of each kind each node gets, or None: there is no way, or none was found within the bounds.
-    `pods`: size of one and number, by kind; `nodes`: what is free, and which of the kinds may come there."""
-    if (
-        not nodes
-        or len(nodes) > BOUNDS.packing_nodes
-        or len(pods) > BOUNDS.packing_kinds
-        or sum(count for _, count in pods) > BOUNDS.packing_pods
-    ):
+    `pods`: size of one and number, by kind; `nodes`: what is free, and which of the kinds may come there; `reached`
+    gets the names of the bounds that ended the search."""
+    reached = set() if reached is None else reached
+    sizes = {"packing_nodes": len(nodes), "packing_kinds": len(pods), "packing_pods": sum(count for _, count in pods)}
+    above = {name for name, size in sizes.items() if size > getattr(BOUNDS, name)}
+    reached |= above
+    if above or not nodes:
         return None
     search = _Search(pods, nodes)
     orders: tuple[Callable[[int], Vector], ...] = (
@@ -47,6 +48,7 @@ def packing(
         found = search.run(sorted(range(len(nodes)), key=order), most_steps // len(orders))
         if found is not None or not search.cut:
             return found
+    reached.add("packing_steps")
     return None
 
 

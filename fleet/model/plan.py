@@ -112,6 +112,8 @@ class Certificate:
     victims: tuple[VictimSearch, ...] = ()
     reclaim: str = ""
     """Why not all who might take room back were looked at; "" if they were."""
+    bounds: tuple[str, ...] = ()
+    """Names of the bounds that ended a search in this decision, in order: fields of `Bounds`."""
 
 
 @dataclass(frozen=True, slots=True)

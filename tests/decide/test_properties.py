@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fleet.check import check
 from fleet.decide import decide
+from fleet.model.bounds import Bounds
 from fleet.model.plan import Plan
 from fleet.model.unit import Claim, Phase
 from fleet.notation.codec import decode_plan, decode_snapshot, encode_plan, encode_record, encode_snapshot, replay
@@ -51,6 +52,7 @@ def test_the_checker_passes_every_plan_and_each_gang_is_in_one_member(world: Sna
     assert check(world, plan, now=NOW) == ()
     assert len({p.unit for p in plan.placements}) == len(plan.placements)
     assert "checker" not in plan.certificate.why
+    assert set(plan.certificate.bounds) <= {bound.name for bound in fields(Bounds)}
 
 
 @many

@@ -219,6 +219,8 @@ def settle(
         laid_out = True
         if not done.placed:
             break
+    else:
+        situation.space.reached.add("fill_rounds")
     return Outcome(placed, profile, done, {unit: member for unit, member in out.items() if member})
 
 

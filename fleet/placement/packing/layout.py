@@ -61,6 +61,7 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
         found.rooms[name] = best
         found.domains.update(domains)
         if lost:
+            space.reached.add("layouts")
             found.lost[name] = tuple(lost)
     return found
 
@@ -78,12 +79,13 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
     homes: list[tuple[int, tuple[int, ...]]] = []  # pool and free vector of each node
     for index, pool in enumerate(free.pools):
         if not pool.potential:
-            if sum(pool.counts.values()) > BOUNDS.packing_nodes:
+            if sum(pool.counts.values()) > BOUNDS.packing_nodes:  # before they are listed one by one
+                space.reached.add("packing_nodes")
                 return None
             homes += ((index, vector) for vector in pool.keys for _ in range(pool.counts[vector]))
     takes = [tuple(pool.takes[claim] for _, claim in kinds) for pool in free.pools]
     sizes = [(space.size(need), pods[need, claim]) for need, claim in kinds]
-    found = packing(sizes, [(vector, takes[index]) for index, vector in homes])
+    found = packing(sizes, [(vector, takes[index]) for index, vector in homes], reached=space.reached)
     if found is None:
         return None
     pools = [pool.copy() for pool in free.pools]
@@ -94,7 +96,7 @@ def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> Memb
                 after[resource] -= amount * count
         if any(counts):
             pools[index].move(vector, tuple(after), 1)
-    return MemberRoom(free.name, tuple(pools))
+    return free.with_pools(tuple(pools))
 
 
 def _packed(free: MemberRoom, items: Sequence[Coming], devices: int) -> tuple[MemberRoom, list[str], dict[str, str]]:

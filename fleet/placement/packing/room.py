@@ -46,12 +46,14 @@ class Fit:
 class MemberRoom:
     """Free room of one member. `version` grows with every change, so that answers about it can be kept."""
 
-    __slots__ = ("_grounds", "name", "pools", "version")
+    __slots__ = ("_grounds", "name", "pools", "reached", "version")
 
-    def __init__(self, name: str, pools: tuple[PoolRoom, ...]) -> None:
+    def __init__(self, name: str, pools: tuple[PoolRoom, ...], reached: set[str]) -> None:
+        """`reached`: gets the names of the bounds that end a search (`Space.reached`)."""
         self.name = name
         self.pools = pools
         self.version = 0
+        self.reached = reached
         self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # they stay, whatever is free in them
 
     @staticmethod
@@ -66,7 +68,7 @@ class MemberRoom:
                     if nodes > 0:
                         vector = space.vector(amounts)
                         counts[vector] = counts.get(vector, 0) + nodes
-        return MemberRoom(member.name, merged.pools())
+        return MemberRoom(member.name, merged.pools(), space.reached)
 
     @staticmethod
     def emptied(member: Member, space: Space) -> MemberRoom | None:
@@ -81,11 +83,15 @@ class MemberRoom:
                 counts, most = merged.counts(pool, False), pool.most
                 vector = tuple([most.get(name, 0) for name in space.resources])
                 counts[vector] = counts.get(vector, 0) + count
-        return MemberRoom(member.name, merged.pools())
+        return MemberRoom(member.name, merged.pools(), space.reached)
 
     def copy(self) -> MemberRoom:
         """A room of its own; the pools are shared, since what changes one puts another in its place."""
-        made = MemberRoom(self.name, self.pools)
+        return self.with_pools(self.pools)
+
+    def with_pools(self, pools: tuple[PoolRoom, ...]) -> MemberRoom:
+        """The same member with other room in its pools."""
+        made = MemberRoom(self.name, pools, self.reached)
         made._grounds = self._grounds
         return made
 
@@ -171,6 +177,8 @@ class MemberRoom:
         places = [(index, vector) for vector, index in draft.fullest_first() if any(takes[index])]
         homes = [Home(vector, self.pools[index].counts[vector], takes[index]) for index, vector in places]
         found = refine([(part.need, part.replicas) for part in shape], homes)
+        if found.outcome is Outcome.GAVE_UP:
+            self.reached.add("refining_steps")
         if found.outcome is not Outcome.PACKED:
             return None
         for number, pods in found.uses:

@@ -52,6 +52,7 @@ class Space:
         self._claim_index = claims
         self._topology_index = {name: number for number, name in enumerate(self.topologies, 1)} | {"": 0}
         self.shapes: list[Shape] = []
+        self.reached: set[str] = set()  # the names of bounds that ended a search, for the certificate
         self._by_shape: dict[Shape, int] = {}
 
     @property

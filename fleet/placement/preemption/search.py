@@ -97,10 +97,10 @@ class Search(Trial):
             if all(most[index] >= total[index] for index in asked):
                 free = state.free(choice.member)
                 found.append((tuple(-free[index] for index in asked), number, choice.member))
-        return [
-            member
-            for _, member in sorted((number, member) for _, number, member in sorted(found)[: BOUNDS.victim_members])
-        ]
+        if len(found) > BOUNDS.victim_members:
+            state.space.reached.add("victim_members")
+        nearest = sorted(found)[: BOUNDS.victim_members]
+        return [member for _, member in sorted((number, member) for _, number, member in nearest)]
 
     def _greedy(self, member: str, by_size: bool) -> list[Work] | None:
         """The first ones of the member in order that make room, then the first ones anywhere that make up the quota,

@@ -140,7 +140,7 @@ class Vacancy:
                 named[index, after] += 1
             for index, vector, count in leaves.places:
                 changing(index).put(vector, count)
-        return MemberRoom(self._member.name, tuple(pools))
+        return MemberRoom(self._member.name, tuple(pools), self._space.reached)
 
     def _of(self, unit: Unit) -> _Leaves:
         known = self._known.get(unit.id)

@@ -110,6 +110,8 @@ class Choosing:
             leaves.setdefault(group.leaf, []).append(group)
         found = [head for line in leaves.values() if (head := self._of_leaf(line)) is not None]
         found.sort(key=_turn)
+        if len(found) > BOUNDS.heads:
+            self._space.reached.add("heads" if len(found) <= BOUNDS.heads_remembered else "heads_remembered")
         heads, later = found[: BOUNDS.heads], found[BOUNDS.heads : BOUNDS.heads_remembered]
         groups = without({head.candidate.unit.id for head in heads}, self._groups)
         groups += [Group.alone(head.candidate) for head in heads]

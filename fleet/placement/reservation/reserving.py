@@ -198,9 +198,10 @@ class Reserving:
         lines = ([h for h in heads if h.member is None], [h for h in heads if h.member is not None])
         for head in heads:
             line = lines[head.member is not None]
-            looks = (line.index(head) + int(self._now // _TURN_S)) % max(
-                len(line), BOUNDS.head_looks
-            ) < BOUNDS.head_looks
+            turn = line.index(head) + int(self._now // _TURN_S)
+            looks = turn % max(len(line), BOUNDS.head_looks) < BOUNDS.head_looks
+            if not looks:
+                self._space.reached.add("head_looks")
             span = self._in(head, head.member, (), ahead) if head.member is not None else None
             if looks and (span is None or not span.reservation.certain):
                 other = self._elsewhere(head, ahead, rooms, span is not None)
@@ -290,6 +291,8 @@ class Reserving:
             for number, choice in enumerate(candidate.eligibility.choices)
             if choice.member != head.member and self._fits(candidate, choice.member)
         )
+        if len(near) > BOUNDS.head_members:
+            self._space.reached.add("head_members")
         best: tuple[tuple[bool, float, int, int], Span] | None = None
         for missing, number, member in near[: BOUNDS.head_members]:
             span = self._in(replace(head, since=now), member, (), ahead)

@@ -116,7 +116,7 @@ class NodeTable:
                 later[then] = later.get(then, 0) + nodes
             rooms.append(PoolRoom(made.takes, later, domains=made.domains))
             kept.append(counts)
-        return SpanNodes(MemberRoom(self._member.name, tuple(rooms)), kept, self._space.devices)
+        return SpanNodes(MemberRoom(self._member.name, tuple(rooms), self._space.reached), kept, self._space.devices)
 
 
 class SpanNodes:
@@ -142,7 +142,7 @@ class SpanNodes:
         for number, (before, after) in enumerate(zip(self._later.pools, fit.pools, strict=True)):
             if before is not after:
                 self._pairs[number] = _matched(self._pairs[number], after)
-        self._later = MemberRoom(self._later.name, fit.pools)
+        self._later = self._later.with_pools(fit.pools)
         return True
 
     def crowd(self, shape: Shape, head: Shape) -> bool:
@@ -151,7 +151,7 @@ class SpanNodes:
         whole = True
         for part in shape:
             whole = self._spread(part, head, later) and whole
-        self._later = MemberRoom(self._later.name, tuple(later))
+        self._later = self._later.with_pools(tuple(later))
         return whole
 
     def _spread(self, part: Part, head: Shape, later: list[PoolRoom]) -> bool:
@@ -177,6 +177,7 @@ class SpanNodes:
             _add(self._pairs[number], pair, -nodes)
             _add(self._pairs[number], after, nodes)
             left -= nodes
+        self._later.reached.add("span_steps")
         return False
 
 

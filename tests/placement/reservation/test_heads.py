@@ -75,6 +75,7 @@ def test_who_comes_after_those_that_collect_keeps_its_turn() -> None:
     world, plan = decided(*waiting, *ONE_FULL, enough, tree(b={}, **{name: {} for name in leaves}))
     assert [h.unit for h in plan.heads] == [u.value.id for u in waiting]
     assert [h.nomination for h in plan.heads[BOUNDS.heads :]] == [Nomination("", NOW, NOW)] * 2
+    assert "heads" in plan.certificate.bounds, "a bound that ends a search is named"
     after = world.apply(Changes(put_units=nominated(world.units, plan)))
     again = decide(after, now=NOW + 60, seed=1, solver=None)
     assert [(h.unit, h.nomination.became) for h in again.heads] == [(h.unit, NOW) for h in plan.heads]
