@@ -23,7 +23,7 @@ from fleet.placement.reservation.heads import nominated
 from fleet.snapshot import Changes, Snapshot
 
 FOLDER = Path(__file__).parent
-EXPECTED = {"starts", "waits", "evicts", "claims", "heads", "solver"}
+EXPECTED = {"starts", "waits", "evicts", "claims", "heads", "solver", "again"}
 STREAM = {"stream", "runs_s", "lasts", "runs_to_its_end", "starts_within"}
 SCENARIO = {"name", "why", "snapshot", "then", "expected", *EXPECTED, *STREAM}
 STEP = {"why", "after", "ends", "leaves", "arrives", *EXPECTED}
