@@ -15,6 +15,7 @@ LISTEN ?= 127.0.0.1:6440
 PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 FUZZ_CASES ?= 100000
+FUZZ_WORLDS ?= 20000
 
 ##@ Use it
 
@@ -50,6 +51,10 @@ bench: $(STAMP) ## Measure latency, throughput, memory (a table, and JSON in bui
 .PHONY: fuzz
 fuzz: $(STAMP) ## Send objects of every kind with one thing wrong to the hub (FUZZ_CASES=100000)
 	@FLEET_FUZZ_CASES=$(FUZZ_CASES) $(BIN)/python -m pytest -q --timeout 0 tests/security/test_fuzz.py $(PYTEST_ARGS)
+
+.PHONY: fuzz-core
+fuzz-core: $(STAMP) ## Decide random worlds, many of them ten cycles on (FUZZ_WORLDS=20000, about a quarter of an hour)
+	@$(BIN)/python -m tests.decide.fuzz --worlds $(FUZZ_WORLDS)
 
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
