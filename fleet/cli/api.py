@@ -18,7 +18,7 @@ def api(
 ) -> None:
     """Run one API process; any number may serve one database.
 
-    All of them need the same data directory: it holds the keys.
+    All of them need the same data directory, which holds the keys.
     """
     import asyncio
     import socket

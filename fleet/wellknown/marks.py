@@ -59,7 +59,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     *((key, Writer.USER, "label", _JOB, '"false": never evicted for others') for key in w.PREEMPTIBLE_LABELS),
     (w.ANNOTATION_FORCE_REMOVAL, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" gives up what is unreachable'),
     (w.ANNOTATION_POTENTIAL, Writer.ADMINISTRATOR, "annotation", "clusters", "nodes that an autoscaler could add"),
-    (w.LABEL_PRICE, Writer.ADMINISTRATOR, "label", "clusters", "what a GPU hour costs there"),
+    (w.LABEL_PRICE, Writer.ADMINISTRATOR, "label", "clusters", "the price of a GPU hour there"),
     (w.ANNOTATION_CHECKS_TIMEOUT, Writer.ADMINISTRATOR, "annotation", "queues", "how long a unit stays Reserved"),
     *((key, Writer.ADMINISTRATOR, "annotation", "queues", "priority from which on a job blocks an Intelligent queue")
       for key in w.THRESHOLD_ANNOTATIONS),
@@ -93,7 +93,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_PRIORITY_CLASS, Writer.HUB, "annotation", _UNIT, "the priority class that its job gives"),
     (w.ANNOTATION_QUOTA_FULLNAME, Writer.HUB, "annotation", "queues", "path of the quota node"),
     (w.ANNOTATION_QUOTA_PARENT, Writer.HUB, "annotation", "queues", "path of its parent"),
-    (w.ANNOTATION_HEARTBEAT, Writer.HUB, "annotation", "the controllers' Lease", "what the leader tells of itself"),
+    (w.ANNOTATION_HEARTBEAT, Writer.HUB, "annotation", "the controllers' Lease", "state of the leader and its members"),
     (w.ANNOTATION_SEEDED, Writer.HUB, "annotation", "customresourcedefinitions", "digest of the spec that Fleet wrote"),
 )  # fmt: skip
 TABLE: dict[str, Mark] = {entry[0]: Mark(*entry) for entry in _ENTRIES}
