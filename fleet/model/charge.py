@@ -1,7 +1,7 @@
-"""What a gang is charged: the components that it was admitted with, and more where its member runs more.
+"""The charge of a gang: the components that it was admitted with, and more where its member runs more.
 
-One comparison for all who ask whether a job asks for more than it was given: admission, the manifests that are sent,
-and what the pods in a member show.
+One comparison answers everywhere whether a job asks for more than it was given: at admission, for the manifests that
+are sent, and for the pods that a member shows.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def pool_takes(pool: Pool, claim: NodeClaim) -> bool:
 
 
 def domain_of(pool: Pool, topology: str) -> str:
-    """The value of a topology label on the nodes of this pool; "": they have none, and then no gang that must lie
-    within one value uses them."""
+    """The value of a topology label on the nodes of this pool; "" for nodes without the label, which no gang that must
+    lie within one value uses."""
     for key, value in pool.labels:
         if key == topology:
             return value

@@ -32,7 +32,7 @@ class Pool:
 
     @property
     def most(self) -> dict[str, int]:
-        """What a node of it offers at most when empty, as far as the inventory shows."""
+        """The most that an empty node of the pool offers, as far as the inventory shows."""
         most = dict(self.allocatable.items_)
         for free, nodes in self.free:
             for name, amount in free.items_ if nodes > 0 else ():

@@ -1,15 +1,15 @@
 """A way to put pods onto nodes, looked for where simple rules find none.
 
 Largest pods first, fullest node first finds a packing of equal pods whenever there is any, and of pods whose sizes
-divide each other. Beyond that it may miss one: nodes of 7 and 8 take pods of 5, 4, 3 and 3 only when the five goes to
-the eight. What counts then is to use nodes up: they are taken one after another, and each gets a set of pods beside
-which no other pod fits, those sets first that leave the least of what is scarce. Where the rest does not fit the nodes
-that are left, another set is tried; what has failed once is remembered by what was left to place. Steps are counted,
-and past the bound there is no answer; before that the nodes are taken in other orders, since an order that goes wrong
-early goes wrong for long.
+divide each other. For other sizes the rule may miss a packing: nodes of 7 and 8 take pods of 5, 4, 3 and 3 only when
+the five goes to the eight. A search then has to use nodes up. The nodes are taken one after another, and each gets a
+set of pods beside which no other pod fits, first the sets that leave the least of a scarce resource. Where the rest
+does not fit the nodes that are left, another set is tried. The search remembers each failure by the pods that were left
+to place. Steps are counted, and past the bound there is no answer. Before that bound the nodes are taken in other
+orders, since an order that goes wrong early goes wrong for long.
 
-Planner and checker both ask here, so that they find the same; neither need trust the answer, which is easily verified
-by adding up. It follows from what is asked alone: no time, no chance.
+Planner and checker both ask here, so that both find the same packing. Neither need trust the answer, which adding up
+verifies easily. The answer follows from the question alone: no time, no chance.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ def packing(
     most_steps: int = BOUNDS.packing_steps,
     reached: set[str] | None = None,
 ) -> list[Counts] | None:
-    """How many pods of each kind each node gets, or None: there is no way, or none was found within the bounds.
-    `pods`: size of one and number, by kind; `nodes`: what is free, and which of the kinds may come there; `reached`
-    gets the names of the bounds that ended the search."""
+    """The number of pods of each kind on each node, or None: there is no packing, or the search found none within its
+    bounds. `pods`: size of one and number, by kind; `nodes`: the free amounts, and the kinds that may come there;
+    `reached` gets the names of the bounds that ended the search."""
     reached = set() if reached is None else reached
     sizes = {"packing_nodes": len(nodes), "packing_kinds": len(pods), "packing_pods": sum(count for _, count in pods)}
     above = {name for name, size in sizes.items() if size > getattr(BOUNDS, name)}
@@ -126,7 +126,7 @@ class _Search:
         return need
 
     def _sets(self, node: int, left: Counts) -> list[Counts]:
-        """Sets of the pods left beside which none of the others fits the node; what leaves least comes first."""
+        """Sets of the pods left beside which no other pod fits the node; the set that leaves least comes first."""
         free, room = list(self._free[node]), self._room[node]
         able = [(kind, self._sizes[kind], count) for kind, count in enumerate(left) if count and room[kind]]
         chosen = [0] * len(left)

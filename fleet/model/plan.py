@@ -1,4 +1,4 @@
-"""A plan: the result of one decision. It leaves nothing to choose to whoever commits it."""
+"""A plan: the result of one decision, which leaves nothing to choose to the code that commits it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class RoomClaim:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Unit `unit` is its leaf's head from now on: what its nomination says is remembered until it starts, or a plan
-    does not name it any more. `delayed`: the epoch second at which it starts now that others pass it by right, where
-    that is later than it was told."""
+    """Unit `unit` is its leaf's head from now on. The nomination is remembered until the unit starts, or until a plan
+    does not name the unit any more. `delayed`: the epoch second at which the unit starts now that others pass it by
+    right, where that is later than the time it was told."""
 
     unit: str
     nomination: Nomination
@@ -69,7 +69,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """One answer of the solver about victims, as it came: who leaves, by number in the question, and the number of the
+    """One answer of the solver about victims, as it came: the victims, by number in the question, and the number of the
     member where the room is."""
 
     leaves: tuple[int, ...]
@@ -80,9 +80,9 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class VictimSearch:
-    """How those who leave for one unit were found: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
-    `stages` are those of the solver's last answer: fewest within their share, fewest, least work lost, best member;
-    what they prove holds for so many `members`, those that promised most."""
+    """How the victims of one unit were found: `shipped` is "cp-sat" or "greedy", `why` is the cause of a greedy choice.
+    `stages` are the stages of the solver's last answer: fewest within their share, fewest, least work lost, best
+    member. Their bounds hold for the `members` that promised most, a number."""
 
     unit: str
     shipped: str

@@ -1,8 +1,8 @@
 """Every reason why a unit does not start, in one table: code, severity, numbers, and the one text that people see.
 
-Codes are stable: they stand in conditions, events, the CLI and REST. A reason is data; nothing compares its text.
-Amounts of resources are kept in base units beside the name of their resource, and become "1.5 CPU" or "64 GiB" only
-in the text.
+Codes are stable, since conditions, events, the CLI and REST carry them. A reason is data; nothing compares its text.
+Amounts of resources are kept in base units beside the name of their resource, and become "1.5 CPU" or "64 GiB" only in
+the text.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ _RESERVED_JOBS = ", and {reserved} reserved for {preemptor}; waits for them to f
 _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
-NAMESPACE = "namespace "  # what a leaf is called that a namespace should have, and has not
+NAMESPACE = "namespace "  # the name of the leaf that a namespace should have, and has not
 _NAMESPACE_WITHOUT_LEAF = "no leaf of the quota tree has {leaf}: ask an administrator to add it to one"
 _NO_TREE = "there is no quota tree: apply an ElasticQuotaTree"
 _BEHIND_ONE_DUE = "waits behind {head}, for which {what} reserved; it starts when there is enough for both"

@@ -1,10 +1,11 @@
 """The exact packing of one gang whose parts differ: asked for where largest-first has failed.
 
-Equal pods need no search: filling nodes one after another finds room whenever there is any. Of pods of two sizes it
-may not: with 6 and 8 free, pods of 5, 3, 3, 3 fit when the five goes to the eight, and not when it goes to the six.
-Here nodes are taken one after another, fullest first; what is kept is, for each number of pods placed of every part
-but the most numerous one, how many of that one can be placed beside them at most. That is exact: the rest of the nodes
-does not care how those before it were used. Its size is bounded, and past the bound it says that it gave up.
+Equal pods need no search: filling nodes one after another finds room whenever there is any. Filling may fail for pods
+of two sizes: with 6 and 8 free, pods of 5, 3, 3, 3 fit when the five goes to the eight, and not when it goes to the
+six. Here nodes are taken one after another, fullest first. A table has, for each number of pods placed of every part
+but the most numerous, the largest number of pods of that part that can be placed beside them. The table is exact, since
+the room on later nodes does not depend on the use of earlier ones. The size of the table is bounded, and past the bound
+the search gives up and says so.
 
 Planner and checker both ask here; the checker adds the answer up.
 """
@@ -18,7 +19,7 @@ from enum import StrEnum
 from fleet.model.bounds import BOUNDS
 
 Vector = tuple[int, ...]
-Need = tuple[tuple[int, int], ...]  # what one pod asks for, as (index of resource, amount)
+Need = tuple[tuple[int, int], ...]  # the request of one pod, as (index of resource, amount)
 UNBOUNDED = 1 << 40  # slots for a pod that asks for nothing
 
 
@@ -56,7 +57,7 @@ def slots(vector: Vector, need: Need) -> int:
 
 
 State = tuple[int, ...]  # pods placed of every part but the last
-_Step = tuple[State, State, int]  # the state before; what this node took of the parts in it, and of the last one
+_Step = tuple[State, State, int]  # the state before; this node's pods of the parts in it, and of the last one
 
 
 def refine(
@@ -108,7 +109,7 @@ def refine(
                     better[after] = total
                     layer[after] = (state, took, total - count)
             if better == reached:
-                break  # one more node like this changes nothing
+                break  # another node of this kind changes nothing
             reached = better
             layers.append((number, layer))
             if reached.get(goal) == wanted[-1]:

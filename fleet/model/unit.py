@@ -63,8 +63,8 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """What a unit's pods hold on one node, and what is free there beside them: `pool` counts the member's pools, and
-    `free` is this node's entry in it. It says what the node has once they are gone."""
+    """The amounts that a unit's pods hold on one node: `pool` counts the member's pools, and `free` is this node's
+    entry in it, the free amounts beside the pods. Both together are the room of the node once the pods are gone."""
 
     node: str
     pool: int
@@ -82,8 +82,8 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """A waiting unit is its leaf's head: room is collected for it in one member since an epoch second. It does not
-    start before `at`; where `certain`, all that it waits for has a known end, and `at` is when it starts.
+    """A waiting unit is its leaf's head: room is collected for it in one member since an epoch second. The unit does
+    not start before `at`; where `certain`, all that the unit waits for has a known end, and it starts at `at`.
 
     `member` is "" where there is no room to collect beside the heads ahead of it. `turn`: since when it is a head,
     where that is longer than `since`."""
@@ -120,7 +120,7 @@ class Unit:
     phase: Phase = Phase.WAITING
     member: str | None = None  # where it is, when placed or evicting
     placed_at: float | None = None
-    share_until: float | None = None  # until then it counts as within its leaf's share: it started from a head's span
+    share_until: float | None = None  # within its leaf's share until then, having started from a head's span
     affinity_groups: tuple[AffinityGroup, ...] = ()  # empty: every member
     tolerations: tuple[Toleration, ...] = ()  # of member taints
     needs_kind: str = ""  # "kubeflow.org/PyTorchJob": the member must serve it
@@ -129,7 +129,7 @@ class Unit:
     preferences: tuple[tuple[str, int], ...] = ()  # (member, weight) of the policy's static weights
     visible: tuple[tuple[str, int], ...] = ()
     backoff_until: float | None = None
-    failed_why: str = ""  # what its last attempt came to nothing for, while it backs off
+    failed_why: str = ""  # why its last attempt came to nothing, while it backs off
     held: bool = False  # never starts: a person holds it, or `held_why` says who or what does
     held_why: str = ""
     waits_turn: bool = False  # held since its queue does not consider it yet, which `held_why` explains
@@ -147,7 +147,7 @@ class Unit:
 
     @property
     def total(self) -> Amounts:
-        """What quota is charged: the sum over all replicas, without "pods"."""
+        """The charge to quota: the sum over all replicas, without "pods"."""
         total = NOTHING
         for component in self.components:
             total = total.plus(component.requests, component.replicas)

@@ -1,9 +1,9 @@
 """Reading bodies that nothing vouches for: stored before a check existed, or written by a member.
 
 A schema refuses a null among containers today, but an object that was stored before it did still holds one, and a
-reader that trips over it would take a list, a loop or somebody else's request down. What is not of the type that a
-reader needs counts as not being there. What a loop cannot do without, it asks for with `number` and `named`, and fails
-on that object alone.
+reader that trips over it would take a list, a loop or somebody else's request down. A value that is not of the type
+that a reader needs counts as missing. A loop that cannot do without a value asks for it with `number` or `named`, and
+fails on that object alone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def whole(value: Any, otherwise: int = 0) -> int:
 
 
 def at(value: Any, *keys: str) -> Any:
-    """What stands below the keys; None when anything on the way is missing or no object."""
+    """The value below the keys; None when anything on the way is missing or no object."""
     for key in keys:
         value = value.get(key) if value.__class__ is dict else None
     return value
