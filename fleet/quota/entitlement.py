@@ -1,4 +1,4 @@
-"""What a fleet has to divide, and what every leaf asks for: from a tree and units to promises, shares and tiers."""
+"""From a tree, a fleet and its units to promises, shares and tiers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Charged = tuple[str | None, Amounts, int]  # a leaf, what one unit is charged, a
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """What work may count on: `shares` and promises by node, and the rank of each of `waiting`. `now`: epoch second."""
+    """The rights of work: `shares` and promises by node, and the rank of each of `waiting`. `now`: epoch second."""
 
     promises: Guarantees
     shares: Mapping[str, Mapping[str, int]]

@@ -1,19 +1,20 @@
-"""Fair share: what each node of the tree may count on when all want more than there is.
+"""Fair share: the amount that each node of the tree may count on when all want more than there is.
 
 From the root down, in three steps:
 
-1. Each child gets what is due to it: what it asks for within its min, and what goes with that. A min that names GPUs
-   alone promises no CPU, but its jobs need CPU beside their GPUs. So the part of the demand that is within min is due
-   in the resources that the min does not name, too: else promised work would use up the leaf's share of them.
+1. Each child gets the amount that is due to it: its requests within its min, and the resources that go with them. A min
+   that names GPUs alone promises no CPU, but its jobs need CPU beside their GPUs. So the part of the demand that is
+   within min is due in the resources that the min does not name, too: else promised work would use up the leaf's share
+   of them.
 2. The rest is filled like water: every child rises at the same level of its dominant share (the largest part of the
    rest that it has of any one resource) divided by its weight, until it has what it asks for or a resource that it
    needs is used up (weighted max-min; DRF).
-3. What no child could use in its proportions is divided again, each resource by itself: a resource of which there is
-   enough for all limits no share.
+3. The rest that no child could use in its proportions is divided again, each resource by itself: a resource of which
+   there is enough for all limits no share.
 
-Demand is what all work of a leaf asks for, running or not, capped by max at every node on the way up, so evicting work
-never changes a share. Filling is exact, in fractions; its result is rounded, to whole base units that add up to what is
-filled.
+Demand is the sum of the requests of all work of a leaf, running or not, capped by max at every node on the way up, so
+evicting work never changes a share. Filling is exact, in fractions; its result is rounded, to whole base units that add
+up to what is filled.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LARGEST_WEIGHT = 10**9
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """One of those who share: `demand` in all, `base` of it due before anything is divided, `weight` above zero."""
+    """A node that shares: `demand` in all, `base` of it due before anything is divided, `weight` above zero."""
 
     demand: Mapping[str, int]
     base: Mapping[str, int]
@@ -40,7 +41,7 @@ class Claimant:
 
 
 def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> list[dict[str, Fraction]]:
-    """What each claimant gets of `total`, in order. Bases that together exceed the total shrink in proportion."""
+    """The part of `total` for each claimant, in order. Bases that together exceed the total shrink in proportion."""
     got: list[dict[str, Fraction]] = []
     left = {name: Fraction(amount) for name, amount in total.items()}
     for name in left:
@@ -59,7 +60,7 @@ def fill(total: Mapping[str, int | Fraction], claimants: Sequence[Claimant]) -> 
         {name: claimant.demand.get(name, 0) - mine[name] for name in left if claimant.demand.get(name, 0) > mine[name]}
         for claimant, mine in zip(claimants, got, strict=True)
     ]
-    # `full[i]`: the level at which claimant i has all it asks for; it rises evenly up to there.
+    # `full[i]`: the level at which claimant i, which rises evenly up to there, has all it asks for.
     full = {
         index: max(amount / whole[name] for name, amount in more.items()) / claimants[index].weight
         for index, more in enumerate(extra)
@@ -154,8 +155,8 @@ def shares(
 
 
 def _due(promised: Mapping[str, int], wanted: Mapping[str, int], below: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """What a node gets before anything is divided: what it is promised, and what goes with that. `below`: what its
-    children get so; empty for a leaf."""
+    """The amount that a node gets before anything is divided: its promise, and the resources that go with it. `below`:
+    the amounts that its children get so; empty for a leaf."""
     if below:
         added = Counter[str]()
         for mine in below:

@@ -1,11 +1,11 @@
-"""What `min` promises: to whom, how much of it is left when members are lost, and what of it is never lent.
+"""The promises of `min`: to which leaf, how much is left when members are lost, and which part is never lent.
 
 A promise to a child is a promise of its parents, so a node promises at least what its children add up to. When the
-fleet has less than the root promises, every promise of that resource shrinks in the same proportion, rounded down:
-nobody is promised what is not there, and no node more than its parent has. A resource that no `min` of the tree names
-is promised to nobody and bound by nobody's `min`; one that some `min` names is zero where it is missing, for work that
-may not be preempted. Other work is measured in the resources that the `min` of its leaf names, or that are promised to
-others: so a `min` of GPUs holds beside a root that says how much CPU there is.
+fleet has less than the root promises, every promise of that resource shrinks in the same proportion, rounded down. So
+no leaf is promised room that is not there, and no node more than its parent has. A resource that no `min` of the tree
+names is promised to no leaf and bound by no `min`. A resource that some `min` names is zero where it is missing, for
+work that may not be preempted. Other work is measured in the resources that the `min` of its leaf names, or that are
+promised to others: so a `min` of GPUs holds beside a root that says how much CPU there is.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ LEND_LIMIT = "alibabacloud.com/lendlimit"
 
 @dataclass(frozen=True, slots=True)
 class Guarantees:
-    """Per node: `min` as it holds now, and `kept` of it that nobody else may use even while it lies idle. `short` has
+    """Per node: `min` as it holds now, and `kept` of it that no other leaf may use even while it lies idle. `short` has
     (left, promised) for each resource of which less is left than the tree promises. `measured`: the resources in which
-    the work of a leaf must be within its min to be guaranteed. `fleet`: what there is for the tree of the resources of
-    which something is kept: so much, at most, the root lends and keeps together, whatever its max."""
+    the work of a leaf must be within its min to be guaranteed. `fleet`: the capacity for the tree, of the resources of
+    which something is kept. The root lends and keeps at most so much together, whatever its max."""
 
     min: Mapping[str, Mapping[str, int]]
     kept: Mapping[str, Mapping[str, int]]
@@ -43,14 +43,14 @@ class Guarantees:
 
 
 def lend_limit(attributes: Mapping[str, str]) -> dict[str, int]:
-    """How much of its `min` a node lends at most, by resource, in base units; what it does not name is lent whole.
-    The attribute is a JSON object of quantities. Raises BadQuantity, which begins with the attribute."""
+    """The most that a node lends of its `min`, by resource, in base units; a resource that it does not name is lent
+    whole. The attribute is a JSON object of quantities. Raises BadQuantity, which begins with the attribute."""
     return amounts(json_object(attributes, LEND_LIMIT, '{"nvidia.com/gpu": 4}'), LEND_LIMIT)
 
 
 def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, int]:
-    """What the fleet has now: allocatable of all nodes of ready members (where an inventory does not say, what is free
-    and what our pods show), and what is charged in the others, since that keeps its place."""
+    """The present capacity of the fleet: allocatable of all nodes of ready members (where an inventory does not say,
+    the free amounts and those of our pods), and the charges in the others, since charged work keeps its place."""
     total: dict[str, int] = {}
     free: dict[str, dict[str, int]] = {}
     silent: set[str] = set()
@@ -92,7 +92,7 @@ def capacity(members: Mapping[str, Member], units: Iterable[Unit]) -> dict[str, 
 
 def with_potential(total: Mapping[str, int], members: Mapping[str, Member]) -> Mapping[str, int]:
     """`total`, and what the autoscalers of ready members could add: a promise may count on it, or in a fleet that
-    grows from nothing it would be worth nothing. What is shared out beyond promises is only what is there."""
+    grows from nothing it would be worth nothing. Only existing room is shared out beyond promises."""
     more = [pool for member in members.values() if member.ready for pool in member.potential]
     if not more:
         return total

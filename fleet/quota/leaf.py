@@ -10,8 +10,8 @@ from fleet.wellknown import QUOTA_NAME_LABELS
 
 
 def leaf_for(tree: QuotaTree | None, namespace: str, labels: Mapping[str, str]) -> str:
-    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. What the
-    tree does not have comes back as people would name it, and is decided as NoQueue."""
+    """The leaf that a job belongs to: by its quota-name label (a name or a full path), else by its namespace. A leaf
+    that the tree does not have comes back as people would name it, and is decided as NoQueue."""
     for label in QUOTA_NAME_LABELS:
         wanted = labels.get(label)
         if wanted:

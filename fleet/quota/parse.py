@@ -1,8 +1,8 @@
 """From the ElasticQuotaTree that an administrator writes to the QuotaTree that the decider computes with.
 
-What must hold of a tree is checked here and nowhere else, as pure functions of `spec`: every flaw is found in one
-pass and names its field, so that an administrator mends a tree in one go. Root min = root max: what the root promises
-is what there is. Σ children's min ≤ their parent's: guarantees must be kept all at once.
+The rules for a tree are checked here and nowhere else, as pure functions of `spec`. One pass finds every flaw and names
+its field, so that an administrator mends a tree in one go. Root min = root max: the root promises all that there is. Σ
+children's min ≤ their parent's: guarantees must be kept all at once.
 """
 
 from __future__ import annotations

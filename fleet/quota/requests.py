@@ -1,4 +1,4 @@
-"""What units are charged, computed once for all gangs that are alike."""
+"""The charges of units, computed once for all gangs that are alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fleet.quota.usage import request_of
 
 
 class Requests:
-    """`request_of` with a memory. It lives as long as one decision: nothing is ever forgotten."""
+    """`request_of` with a memory, which lives as long as one decision: nothing is ever forgotten."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Key, bool], Amounts] = {}

@@ -1,4 +1,4 @@
-"""Tiers: what the work of a leaf may count on.
+"""Tiers: the claims of the work of a leaf to its room.
 
 Guaranteed: within the leaf's `min`, and so within the `min` of every node above it, since promises to children never
 add up to more than their parent's. Share: within the leaf's fair share. Crossing: the leaf is below its share before
@@ -6,15 +6,17 @@ the unit and above it after; so a share shuts no large gang out. Borrowed: the l
 
 Units are ranked within their leaf, and each is measured beside the units that are ranked before it:
 
-1. Units that hold room (they run or leave): first those that may not be preempted, then by priority, then by start.
-   Nobody can take back what the first ones use, so they use up `min` before the others. A unit that holds room is
-   never Crossing: it is Borrowed, so that another leaf can take the excess back, or Share until its `share_until`.
-2. Waiting units, in queue order, three times: what is guaranteed; then what is within the share; then at most what
-   crosses. A unit that is too large for what is left leaves it to smaller units behind it, except in a Block queue.
+1. Units that hold room (they run or leave): first those that may not be preempted, then by priority, then by start. No
+   other leaf can take back the room of the first ones, so they use up `min` before the others. A unit that holds room
+   is never Crossing: the unit is Borrowed, so that another leaf can take the excess back, or Share until its
+   `share_until`.
+2. Waiting units, in queue order, three times: first for the guaranteed units, then for the units within the share, then
+   for the unit that crosses. A unit that is too large for what is left leaves it to smaller units behind it, except in
+   a Block queue.
 
 Waiting units alike are ranked together. The usage of a leaf only grows while it is walked through, so all units behind
-a refused one of the same kind are refused, too, and three numbers tell the tiers of all (`Rank`). A walk costs what
-counts, and not what waits.
+a refused one of the same kind are refused, too, and three numbers tell the tiers of all (`Rank`). The cost of a walk
+follows from the units that count, and not from the units that wait.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from fleet.quota.usage import FIRM
 
 
 class Tier(IntEnum):
-    """The smaller tier is served first. Work outside quota is neither promised anything nor borrows: it is SHARE."""
+    """The smaller tier is served first. Work outside quota has no promise and does not borrow, so it is SHARE."""
 
     GUARANTEED = 0
     SHARE = 1
@@ -130,7 +132,7 @@ class Ranks:
         return found
 
     def waiting(self, used: Mapping[str, Mapping[str, int]], waiting: Sequence[Ranked]) -> list[Rank]:
-        """The rank of each of `waiting`. `used`: what is charged in each leaf."""
+        """The rank of each of `waiting`. `used`: the charges in each leaf."""
         leaves: dict[str, list[int]] = {}
         for number, item in enumerate(waiting):
             if item.leaf is not None:
@@ -153,7 +155,7 @@ class Ranks:
         return found
 
     def _promise(self, leaf: str, request: Amounts) -> Limits:
-        """What must hold for the request to be within min; empty when nothing is promised."""
+        """The bounds that must hold for the request to be within min; empty when nothing is promised."""
         limits = self._mins.get(leaf)
         if not limits:
             return ()
@@ -184,7 +186,7 @@ def _walk(
     queue: list[tuple[int, float, str, str, int]] = []
     for number, (start, limits) in starts.items():
         item = waiting[number]
-        if start < len(item.units) and (item.block or counts(used, limits)):  # what is refused now is refused for good
+        if start < len(item.units) and (item.block or counts(used, limits)):  # a refusal now is a refusal for good
             queue.append((*queue_order(item.units[start]), number))
     heapify(queue)
     while queue:

@@ -1,4 +1,4 @@
-"""The quota tree: who may use how much. (The algebra over it is in usage.py.)"""
+"""The quota tree: the limits and promises of its nodes. (The algebra over it is in usage.py.)"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class QuotaNode:
     children: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     policy: str = "Priority"  # of its Queue: Priority | Block | Intelligent
-    threshold: int = PRIORITY_THAT_BLOCKS  # of an Intelligent queue: who has this priority or a higher one blocks it
+    threshold: int = PRIORITY_THAT_BLOCKS  # of an Intelligent queue: a unit of this priority or above blocks it
     require_queue: bool = False  # no policy takes gangs past the queues of the leaves below it
 
 
@@ -92,8 +92,8 @@ class QuotaTree:
         return path in self._capped
 
     def problems(self) -> tuple[tuple[str, str], ...]:
-        """What keeps this from being a tree, as (field, problem); empty when it is one. Amounts are not judged: a
-        max below min, or below what runs, is a limit like any other."""
+        """The faults that keep the nodes from being a tree, as (field, problem); empty for a tree. Amounts are not
+        judged: a max below min, or below what runs, is a limit like any other."""
         found: list[tuple[str, str]] = []
         if self.root not in self.nodes:
             return (("tree.root", f"{self.root!r} is not among the nodes"),)

@@ -1,12 +1,12 @@
-"""The algebra of quota: what is used at every node of the tree, and whether one more gang may be charged.
+"""The algebra of quota: the usage of every node of the tree, and whether one more gang may be charged.
 
-A gang is charged at its leaf and at every ancestor, in every resource it asks for, and as one job. It is refused where
-used + request > max; a resource that a node's max does not name is unlimited there, and a node that is already above
-its max (the max was lowered while work runs) refuses only what would raise the same resource further. Integers are
-exact: no amount is ever scaled, rounded or compared with a 32-bit number.
+A gang is charged at its leaf and at every ancestor, in every resource it asks for, and as one job. The gang is refused
+where used + request > max; a resource that a node's max does not name is unlimited there, and a node that is already
+above its max (the max was lowered while work runs) refuses only what would raise the same resource further. Integers
+are exact: no amount is ever scaled, rounded or compared with a 32-bit number.
 
-Work that may not be preempted is charged a second time, against `min`: nobody could take back what it borrowed. What a
-node does not lend counts as used by it wherever its usage meets others'.
+Work that may not be preempted is charged a second time, against `min`, since no other leaf could take back its room.
+The part that a node does not lend counts as used by the node wherever its usage meets that of others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Refusal:
 
 
 def request_of(unit: Unit) -> Amounts:
-    """What a unit is charged at each node: its total, and one job. Amounts below zero (bad input) count as zero."""
+    """The charge of a unit at each node: its total, and one job. Amounts below zero (bad input) count as zero."""
     charged = {name: amount for name, amount in unit.total.items_ if amount > 0}
     if not unit.preemptible:
         charged |= {FIRM + name: amount for name, amount in charged.items()}
@@ -84,7 +84,7 @@ class Usage:
     counted as at a node of its own, whose name is an account too."""
 
     def __init__(self, tree: QuotaTree, promises: Guarantees | None = None) -> None:
-        """`promises`: what min binds and what is not lent; None: only max counts."""
+        """`promises`: the resources that min binds, and the amounts that are not lent; None: only max counts."""
         self._tree = tree
         self._used: dict[str, dict[str, int]] = {path: {} for path in tree.nodes}
         self._own = set(tree.nodes)  # the nodes whose amounts no copy shares
@@ -102,7 +102,7 @@ class Usage:
 
     @staticmethod
     def of(tree: QuotaTree, units: Iterable[Unit], promises: Guarantees | None = None) -> Usage:
-        """What the placed and evicting units among `units` use; units outside quota are charged nowhere."""
+        """The usage of the placed and evicting units among `units`; units outside quota are charged nowhere."""
         usage = Usage(tree, promises)
         for unit in units:
             name = account_of(tree, unit)
@@ -113,7 +113,7 @@ class Usage:
     def copy(self) -> Usage:
         other = copy(self)
         other._used = dict(self._used)
-        other._own, self._own = set(), set()  # what both have is copied by whoever changes it
+        other._own, self._own = set(), set()  # a side that changes a shared mapping copies it first
         return other
 
     def path(self, account: str) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ class Usage:
         return self._used.get(node, _NOTHING).get(resource, 0)
 
     def room(self, node: str, resource: str) -> int | None:
-        """What may still be charged there, never below zero; None for unlimited."""
+        """The amount that may still be charged there, never below zero; None for unlimited."""
         limit = self._limits[node].get(resource)
         return None if limit is None else max(0, limit - self.used(node, resource))
 
@@ -166,8 +166,8 @@ class Usage:
         return bool(self._kept)
 
     def lacking(self, account: str, request: Amounts) -> tuple[tuple[str, str, int], ...]:
-        """(node, resource, amount): what must leave each node for its max to allow the request. What nodes do not lend
-        is not asked here."""
+        """(node, resource, amount): the usage that must leave each node for its max to allow the request. The parts
+        that nodes do not lend are not asked here."""
         over = (
             (name, resource, self.used(name, resource) + amount - self._limits[name][resource])
             for name in self.path(account)
@@ -177,7 +177,7 @@ class Usage:
         return tuple(item for item in over if item[2] > 0)
 
     def refusal(self, account: str, request: Amounts) -> Refusal | None:
-        """What the request would break first, or None: nodes from the leaf up, resources by name."""
+        """The limit that the request would break first, or None: nodes from the leaf up, resources by name."""
         for name in self.path(account):
             limits, used = self._limits[name], self._used.get(name, _NOTHING)
             if not limits:
@@ -196,7 +196,7 @@ class Usage:
             for node in self.path(leaf):
                 beside = sum(self._taken(c, resource) for c in self._tree.nodes[node].children if c != below)
                 children = sum(self.used(c, resource) for c in self._tree.nodes[node].children)
-                beside += self.used(node, resource) - children  # what work of leaves that are gone uses
+                beside += self.used(node, resource) - children  # usage of work of leaves that are gone
                 kept = self._kept.get(node, {}).get(resource, 0)
                 first = amount if not below else 0
                 before, after = max(kept, before + beside), max(kept, after + beside + first)
@@ -210,7 +210,7 @@ class Usage:
         return None
 
     def _taken(self, node: str, resource: str) -> int:
-        """What others must count as used there."""
+        """The amount that others must count as used there."""
         if node not in self._keeping:
             return self.used(node, resource)
         children = self._tree.nodes[node].children

@@ -1,8 +1,8 @@
 """Limits per user below a node of the tree, read from the node's attributes.
 
-A cap is one more node on the way up from the work to the root: what one user has below the capping node counts there,
-and is bound by the cap as a node's `max` binds. Who the user is says the hub, which notes the authenticated creator of
-each job; work of nobody in particular (`user` "") is capped by nothing but the tree.
+A cap is one more node on the way up from the work to the root: the usage of one user below the capping node counts
+there, and the cap binds it as a node's `max` does. The hub names the user, since it notes the authenticated creator of
+each job. Work without a user (`user` "") is capped by nothing but the tree.
 
 An account names the leaf, and the user where some node of the leaf's line caps users: "root/vision//alice". Names of
 nodes are never empty and hold no slash, so the two slashes are always the seam.
@@ -25,8 +25,8 @@ _EXAMPLE_BY_NAME = '{"alice": {"nvidia.com/gpu": 8}}'
 
 @dataclass(frozen=True, slots=True)
 class UserCaps:
-    """`each` user's limits by resource, in base units, and those of users in `named`, which stand instead of it. What
-    neither names is unlimited."""
+    """`each` user's limits by resource, in base units, and those of users in `named`, which stand instead of it. A
+    resource that neither names is unlimited."""
 
     each: Mapping[str, int] = field(default_factory=dict)
     named: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
