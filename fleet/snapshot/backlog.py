@@ -1,11 +1,11 @@
 """The backlog: the units of a snapshot sorted into lots, and handed on from one snapshot to the next.
 
 A *lot* is waiting units that differ in nothing but their turn, their user and their walltime, so that whatever holds
-for one of them holds for all, but for what those say: whose cap counts, and which heads it binds. A decision looks at
-lots and at the units that start; how many more wait behind those costs it next to nothing. Sorting a hundred thousand
-units into lots takes longer than deciding about them, so a change touches only the lots that it is about. The
-trade-off: what a decision asks of a waiting unit must be part of `lot_key`, or the unit must be odd, or every step must
-ask each unit; a test names every field of Unit and on which side it stands.
+for one of them holds for all. The user and the walltime of a unit say whose cap counts, and which heads bind the unit.
+A decision looks at lots and at the units that start; the number of units that wait behind costs next to nothing.
+Sorting a hundred thousand units into lots takes longer than deciding about them, so a change touches only the lots that
+it is about. The trade-off: each field that a decision reads of a waiting unit must be part of `lot_key`, or the unit
+must be odd, or every step must ask each unit; a test names every field of Unit and on which side it stands.
 """
 
 from __future__ import annotations

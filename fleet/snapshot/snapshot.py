@@ -15,24 +15,24 @@ MOST_NODES = 1_000_000  # of one member; a cluster has some thousands
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What an operator may tune. Times in seconds."""
+    """The settings that an operator may tune. Times in seconds."""
 
     solve_limit_s: float = 1.5
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
     reclaim: bool = False  # whether plans may evict; only for whoever carries evictions and claims out
     protection_s: float = 300.0  # for so long after its start nobody is evicted
-    head_after_s: float = 600.0  # who waited so long in its leaf collects room (its leaf's head); 0: nobody does
+    head_after_s: float = 600.0  # a unit that waited so long becomes its leaf's head and collects room; 0: no unit does
     guarantee_delay_s: float | None = None  # overdue heads bind guaranteed units so long; None: head_after_s
     claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
 
     @property
     def delay_s(self) -> float:
-        """For how long guaranteed units of other leaves wait for an overdue head; 0: they never do."""
+        """For how long guaranteed units of other leaves wait for an overdue head; 0: such units never wait."""
         return self.head_after_s if self.guarantee_delay_s is None else self.guarantee_delay_s
 
     def problems(self) -> list[tuple[str, str]]:
-        """What cannot be meant, as (field, problem)."""
+        """Settings that cannot be meant, as (field, problem)."""
         numbers = {item.name: getattr(self, item.name) or 0 for item in fields(self) if item.name != "reclaim"}
         found = [(f"config.{name}", f"{value} is below zero") for name, value in numbers.items() if value < 0]
         if self.reclaim and self.claim_s == 0:
@@ -42,8 +42,8 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What happened since a snapshot. `tree` and `config` count only when `new_tree` and `new_config` say so, since
-    None is a tree that may be meant. Removing what is not there changes nothing."""
+    """The changes since a snapshot. `tree` and `config` count only when `new_tree` and `new_config` say so, since None
+    is a tree that may be meant. Removing a key that is not there changes nothing."""
 
     put_units: tuple[Unit, ...] = ()
     removed_units: tuple[str, ...] = ()
@@ -70,8 +70,8 @@ class Snapshot:
         return Snapshot(tree, {unit.id: unit for unit in units}, {member.name: member for member in members})
 
     def apply(self, changes: Changes) -> Snapshot:
-        """The snapshot after the changes; this one stays as it is. Removals count before puts. Costs what changed, and
-        a copy of the two mappings: what is known about the rest is handed on."""
+        """The snapshot after the changes; this one stays as it is. Removals count before puts. The cost follows from
+        the changes, and from a copy of the two mappings: knowledge about the rest is handed on."""
         units, members = self.units, self.members
         tree = changes.tree if changes.new_tree else self.tree
         if changes.put_units or changes.removed_units:
