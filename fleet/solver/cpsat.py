@@ -119,8 +119,8 @@ class _Run:
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
     def _at_most(self, row: Row) -> None:
-        """Add a row. It is lifted by as much as it can be exceeded where the head starts that it is about, or where its
-        reservation is given up."""
+        """Add a row. Where the head that the row is about starts, or its reservation is given up, the row is lifted by
+        the most that it can be exceeded by."""
         sides = ((self._placed, row.lanes), (self._pods, row.pods), (self._admitted, row.classes))
         variables = [(side[index], amount) for side, terms in sides for index, amount in terms]
         caps = [variable.proto.domain[1] for variable, _ in variables]
@@ -180,7 +180,7 @@ class _Run:
         return [(variable, cls.weight) for variable, cls in pairs if cls.band == band]
 
     def _value(self, band: int, admitted: Sequence[int]) -> int:
-        """What an answer reaches in a band; 0 for none."""
+        """The value of an answer in a band; 0 for none."""
         pairs = zip(admitted, self._problem.classes, strict=False)
         return sum(cls.weight * count for count, cls in pairs if cls.band == band)
 
@@ -232,7 +232,7 @@ class _Run:
             self._accept(self._stage(_FIT, terms, self._best, 0))
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], start: Counts, least: int) -> Counts | None:
-        """The best answer by `terms`, at least `least` of it: what `start` reaches, unless that is infeasible."""
+        """The best answer by `terms`, at least `least` of it, the value of `start` unless infeasible."""
         fit, nodes, gap = name == _FIT, self._problem.nodes, self._problem.relative_gap
         objective = sum(weight * variable for variable, weight in terms)
         (self._model.minimize if fit else self._model.maximize)(objective)

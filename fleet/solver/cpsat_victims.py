@@ -131,7 +131,7 @@ class Victims:
         if place.count > 1 and not place.holds and place.owner < 0:
             self._slots(place, here)
         used = None
-        if any(amount < 0 for amount in place.free):  # overcommitted: that binds only pods that come there
+        if any(amount < 0 for amount in place.free):  # overcommitted, which binds only pods that come there
             used = self._model.new_bool_var("u")
             for _, variable, cap in here:
                 self._model.add(variable <= cap * used)

@@ -1,9 +1,9 @@
 """The solver in a child process that can be killed at its deadline. The only file of the core that does I/O.
 
 A solver library may overrun its own time limit, abort its process, or use up its memory; none of that may reach the
-decider. So a child gets problems and streams answers over pipes. It ends at a missed deadline, with the decider, or by
-itself; then the best answer so far counts, and the next problem gets a new child. The start of a child takes a second
-or two: `warm()` does it ahead of the first problem, and a missed deadline ahead of the next.
+decider. So a child gets problems and streams answers over pipes. The child ends at a missed deadline, with the decider,
+or by itself; then the best answer so far counts, and the next problem gets a new child. The start of a child takes a
+second or two: `warm()` does it ahead of the first problem, and a missed deadline ahead of the next.
 """
 
 from __future__ import annotations
@@ -202,8 +202,8 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def serve() -> None:
-    """Solve problems from stdin and answer on stdout, until stdin ends: the child. It logs its bugs as the controllers
-    do, since it shares their log."""
+    """Solve problems from stdin and answer on stdout, until stdin ends: the child, which logs its bugs as the
+    controllers do, since it shares their log."""
     sys.excepthook = _uncaught
     out = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # the output of a library must not get between the messages
