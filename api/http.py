@@ -90,7 +90,7 @@ class Request:
     async def body(self, limit: int = MAX_BODY_BYTES) -> bytes:
         """The whole body, chunked or not. StatusError 413 beyond `limit` bytes."""
         length = self.header(b"content-length")
-        if length.isdigit() and (len(length) > LENGTH_DIGITS or int(length) > limit):
+        if length.isascii() and length.isdigit() and (len(length) > LENGTH_DIGITS or int(length) > limit):
             raise too_large(limit)
         message = await self._part()
         data: bytes = message.get("body", b"")

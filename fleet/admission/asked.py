@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.model.times import seconds
+from fleet.model.untyped import digits
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_BACKOFF_LIMIT,
@@ -25,7 +26,7 @@ _YES_OR_NO = 'must be "true" or "false"'
 
 
 def _whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return digits(text, _DIGITS_MAX) is not None
 
 
 def _yes_or_no(text: str) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from fleet.model.untyped import digits
 from fleet.wellknown.marks import fixed_for_tenants, problem, reserved
 
 _MAPS = ("labels", "annotations")
@@ -69,7 +70,7 @@ def _in_a_template(parts: Sequence[str], value: object = None) -> bool:
         case ("spec", name, *_) if name in _OF_PODS:
             return True
         case ("spec", "containers" | "initContainers", number, name, *_):
-            return number.isdigit() and name in _OF_CONTAINERS
+            return digits(number) is not None and name in _OF_CONTAINERS
     return False
 
 

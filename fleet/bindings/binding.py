@@ -14,8 +14,7 @@ from fleet.members.members import PodView
 from fleet.model.charge import running
 from fleet.model.times import seconds
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, pairs, rows, text, texts
-from fleet.model.untyped import number as whole_number
+from fleet.model.untyped import digits, mapping, number, pairs, rows, text, texts
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_ENQUEUED,
@@ -31,7 +30,6 @@ FINISHED = "Finished"  # condition: True with reason Succeeded or Failed once th
 REACHABLE = "MemberReachable"  # condition: only while it is False
 WITHDRAWN = "Withdrawn"  # condition: only while it is False: pods or a copy have not left a member in time
 OVER_TIME = "MaximumExecutionTimeExceeded"  # reason of an eviction
-DIGITS_MAX = 18  # of a number in an annotation; more of them say none
 LIVE_PHASES = ("Pending", "Running", "Unknown")
 
 
@@ -89,7 +87,7 @@ def component_bodies(binding: Body) -> tuple[Any, ...]:
 
 def priority_of(binding: Body) -> int:
     """The priority that its job or its policy gives it. Raises ValueError for what is no number."""
-    return whole_number(mapping(spec_of(binding).get("schedulePriority")).get("priority") or 0)
+    return number(mapping(spec_of(binding).get("schedulePriority")).get("priority") or 0)
 
 
 def placed_at(binding: Body) -> str:
@@ -146,12 +144,12 @@ def of_tenant(binding: Body) -> bool:
 
 def attempt(binding: Body) -> int:
     """Number of the latest placement; 0 = never placed."""
-    return number(annotation(binding, ATTEMPT)) or 0
+    return digits(annotation(binding, ATTEMPT)) or 0
 
 
-def number(said: str) -> int | None:
-    """The whole number that a text of digits says, None for any other text."""
-    return int(said) if said.isascii() and said.isdigit() and len(said) <= DIGITS_MAX else None
+def attempt_of_copy(body: Body) -> int:
+    """Number of the placement that an object in a member was sent for; 0 where no label says so."""
+    return digits(pairs(body["metadata"].get("labels")).get(ATTEMPT)) or 0
 
 
 def job_name(binding: Body) -> str:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.model.untyped import digits
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES
 
@@ -69,7 +70,7 @@ def backoffs(failures: Sequence[Failure]) -> int:
 def gave_up(binding: Body) -> str:
     """Why no further attempt is made, after too many that came to nothing; "" while there will be another."""
     failures = failures_of(binding)
-    said = b.number(b.annotation(binding, ANNOTATION_BACKOFF_LIMIT))
+    said = digits(b.annotation(binding, ANNOTATION_BACKOFF_LIMIT))
     limit = BACKOFF_LIMIT if said is None else said
     count = backoffs(failures)
     if limit == 0 or count < limit:

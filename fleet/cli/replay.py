@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from fleet.cli.failure import Failure
+from fleet.model.untyped import digits
 
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -175,10 +176,11 @@ def _seconds(option: str, text: str) -> float:
 def _amounts(option: str, given: list[str] | None) -> dict[str, int]:
     amounts: dict[str, int] = {}
     for text in given or ():
-        leaf, _, number = text.rpartition("=")
-        if not leaf or not number.isascii() or not number.isdigit() or len(number) > 12:
+        leaf, _, said = text.rpartition("=")
+        amount = digits(said, 12)
+        if not leaf or amount is None:
             raise Failure(f"{option}: {text!r} is not LEAF=NUMBER")
-        amounts[leaf] = int(number)
+        amounts[leaf] = amount
     return amounts
 
 

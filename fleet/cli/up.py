@@ -35,6 +35,7 @@ from fleet.cli.options import (
     ReclaimOption,
 )
 from fleet.cli.parent import follow_parent
+from fleet.model.untyped import digits
 
 if TYPE_CHECKING:
     from fleet.cli.supervise import Child, Supervisor
@@ -109,9 +110,10 @@ def parse_listen(text: str, option: str = "--listen") -> tuple[str, int]:
     """HOST:PORT, [V6]:PORT or :PORT. Raises Failure, with the name of the option."""
     host, separator, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not separator or not port.isdigit() or int(port) > 65535:
+    number = digits(port)
+    if not separator or number is None or number > 65535:
         raise Failure(f"{option} {text}: not HOST:PORT")
-    return host or "0.0.0.0", int(port)
+    return host or "0.0.0.0", number
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -14,7 +14,7 @@ from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
-from fleet.model.untyped import named, pairs, text
+from fleet.model.untyped import digits, named, pairs, text
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
@@ -45,8 +45,7 @@ class _Held:
 
 
 def _revision(meta: Body) -> int:
-    text = str(meta.get("resourceVersion") or "")
-    return int(text) if text.isdigit() else 0
+    return digits(str(meta.get("resourceVersion") or ""), 20) or 0
 
 
 class Dispatched:

@@ -16,7 +16,7 @@ from fleet.members.nodes import Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.quantity import LARGEST, BadQuantity
 from fleet.model.times import seconds
-from fleet.model.untyped import mapping, named, pairs, rows, text
+from fleet.model.untyped import digits, mapping, named, pairs, rows, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
 
@@ -25,8 +25,7 @@ INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors t
 
 
 def attempt_of(labels: Mapping[str, str]) -> int:
-    said = labels.get(ATTEMPT, "")
-    return int(said) if said.isascii() and said.isdigit() and len(said) < 10 else 0
+    return digits(labels.get(ATTEMPT), 9) or 0
 
 
 def _why(status: Mapping[str, Any]) -> str:

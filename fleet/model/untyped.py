@@ -60,6 +60,14 @@ def whole(value: Any, otherwise: int = 0) -> int:
     return int(value) if value.__class__ is float and value.is_integer() else otherwise
 
 
+def digits(value: Any, most: int = 18) -> int | None:
+    """The whole number that a text of ASCII digits says, at most `most` of them; None for anything else. (To `isdigit`
+    alone "²" is a digit, too, which `int` refuses.)"""
+    if value.__class__ is not str or not value.isascii() or not value.isdigit() or len(value) > most:
+        return None
+    return int(value)
+
+
 def at(value: Any, *keys: str) -> Any:
     """The value below the keys; None when anything on the way is missing or no object."""
     for key in keys:

@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from fleet.model.untyped import digits
 from fleet.quota.guarantee import Guarantees
 from fleet.quota.tree import QuotaTree
 
@@ -108,9 +109,9 @@ def weight_of(attributes: Mapping[str, str], limit: Mapping[str, int], total: Ma
     """A node's weight among its siblings: the attribute, a whole number above zero; else its max, as the largest part
     of the total that it allows; else 1."""
     for name in SHARED_WEIGHTS:
-        text = attributes.get(name, "")
-        if text.isascii() and text.isdigit() and 0 < int(text[:20]) <= LARGEST_WEIGHT:
-            return Fraction(int(text))
+        weight = digits(attributes.get(name), 20) or 0
+        if 0 < weight <= LARGEST_WEIGHT:
+            return Fraction(weight)
     parts = [Fraction(amount, total[name]) for name, amount in limit.items() if amount > 0 and total.get(name, 0) > 0]
     return max(parts, default=Fraction(1))
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from fleet.model.quantity import BadQuantity, quantity
+from fleet.model.untyped import digits
 from fleet.quota.fairshare import LARGEST_WEIGHT, SHARED_WEIGHTS
 from fleet.quota.guarantee import LEND_LIMIT, lend_limit
 from fleet.quota.tree import PRIORITY_THAT_BLOCKS, QuotaNode, QuotaTree
@@ -107,7 +108,7 @@ def _preempt_policy(attributes: Mapping[str, str]) -> None:
 
 def _weight(attributes: Mapping[str, str]) -> None:
     for text in attributes.values():
-        if not (text.isascii() and text.isdigit() and 0 < int(text[:20]) <= LARGEST_WEIGHT):
+        if not 0 < (digits(text, 20) or 0) <= LARGEST_WEIGHT:
             raise BadQuantity(f"must be a whole number above zero, {LARGEST_WEIGHT} at most")
 
 

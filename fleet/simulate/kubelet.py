@@ -13,6 +13,7 @@ import re
 import structlog
 
 from fleet.engine.status import StatusError
+from fleet.model.untyped import digits
 from fleet.ports import Body, EventType, Expired
 from fleet.simulate.world import World, going, node_of, phase_of, set_condition
 
@@ -141,8 +142,8 @@ class Kubelet:
         if phase_of(body) != "Running":
             return None
         now = self._world.now()
-        text = (body["metadata"].get("annotations") or {}).get(EXIT_CODE, "0")
-        code = int(text) if text.isdigit() else 1
+        given = digits((body["metadata"].get("annotations") or {}).get(EXIT_CODE, "0"))
+        code = 1 if given is None else given
         status = body["status"]
         status["phase"] = "Failed" if code else "Succeeded"
         for container in status.get("containerStatuses") or ():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 
+from fleet.model.untyped import digits
 from fleet.store import watchdog
 
 
@@ -21,10 +22,8 @@ def _pid_lines(data: Path) -> Sequence[str]:
 def running(data: Path) -> int | None:
     """Return the pid of the live postmaster of a data directory, None without one."""
     lines = _pid_lines(data)
-    if not lines or not lines[0].strip().isdigit():
-        return None
-    pid = int(lines[0])
-    return pid if _is_server(pid, data) else None
+    pid = digits(lines[0].strip()) if lines else None
+    return pid if pid is not None and _is_server(pid, data) else None
 
 
 def process_of(pid: int) -> psutil.Process | None:
@@ -59,8 +58,9 @@ def _is_server(pid: int, data: Path) -> bool:
 def drop_stale_pid(data: Path) -> None:
     """Remove postmaster.pid if its number now belongs to some other program; PostgreSQL judges a dead one by itself."""
     lines = _pid_lines(data)
-    if lines and lines[0].strip().isdigit() and psutil.pid_exists(int(lines[0])):
+    pid = digits(lines[0].strip()) if lines else None
+    if pid is not None and psutil.pid_exists(pid):
         with contextlib.suppress(psutil.Error):
-            if psutil.Process(int(lines[0])).status() == psutil.STATUS_ZOMBIE:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
                 return
         (data / "postmaster.pid").unlink(missing_ok=True)

@@ -26,7 +26,7 @@ from fleet.members.potential import BadPotential, Group, read_groups
 from fleet.members.traits import State, Traits
 from fleet.model.member import Taint
 from fleet.model.quantity import texts_of
-from fleet.model.untyped import mapping, rows, text
+from fleet.model.untyped import digits, mapping, rows, text
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
@@ -271,7 +271,7 @@ def traits_of(cluster: Body) -> Traits:
         provider=text(spec.get("provider")),
         region=text(spec.get("region")),
         zone=text(spec.get("zone")),
-        price=b.number(labels.get(LABEL_PRICE, "")) or 0,
+        price=digits(labels.get(LABEL_PRICE, "")) or 0,
         potential=_potential(cluster),
     )
 

@@ -29,6 +29,7 @@ from fleet.model.order import queue_order
 from fleet.model.plan import Eviction, Placement, Plan, RoomClaim
 from fleet.model.reason import Reason, named_to
 from fleet.model.unit import Unit
+from fleet.model.untyped import digits
 from fleet.placement.packing.layout import domains
 from fleet.placement.reservation.heads import nominated
 from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, Write
@@ -224,9 +225,9 @@ class PlanCommitter:
         for act in pending:
             binding = picture.sources[act.unit].binding.body
             policy = policy_key(b.annotation(binding, ANNOTATION_POLICY))
-            generation = b.annotation(binding, ANNOTATION_POLICY_GENERATION)
-            if policy is not None and generation.isdigit() and not self._lazy(policy):
-                followers.setdefault((policy, int(generation)), set()).add(act.unit)
+            followed = digits(b.annotation(binding, ANNOTATION_POLICY_GENERATION))
+            if policy is not None and followed is not None and not self._lazy(policy):
+                followers.setdefault((policy, followed), set()).add(act.unit)
         for (policy, generation), units in followers.items():
             writes.append(self._hub.change(policy, _untouched, generation=generation))
             owners.append(frozenset(units))

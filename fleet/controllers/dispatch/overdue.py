@@ -18,6 +18,7 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.members.members import Did, PodView
 from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import digits
 from fleet.ports import Body, Key, Stored
 from fleet.wellknown import ANNOTATION_FORCE_DELETE, EVICT_FAILED, QUEUE, unit_name
 
@@ -91,8 +92,8 @@ class Overdue:
 def force_after_s(binding: Body) -> float | None:
     """Seconds after a pod's grace at which it may be deleted by force; None: never. Text that is no number counts as
     never: force is nothing to guess."""
-    text = b.annotation(binding, ANNOTATION_FORCE_DELETE)
-    return float(text) if text.isdigit() else None
+    seconds = digits(b.annotation(binding, ANNOTATION_FORCE_DELETE))
+    return None if seconds is None else float(seconds)
 
 
 def _pods_text(pods: Collection[PodView]) -> str:

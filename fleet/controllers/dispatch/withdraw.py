@@ -102,7 +102,7 @@ class Withdrawal:
 
     async def _remove_older(self, binding: Body, member: str) -> None:
         for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
-            if name == member and _attempt(body) < b.attempt(binding) and not b.deleting(body):
+            if name == member and b.attempt_of_copy(body) < b.attempt(binding) and not b.deleting(body):
                 await self._hub.members.delete(member, body)
 
     async def _remove(self, binding: Body, member: str) -> bool:
@@ -111,7 +111,7 @@ class Withdrawal:
         for name, body in self._hub.members.copies(uid):
             if name != member:
                 continue
-            if _attempt(body) > b.attempt(binding) and not b.deleting(binding):
+            if b.attempt_of_copy(body) > b.attempt(binding) and not b.deleting(binding):
                 log.warning("a newer attempt than the hub knows is left alone", member=member, binding=uid)
                 continue
             nothing = False
@@ -157,8 +157,3 @@ class Withdrawal:
 
 def _given_up(cluster: Body) -> bool:
     return b.deleting(cluster) and b.annotation(cluster, ANNOTATION_FORCE_REMOVAL) == "true"
-
-
-def _attempt(body: Body) -> int:
-    text = (body["metadata"].get("labels") or {}).get(ATTEMPT, "0")
-    return int(text) if text.isdigit() else 0

@@ -19,7 +19,7 @@ from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED,
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.model.reason import Code, Reason, instant
 from fleet.model.times import rfc3339
-from fleet.model.untyped import rows, text
+from fleet.model.untyped import digits, rows, text
 from fleet.ports import Body
 from fleet.quota.parse import DEPTH_MAX
 from fleet.wellknown import (
@@ -82,7 +82,7 @@ def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:
 def patience_s(line: Iterable[Body], default: float) -> float:
     """How long units wait for their checks: as the first of these queues says; a number that does not parse says
     nothing."""
-    said = (b.number(b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT)) for queue in line)
+    said = (digits(b.annotation(queue, ANNOTATION_CHECKS_TIMEOUT)) for queue in line)
     return next((min(float(seconds), PATIENCE_MAX_S) for seconds in said if seconds), default)
 
 

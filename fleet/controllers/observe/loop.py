@@ -26,7 +26,6 @@ from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
-    ATTEMPT,
     CLUSTER,
     FULLY_APPLIED,
     GANG_WHOLE,
@@ -108,7 +107,11 @@ class ObserveLoop:
         if not members:
             return None
         member, attempt = members[0], b.attempt(binding)
-        copies = [body for name, body in self._hub.members.copies(uid) if name == member and _attempt(body) == attempt]
+        copies = [
+            body
+            for name, body in self._hub.members.copies(uid)
+            if name == member and b.attempt_of_copy(body) == attempt
+        ]
         pods = [p for p in self._hub.members.pods_of(uid) if p.member == member and p.attempt == attempt]
         if not copies:
             return Sight(None, pods, State.UNKNOWN, "", Health.UNKNOWN)
@@ -174,11 +177,6 @@ class ObserveLoop:
         return self._hub.config.nodes_added_s if grows else self._hub.config.gang_whole_s
 
 
-def _attempt(body: Body) -> int:
-    text = (body["metadata"].get("labels") or {}).get(ATTEMPT, "0")
-    return int(text) if text.isdigit() else 0
-
-
 def _replicas(binding: Body) -> int:
     return sum(int(component["replicas"]) for component in b.component_bodies(binding))
 
@@ -200,7 +198,7 @@ def _waits_for(binding: Body) -> str:
 
 def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     members = b.clusters_of(binding)
-    if sight is None or sight.copy is None or not members or _attempt(sight.copy) != b.attempt(binding):
+    if sight is None or sight.copy is None or not members or b.attempt_of_copy(sight.copy) != b.attempt(binding):
         return False
     status = binding.setdefault("status", {})
     known: Body = next((i for i in b.copies_of(binding) if i["clusterName"] == members[0]), {})

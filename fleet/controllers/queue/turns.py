@@ -17,6 +17,7 @@ from fleet.members.members import PodView
 from fleet.model.order import queue_order
 from fleet.model.reason import named_to
 from fleet.model.unit import Phase, Unit
+from fleet.model.untyped import digits
 from fleet.ports import Body, Stored
 from fleet.wellknown import ANNOTATION_QUOTA_FULLNAME, MAX_DEPTH_ANNOTATIONS, PODS_RUNNING_ANNOTATIONS
 
@@ -37,7 +38,7 @@ def turns_of(queues: Iterable[Body]) -> dict[str, Turns]:
     found: dict[str, Turns] = {}
     for queue in queues:
         path = b.annotation(queue, ANNOTATION_QUOTA_FULLNAME)
-        depth = b.number(_first(queue, MAX_DEPTH_ANNOTATIONS))
+        depth = digits(_first(queue, MAX_DEPTH_ANNOTATIONS))
         turns = Turns(depth, _first(queue, PODS_RUNNING_ANNOTATIONS) == "true")
         if path and turns != Turns():
             found[path] = turns
