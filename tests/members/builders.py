@@ -59,7 +59,7 @@ def pod(name: str, *, node: str = "", gpus: int = 1, labels: Body | None = None,
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def node(name: str, *, gpus: int = 8, labels: Body | None = None) -> Body:
+def node(name: str, *, gpus: int = 8, labels: Body | None = None, annotations: Body | None = None) -> Body:
     room = {"cpu": "8", "memory": "16Gi", "pods": "20", "nvidia.com/gpu": str(gpus)}
     ready = {
         "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "",
@@ -69,7 +69,7 @@ def node(name: str, *, gpus: int = 8, labels: Body | None = None) -> Body:
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
             "name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})},
-            "annotations": {"kwok.x-k8s.io/node": "fake"},
+            "annotations": {"kwok.x-k8s.io/node": "fake", **(annotations or {})},
         },
         "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
     }  # fmt: skip

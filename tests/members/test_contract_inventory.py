@@ -75,11 +75,25 @@ async def test_nodes_that_come_and_go_change_the_pools(joined: ClusterMembers, t
 
 async def test_a_node_that_lost_its_kubelet_offers_nothing(joined: ClusterMembers, target: Target) -> None:
     label = uuid.uuid4().hex[:8]
+    silent = {"kwok.x-k8s.io/status": "custom"}  # else kwok reports the node as ready again at once
+    await target.create_node(node(f"n-{label}", labels={"pool": label}, annotations=silent))
+    await eventually(lambda: free_gpus(pool_of(joined, label)) == [8])
+    lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "no word of the kubelet"}
+    await target.merge(f"/api/v1/nodes/n-{label}/status", {"status": {"conditions": [lost]}})
+    await eventually(lambda: pool_of(joined, label) is None, what="unreachable")
+    await target.call("DELETE", f"/api/v1/nodes/n-{label}")
+
+
+async def test_a_node_whose_taint_says_that_its_machine_is_off_offers_nothing(
+    joined: ClusterMembers, target: Target
+) -> None:
+    label = uuid.uuid4().hex[:8]
     await target.create_node(node(f"n-{label}", labels={"pool": label}))
     await eventually(lambda: free_gpus(pool_of(joined, label)) == [8])
-    taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
+    # A cluster without a cloud's controllers leaves this taint alone, and takes `unreachable` off a node that is ready.
+    taint = {"key": "node.cloudprovider.kubernetes.io/shutdown", "effect": "NoSchedule"}
     await target.merge(f"/api/v1/nodes/n-{label}", {"spec": {"taints": [taint]}})
-    await eventually(lambda: pool_of(joined, label) is None, what="unreachable")
+    await eventually(lambda: pool_of(joined, label) is None, what="shut down")
     await target.call("DELETE", f"/api/v1/nodes/n-{label}")
 
 

@@ -81,6 +81,7 @@ class RealMember:
             self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",
             "--config", self._built.manifest("stages.yaml"), "--manage-all-nodes=true",
             "--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1",
+            "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
         ], {"HOME": str(self._folder)})  # fmt: skip
 
     def install_training_operator(self) -> None:
