@@ -9,7 +9,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition
 from fleet.model.times import seconds
 from fleet.model.untyped import mapping, number, text
-from fleet.ports import Body
+from fleet.ports import Body, Key, Stored
+from fleet.wellknown import UNIT_SUFFIX, WORK
 
 ENQUEUED, BACKING_OFF, RESERVED, DEQUEUED = "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued"  # phases
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeed", "Failed"
@@ -20,6 +21,12 @@ EVICTED, QUOTA_RESERVED = "Evicted", "QuotaReserved"  # conditions
 def phase_of(unit: Body | None) -> str:
     """ "" for no unit, and for a unit that nobody has looked at."""
     return text(b.status_of(unit).get("phase"))
+
+
+def binding_of(unit: Stored) -> Key:
+    """The key of its binding: the one that it names, else by its own name."""
+    name = text(mapping(b.spec_of(unit.body).get("consumerRef")).get("name"))
+    return Key(WORK, "resourcebindings", unit.key.namespace, name or unit.key.name.removesuffix(UNIT_SUFFIX))
 
 
 def in_queue(unit: Body | None) -> bool:

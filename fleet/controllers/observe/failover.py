@@ -13,7 +13,7 @@ from typing import Any
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import Failure, failures_of
-from fleet.bindings.unit import message_of, reason_of, walltime_of
+from fleet.bindings.unit import binding_of, message_of, reason_of, walltime_of
 from fleet.controllers.cluster.matching import allows, candidate
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
 from fleet.controllers.fields.evict import purge_mode
@@ -25,7 +25,6 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.members.members import Changed, PodView
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name
 
@@ -65,11 +64,9 @@ class FailoverLoop:
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
         """Only its limit of time matters here."""
-        spec = b.spec_of(event.stored.body)
-        if not spec.get("maximumExecutionTimeSeconds"):
+        if not b.spec_of(event.stored.body).get("maximumExecutionTimeSeconds"):
             return ()
-        name = text(mapping(spec.get("consumerRef")).get("name"))
-        return (Key(WORK, "resourcebindings", event.stored.key.namespace, name),)
+        return (binding_of(event.stored),)
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:
         clusters = self._hub.bodies(CLUSTER, "clusters")

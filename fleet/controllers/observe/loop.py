@@ -13,7 +13,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import condition, drop_condition, is_true, set_condition
 from fleet.bindings.failures import Failure
-from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, phase_of
+from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.aside import kept
 from fleet.controllers.runtime.controller import Controller, Source
@@ -22,7 +22,6 @@ from fleet.controllers.runtime.index import BindingIndex
 from fleet.kinds import Health, Interpreter, State, interpreter_of
 from fleet.members.members import Changed, PodView
 from fleet.model.times import rfc3339, seconds
-from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
@@ -80,8 +79,7 @@ class ObserveLoop:
         return (event.stored.key,)
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
-        reference = mapping(b.spec_of(event.stored.body).get("consumerRef"))
-        return (Key(WORK, "resourcebindings", event.stored.key.namespace, text(reference.get("name"))),)
+        return (binding_of(event.stored),)
 
     def _on_member(self, changed: Changed) -> None:
         key = self._index.key(changed.binding)

@@ -14,14 +14,14 @@ from fleet.bindings import binding as b
 from fleet.bindings import claims
 from fleet.bindings.components import requests_of, total
 from fleet.bindings.trees import TreeReader
-from fleet.bindings.unit import BACKING_OFF, ENQUEUED, RESERVED, phase_of, queue_of, requeue_at
+from fleet.bindings.unit import BACKING_OFF, ENQUEUED, RESERVED, binding_of, phase_of, queue_of, requeue_at
 from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339
-from fleet.model.untyped import mapping, rows, text, whole
+from fleet.model.untyped import rows, whole
 from fleet.ports import Body, Event, Key, Stored
 from fleet.quota.leaf import leaf_for
 from fleet.wellknown import (
@@ -31,7 +31,6 @@ from fleet.wellknown import (
     QUEUE,
     QUEUE_NAMESPACE,
     QUOTA,
-    UNIT_SUFFIX,
     WORK,
     unit_name,
 )
@@ -74,7 +73,7 @@ class EnqueueLoop:
         """Units whose class a person chose; the bindings of the others follow by themselves."""
         for stored in self._hub.scan(QUEUE, "queueunits"):
             if b.spec_of(stored.body).get("priorityClassName") == event.stored.key.name:
-                yield _binding_of(stored)
+                yield binding_of(stored)
 
     def _class_value(self, name: str) -> int | None:
         body = self._hub.peek("scheduling.k8s.io", "priorityclasses", "", name)
@@ -160,13 +159,7 @@ def _settle(unit: Body, wanted: Body) -> bool:
 
 
 def _consumer(event: Event) -> Iterable[Key]:
-    return (_binding_of(event.stored),)
-
-
-def _binding_of(unit: Stored) -> Key:
-    reference = mapping(b.spec_of(unit.body).get("consumerRef"))
-    name = text(reference.get("name")) or unit.key.name.removesuffix(UNIT_SUFFIX)
-    return Key(WORK, "resourcebindings", unit.key.namespace, name)
+    return (binding_of(event.stored),)
 
 
 def _owned_by(unit: Body, uid: str) -> bool:
