@@ -21,7 +21,7 @@ from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
     from fleet.cli.exposition import Gate
-    from fleet.controllers.runtime.hub import ControllerConfig
+    from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
     from fleet.engine.registry import Registry
     from fleet.objects.objects import Objects
@@ -271,14 +271,9 @@ async def _lead_once(
     import os
     import socket as sockets
 
-    from fleet.controllers.decide.loop import DecideLoop
-    from fleet.controllers.manager import build_loops
-    from fleet.controllers.runtime.controller import cancelled, run_all
-    from fleet.controllers.runtime.heartbeat import Heartbeat
+    from fleet.controllers.runtime.controller import cancelled
     from fleet.controllers.runtime.hub import Hub
     from fleet.members.clusters import ClusterMembers
-    from fleet.ports import Fenced
-    from fleet.solver.process import ProcessSolver
     from fleet.store.leadership import PostgresLeadership
 
     leadership, holder = PostgresLeadership(dsn), f"{sockets.gethostname()}-{os.getpid()}"
@@ -288,35 +283,49 @@ async def _lead_once(
         await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not leading.done():
             return False
-        epoch = leading.result()
-        members, solver = ClusterMembers(may_write=leadership.sure), ProcessSolver()
-        solver.warm()
+        members = ClusterMembers(may_write=leadership.sure)
         parts = Hub(
-            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub_id, epoch=epoch, config=config,
-            metrics=metrics,
+            hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub_id, epoch=leading.result(),
+            config=config, metrics=metrics,
         )  # fmt: skip
         over = asyncio.Event()
         lost = asyncio.create_task(leadership.lost())
         for task in (lost, stopping):
             task.add_done_callback(lambda _: over.set())
         try:
-            metrics.leader.set(1)
-            on_ready()
-            loops = build_loops(parts, solver)
-            decide = next(loop for loop in loops if isinstance(loop, DecideLoop))
-            await run_all([*loops, Heartbeat(parts, holder, decide.look_again)], over, metrics.ended)
-        except Fenced:  # another process leads; this one was the last to know
-            pass
+            await _run_loops(parts, holder, over, on_ready)
         finally:
-            metrics.leader.set(0)
             await cancelled(lost)
             await members.stop()
-            solver.close()
         return True
     finally:
         for waiting in (leading, stopping):
             await cancelled(waiting)
         await leadership.release()
+
+
+async def _run_loops(parts: Hub, holder: str, over: asyncio.Event, on_ready: Callable[[], None]) -> None:
+    """Run every loop of the leader `holder`, with a solver of their own, until `over`."""
+    from fleet.controllers.decide.loop import DecideLoop
+    from fleet.controllers.manager import build_loops
+    from fleet.controllers.runtime.controller import run_all
+    from fleet.controllers.runtime.heartbeat import Heartbeat
+    from fleet.ports import Fenced
+    from fleet.solver.process import ProcessSolver
+
+    solver, metrics = ProcessSolver(), parts.metrics
+    solver.warm()
+    try:
+        metrics.leader.set(1)
+        on_ready()
+        loops = build_loops(parts, solver)
+        decide = next(loop for loop in loops if isinstance(loop, DecideLoop))
+        await run_all([*loops, Heartbeat(parts, holder, decide.look_again)], over, metrics.ended)
+    except Fenced:  # another process leads; this one was the last to know
+        pass
+    finally:
+        metrics.leader.set(0)
+        solver.close()
 
 
 async def simulate(

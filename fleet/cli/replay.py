@@ -7,86 +7,50 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
+from fleet.cli import replay_options as given
 from fleet.cli.failure import Failure
 from fleet.model.untyped import digits
 
+if TYPE_CHECKING:
+    from fleet.simulate.replay.policies import Policy
+    from fleet.simulate.replay.study import Study
+    from fleet.snapshot import Config
+
 _TIME = re.compile(r"(\d+(?:\.\d+)?)([smhd]?)\Z")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_SEEDS_MAX = 1000
 
 
 def replay(
-    trace: Annotated[Path, typer.Argument(help="Jobs: CSV, plain or as .xz or .gz.")],
-    nodes: Annotated[Path, typer.Option(help="Nodes: CSV with cpu_milli, memory_mib, gpu and model.")],
-    members: Annotated[int, typer.Option(min=1, max=1000, help="Members that the nodes are dealt to.")] = 8,
-    policy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="The policy that decides (fleet). Several times: the first is compared with the others.",
-        ),
-    ] = None,
-    load: Annotated[
-        float, typer.Option(min=0.001, max=1000, help="Jobs come so many times as fast as in the trace.")
-    ] = 1.0,
-    calibrate_wait: Annotated[
-        str, typer.Option(metavar="TIME", help="Find the load at which fifo's mean wait is so long (4h), and use it.")
-    ] = "",
-    begin: Annotated[
-        str, typer.Option("--from", metavar="TIME", help="Leave out jobs submitted earlier in the trace (10d).")
-    ] = "0",
-    until: Annotated[
-        str, typer.Option(metavar="TIME", help="Leave out jobs submitted from then on in the trace.")
-    ] = "",
-    limit: Annotated[int, typer.Option(min=0, help="The first so many jobs only (0: all).")] = 0,
-    guarantee: Annotated[
-        float, typer.Option(min=0, max=1, help="Part of the GPUs that queues are promised, each as it asks.")
-    ] = 0.7,
-    least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="LEAF=GPUS", help="The promise of a queue, instead.")
-    ] = None,
-    most: Annotated[
-        list[str] | None, typer.Option("--max", metavar="LEAF=GPUS", help="The most that a queue may use.")
-    ] = None,
-    weight: Annotated[
-        list[str] | None, typer.Option(metavar="LEAF=N", help="A queue's weight in the fair share.")
-    ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="The policy fleet through the real controllers: for some hundred jobs.")
-    ] = False,
-    solver: Annotated[bool, typer.Option("--solver/--no-solver", help="Whether fleet asks the solver.")] = False,
-    reclaim: Annotated[
-        bool, typer.Option("--reclaim/--no-reclaim", help="Whether fleet takes back what is borrowed, by evicting.")
-    ] = True,
-    heads_after: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="A job that waits longer gets a reservation that collects room (0: never)."),
-    ] = "10m",
-    guarantee_delay: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="Guaranteed jobs of other leaves wait so long for an overdue head (as --heads-after)."
-        ),
-    ] = "",
-    protection: Annotated[str, typer.Option(metavar="TIME", help="Nobody is evicted so soon after its start.")] = "5m",
-    overestimate: Annotated[
-        float, typer.Option(min=0, max=1000, help="Walltimes are the true durations times this (0: none is given).")
-    ] = 2.0,
-    checkpoint: Annotated[
-        str, typer.Option(metavar="TIME", help="How often a running job keeps its work (0: never).")
-    ] = "1h",
-    cycle: Annotated[str, typer.Option(metavar="TIME", help="Decisions are so far apart at least.")] = "30s",
-    grace: Annotated[str, typer.Option(metavar="TIME", help="An evicted job is gone after so long.")] = "30s",
-    jitter: Annotated[str, typer.Option(metavar="TIME", help="The seed shifts every arrival by up to this.")] = "10m",
-    seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, max=_SEEDS_MAX, help="So many seeds, one after the other.")] = 1,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write plots and replay.json there.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    trace: given.Trace,
+    nodes: given.Nodes,
+    members: given.Members = 8,
+    policy: given.Policies = None,
+    load: given.Load = 1.0,
+    calibrate_wait: given.CalibrateWait = "",
+    begin: given.Begin = "0",
+    until: given.Until = "",
+    limit: given.Limit = 0,
+    guarantee: given.Guarantee = 0.7,
+    least: given.Least = None,
+    most: given.Most = None,
+    weight: given.Weight = None,
+    full: given.Full = False,
+    solver: given.UseSolver = False,
+    reclaim: given.Reclaim = True,
+    heads_after: given.HeadsAfter = "10m",
+    guarantee_delay: given.GuaranteeDelay = "",
+    protection: given.Protection = "5m",
+    overestimate: given.Overestimate = 2.0,
+    checkpoint: given.Checkpoint = "1h",
+    cycle: given.Cycle = "30s",
+    grace: given.Grace = "30s",
+    jitter: given.Jitter = "10m",
+    seed: given.Seed = 0,
+    seeds: given.Seeds = 1,
+    out: given.Out = None,
+    as_json: given.AsJson = False,
 ) -> None:
     """Replay a workload trace: waits, use, promises, lost work.
 
@@ -94,58 +58,64 @@ def replay(
     order of arrival; fifo-backfill, the same with EASY backfill; race, a copy of each job in every member.
     A LEAF is a queue of the trace. TIME is a number of seconds, or one with a unit: 30s, 10m, 4h, 1.5d.
     """
-    from fleet.simulate.replay.policies import Policy
     from fleet.simulate.replay.run import Options
-    from fleet.simulate.replay.study import Study, run_all
-    from fleet.simulate.replay.table import BadTrace
+    from fleet.simulate.replay.study import Study
     from fleet.simulate.replay.world import Arrivals, Quota
-    from fleet.snapshot import Config
 
-    policies: list[Policy] = []
-    for name in policy or ["fleet"]:
-        if name not in list(Policy):
-            raise Failure(f"--policy: {name!r} is none of {', '.join(Policy)}")
-        if name not in policies:
-            policies.append(Policy(name))
     study = Study(
-        trace=trace,
-        nodes=nodes,
-        members=members,
-        policies=tuple(policies),
-        seeds=tuple(range(seed, seed + seeds)),
-        begin_s=_seconds("--from", begin),
-        until_s=_seconds("--until", until) if until else None,
-        limit=limit,
+        trace, nodes, members, _policies(policy or ["fleet"]), tuple(range(seed, seed + seeds)),
+        begin_s=_seconds("--from", begin), until_s=_seconds_or_none("--until", until), limit=limit,
         arrivals=Arrivals(load, _seconds("--jitter", jitter), overestimate or None),
         quota=Quota(guarantee, _amounts("--min", least), _amounts("--max", most), _amounts("--weight", weight)),
         options=Options(
-            config=Config(
-                reclaim=reclaim,
-                protection_s=_seconds("--protection", protection),
-                head_after_s=_seconds("--heads-after", heads_after),
-                guarantee_delay_s=_seconds("--guarantee-delay", guarantee_delay) if guarantee_delay else None,
-            ),
-            cycle_s=max(1.0, _seconds("--cycle", cycle)),
-            grace_s=_seconds("--grace", grace),
+            config=_config(reclaim, protection, heads_after, guarantee_delay),
+            cycle_s=max(1.0, _seconds("--cycle", cycle)), grace_s=_seconds("--grace", grace),
             checkpoint_s=_seconds("--checkpoint", checkpoint),
         ),
-        calibrate_wait_s=_seconds("--calibrate-wait", calibrate_wait) if calibrate_wait else None,
-        full=full,
-        out=out,
-    )
-    if full:
-        _quiet()
-    try:
-        with _progress() as tell:
-            document = run_all(study, _solver() if solver else None, tell)
-    except BadTrace as error:
-        raise Failure(str(error)) from error
-    except OSError as error:
-        raise Failure(f"cannot write to {out}: {error.strerror or error}") from error
+        calibrate_wait_s=_seconds_or_none("--calibrate-wait", calibrate_wait), full=full, out=out,
+    )  # fmt: skip
+    document = _run(study, solver=solver)
     if as_json:
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
         _show(document)
+
+
+def _policies(names: list[str]) -> tuple[Policy, ...]:
+    """Each named policy once, in the order of the names."""
+    from fleet.simulate.replay.policies import Policy
+
+    unknown = next((name for name in names if name not in list(Policy)), None)
+    if unknown is not None:
+        raise Failure(f"--policy: {unknown!r} is none of {', '.join(Policy)}")
+    return tuple(Policy(name) for name in dict.fromkeys(names))
+
+
+def _config(reclaim: bool, protection: str, heads_after: str, guarantee_delay: str) -> Config:
+    from fleet.snapshot import Config
+
+    return Config(
+        reclaim=reclaim,
+        protection_s=_seconds("--protection", protection),
+        head_after_s=_seconds("--heads-after", heads_after),
+        guarantee_delay_s=_seconds_or_none("--guarantee-delay", guarantee_delay),
+    )
+
+
+def _run(study: Study, *, solver: bool) -> dict[str, Any]:
+    """The document of all runs. Raises Failure for a trace that makes no sense, and where nothing can be written."""
+    from fleet.simulate.replay.study import run_all
+    from fleet.simulate.replay.table import BadTrace
+
+    if study.full:
+        _quiet()
+    try:
+        with _progress() as tell:
+            return run_all(study, _solver() if solver else None, tell)
+    except BadTrace as error:
+        raise Failure(str(error)) from error
+    except OSError as error:
+        raise Failure(f"cannot write to {study.out}: {error.strerror or error}") from error
 
 
 def _quiet() -> None:
@@ -171,6 +141,10 @@ def _seconds(option: str, text: str) -> float:
     if found is None or len(text) > 20:
         raise Failure(f"{option}: {text!r} is not a time such as 30s, 10m, 4h or 1.5d")
     return float(found[1]) * _SECONDS[found[2]]
+
+
+def _seconds_or_none(option: str, text: str) -> float | None:
+    return _seconds(option, text) if text else None
 
 
 def _amounts(option: str, given: list[str] | None) -> dict[str, int]:
