@@ -193,19 +193,7 @@ class Node:
         self.enum_others = frozenset(orjson.dumps(v, option=orjson.OPT_SORT_KEYS).decode() for v in enum or ())
         self.pattern_text: str | None = get("pattern")
         self.pattern = _pattern(self.pattern_text)
-        self.format: str = get("format") or ""
-        self.minimum = get("minimum")
-        self.maximum = get("maximum")
-        self.exclusive_min = bool(get("exclusiveMinimum"))
-        self.exclusive_max = bool(get("exclusiveMaximum"))
-        self.multiple_of = get("multipleOf")
-        self.min_length = get("minLength")
-        self.max_length = get("maxLength")
-        self.min_items = get("minItems")
-        self.max_items = get("maxItems")
-        self.min_properties = get("minProperties")
-        self.max_properties = get("maxProperties")
-        self.unique = bool(get("uniqueItems"))
+        self._read_bounds(raw)
         self.list_type: str = get("x-kubernetes-list-type") or "atomic"
         self.list_map_keys: tuple[str, ...] = tuple(get("x-kubernetes-list-map-keys") or ())
         self.atomic = get("x-kubernetes-map-type") == "atomic"
@@ -219,6 +207,23 @@ class Node:
         self.rules: tuple[Rule, ...] = tuple(compile_rule(r) for r in get("x-kubernetes-validations") or ())
         # A scalar of which only the type is asked: long lists of them are checked at once.
         self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
+
+    def _read_bounds(self, raw: Schema) -> None:
+        """The bounds of a value: its format, and how large or long it may be."""
+        get = raw.get
+        self.format: str = get("format") or ""
+        self.minimum = get("minimum")
+        self.maximum = get("maximum")
+        self.exclusive_min = bool(get("exclusiveMinimum"))
+        self.exclusive_max = bool(get("exclusiveMaximum"))
+        self.multiple_of = get("multipleOf")
+        self.min_length = get("minLength")
+        self.max_length = get("maxLength")
+        self.min_items = get("minItems")
+        self.max_items = get("maxItems")
+        self.min_properties = get("minProperties")
+        self.max_properties = get("maxProperties")
+        self.unique = bool(get("uniqueItems"))
 
     def child(self, key: str) -> Node | None:
         """The node of a field or map key; None when the schema does not know it."""
