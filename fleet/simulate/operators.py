@@ -4,6 +4,7 @@ template."""
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from fleet.ports import Body, Key
 from fleet.simulate.world import World
 
 
-class Operator:
+class Operator(ABC):
     """A Loop over the jobs of one kind; a job is looked at when it or one of its pods changes."""
 
     def __init__(self, world: World, kind: Kind) -> None:
@@ -42,9 +43,9 @@ class Operator:
             return None  # the garbage collector takes the pods
         return await self.reconcile(stored.body, self.world.pods.owned_by(stored.uid))
 
+    @abstractmethod
     async def reconcile(self, job: Body, pods: list[Body]) -> float | None:
         """Bring pods and status to what the spec says; seconds after which to look again, or None."""
-        raise NotImplementedError
 
     # -- acting
 

@@ -123,6 +123,56 @@ def replay_fully(
     return run(_replay({job.id: job for job in jobs}, units, members, tree, options, solver, tell))
 
 
+@dataclass(slots=True)
+class _Users:
+    """An administrator who sets the hub up, and users who submit the jobs of the trace and remove finished ones."""
+
+    objects: Objects
+    registry: Registry
+    clock: VirtualClock
+    told: _Told
+
+    async def create(self, body: Body) -> None:
+        kind = self.registry.kind_of(body["apiVersion"], body["kind"])
+        assert kind is not None
+        await self.objects.create(kind, body["metadata"].get("namespace", ""), body, _USER)
+
+    async def set_up(self, tree: QuotaTree, spaces: Mapping[str, str], members: Sequence[Member]) -> None:
+        """Namespaces, members, the tree and a policy in each of `spaces` (by path of its leaf)."""
+        for namespace in (TREE_NAMESPACE, *spaces.values()):
+            await self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for member in members:
+            meta = {"name": member.name}
+            await self.create({"apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": meta,
+                               "spec": {"syncMode": "Push"}})  # fmt: skip
+        await self.create(_tree(tree, spaces, gpus_of(members)))
+        for namespace in spaces.values():
+            await self.create(_policy(namespace))
+
+    async def submit(self, units: Iterable[Unit], bodies: Mapping[str, Body], jobs: Mapping[str, Job]) -> None:
+        """Create the body of each unit, in order of arrival, when its time comes."""
+        for unit in units:
+            await self.clock.sleep(max(0.0, unit.enqueued_at - self.clock.now()))
+            self.told.note(What.SUBMITTED, jobs[unit.id])
+            await self.create(bodies[unit.id])
+
+    async def remove(self, jobs: int) -> None:
+        """Delete so many jobs, each some time after its end."""
+        for _ in range(jobs):
+            at, job = await self.told.ends.get()
+            await self.clock.sleep(max(0.0, at + KEPT_S - self.clock.now()))
+            await self.objects.delete(self.registry.need(KUBEFLOW, "pytorchjobs"), *job, _USER)
+
+
+async def _sampled(hosts: Hosts, told: _Told, every: float, samples: list[Sample]) -> None:
+    """Take samples until the replay is stuck."""
+    clock, last = told.clock, ZERO
+    while clock.now() - last <= STUCK_S or told.running:
+        last = told.log[-1].at if told.log else last
+        samples.append(sample(hosts.nodes, clock.now(), every))
+        await clock.sleep(every)
+
+
 async def _replay(
     jobs: Mapping[str, Job],
     units: Sequence[Unit],
@@ -141,46 +191,15 @@ async def _replay(
     store, registry, ids = MemoryStore(clock), Registry(load_kinds()), _Ids()
     objects = Objects(store, registry, clock, ids, rules=rules())
     hub = Hub(store, objects, registry, hosts, clock, ids, HUB, config=_config(options.config))
-
-    async def create(body: Body) -> None:
-        kind = registry.kind_of(body["apiVersion"], body["kind"])
-        assert kind is not None
-        await objects.create(kind, body["metadata"].get("namespace", ""), body, _USER)
-
-    async def arrive() -> None:
-        for unit in units:
-            await clock.sleep(max(0.0, unit.enqueued_at - clock.now()))
-            told.note(What.SUBMITTED, jobs[unit.id])
-            await create(bodies[unit.id])
-
-    async def remove() -> None:
-        for _ in jobs:
-            at, job = await told.ends.get()
-            await clock.sleep(max(0.0, at + KEPT_S - clock.now()))
-            await objects.delete(registry.need(KUBEFLOW, "pytorchjobs"), *job, _USER)
-
+    users = _Users(objects, registry, clock, told)
+    await users.set_up(tree, spaces, members)
     samples: list[Sample] = []
-
-    async def look() -> None:
-        """Until it is stuck."""
-        last, every = ZERO, options.sample_s or max(SAMPLE_S, sample_every(units))  # each wakes the whole hub
-        while clock.now() - last <= STUCK_S or told.running:
-            last = told.log[-1].at if told.log else last
-            samples.append(sample(hosts.nodes, clock.now(), every))
-            await clock.sleep(every)
-
-    for namespace in (TREE_NAMESPACE, *spaces.values()):
-        await create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
-    for member in members:
-        await create({"apiVersion": f"{CLUSTER}/v1alpha1", "kind": "Cluster", "metadata": {"name": member.name},
-                      "spec": {"syncMode": "Push"}})  # fmt: skip
-    await create(_tree(tree, spaces, gpus_of(members)))
-    for namespace in spaces.values():
-        await create(_policy(namespace))
+    every = options.sample_s or max(SAMPLE_S, sample_every(units))  # each sample wakes the whole hub
     stop = asyncio.Event()
-    everything = asyncio.gather(arrive(), remove())
+    everything = asyncio.gather(users.submit(units, bodies, jobs), users.remove(len(jobs)))
     loops = build_loops(hub, solver)
-    looking, controllers = asyncio.create_task(look()), asyncio.create_task(run_all(loops, stop))
+    looking = asyncio.create_task(_sampled(hosts, told, every, samples))
+    controllers = asyncio.create_task(run_all(loops, stop))
     try:
         await asyncio.wait((everything, looking, controllers), return_when=asyncio.FIRST_COMPLETED)
     finally:  # also when it is interrupted
