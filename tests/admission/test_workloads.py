@@ -57,7 +57,8 @@ async def test_a_kind_with_pods_that_fleet_does_not_place_is_refused(hub: Hub, b
     ],
 )
 async def test_kinds_without_pods_may_be_named(hub: Hub, body: Body) -> None:
-    await hub.create(body)
+    stored = await hub.create(body)
+    assert stored["spec"]["resourceSelectors"] == body["spec"]["resourceSelectors"]
 
 
 @pytest.mark.parametrize(

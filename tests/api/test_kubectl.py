@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.api.conftest import KUBECTL, KUBECTLS, Hub
-from tests.api.wait import read_until
+from tests.api.wait import expect_line
 
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
 JOB = {
@@ -139,11 +139,11 @@ async def test_every_kubectl_follows_changes(hub: Hub, kubectl: str) -> None:
     await hub.kubectl(kubectl, "create", "-f", "-", stdin=yaml.safe_dump(CONFIG_MAP))
     process = hub.start_kubectl(kubectl, ["get", "cm", "-w", "--output-watch-events"])
     try:
-        await read_until(process, "ADDED")
+        assert "settings" in await expect_line(process, "ADDED")
         await hub.kubectl(kubectl, "patch", "cm", "settings", "-p", '{"data":{"b":"2"}}')
-        await read_until(process, "MODIFIED")
+        assert "settings" in await expect_line(process, "MODIFIED")
         await hub.kubectl(kubectl, "delete", "cm", "settings")
-        await read_until(process, "DELETED")
+        assert "settings" in await expect_line(process, "DELETED")
     finally:
         process.kill()
         process.communicate()

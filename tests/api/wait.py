@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Callable
 
 
-async def read_until(process: subprocess.Popen[str], text: str, timeout: float = 20.0) -> str:
+async def expect_line(process: subprocess.Popen[str], text: str, timeout: float = 20.0) -> str:
     """The first line of the process that holds `text`; fails after `timeout` seconds."""
     assert process.stdout is not None
 

@@ -48,11 +48,11 @@ async def _flood(kubeconfig: Path, jobs: int, clients: int) -> tuple[float, floa
     async with _client(kubeconfig) as client:
         waiting = asyncio.create_task(_all_bound(client, jobs))
         await asyncio.sleep(0)
-        todo = iter(range(jobs))
+        numbers = iter(range(jobs))
         begin = time.monotonic()
 
         async def work() -> None:
-            for number in todo:
+            for number in numbers:
                 body = orjson.dumps(pytorchjob(f"job-{number}", workers=0))
                 async with client.post(JOBS_PATH, data=body, headers={"Content-Type": "application/json"}) as answer:
                     assert answer.status == 201, await answer.text()

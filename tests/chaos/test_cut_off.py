@@ -14,7 +14,7 @@ import pytest
 
 from tests.chaos.client import BINDINGS, CLUSTERS, EVENTS, JOBS, POLICIES, UNITS, Body, Client
 from tests.chaos.conftest import end
-from tests.chaos.work import COPIES, delete_all, name_of, set_up, states, wait_all
+from tests.chaos.work import COPIES, delete_all, expect_all, name_of, set_up, states
 from tests.e2e.conftest import join
 from tests.e2e.hub import BIN, Hub, Kubectl, World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob
@@ -96,9 +96,9 @@ def far_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FarWorld]:
 def test_a_member_that_is_cut_off_keeps_its_work_and_costs_the_others_nothing(far_world: FarWorld) -> None:
     world, client, far = far_world.world, far_world.client, far_world.far
     client.post(JOBS.format("far"), pytorchjob("runs"))
-    wait_all(world, client, ["far/runs"], "Running")
+    expect_all(world, client, ["far/runs"], "Running")
     client.post(JOBS.format("far"), pytorchjob("ends", workers=1, run_for="8s"))
-    wait_all(world, client, ["far/ends"], "Running")
+    expect_all(world, client, ["far/ends"], "Running")
     before = {name_of(body): body["metadata"]["uid"] for body in client.in_member("far", COPIES)}
     far.cut_off()
     client.post(JOBS.format("far"), pytorchjob("early"))  # placed before anybody knows, or waiting
@@ -124,22 +124,22 @@ def test_a_member_that_is_cut_off_keeps_its_work_and_costs_the_others_nothing(fa
 
     far.reconnect()
     world.until("it is ready again", lambda: far_world.ready().get("status") == "True")
-    wait_all(world, client, ["far/runs", "far/early", "far/late"], "Running")
-    wait_all(world, client, ["far/ends"], "Succeeded")
+    expect_all(world, client, ["far/runs", "far/early", "far/late"], "Running")
+    expect_all(world, client, ["far/ends"], "Succeeded")
     world.until("the binding is clean", lambda: not told())
     world.until("so is the unit", lambda: not world.unit("runs", "far")["status"].get("reason"))
     after = [(name_of(body), body["metadata"]["uid"]) for body in client.in_member("far", COPIES)]
     assert sorted(name for name, _ in after) == ["far/early", "far/ends", "far/late", "far/runs"]
     assert {name: uid for name, uid in after if name in before} == before, "a copy was made twice"
     assert all(client.in_member(m, "/apis/kubeflow.org/v1/namespaces/far/pytorchjobs") == [] for m in ("cfa", "cfb"))
-    wait_all(world, client, [f"near/near-{number}" for number in range(6)], "Succeeded")
+    expect_all(world, client, [f"near/near-{number}" for number in range(6)], "Succeeded")
     delete_all(world, client)
 
 
 def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_elsewhere(far_world: FarWorld) -> None:
     world, client, far = far_world.world, far_world.client, far_world.far
     client.post(JOBS.format("far"), pytorchjob("runs", workers=1))
-    wait_all(world, client, ["far/runs"], "Running")
+    expect_all(world, client, ["far/runs"], "Running")
     far.cut_off()
     far_world.send_far_jobs_to("cfa", "cfb", "far")
     client.delete(f"{CLUSTERS}/far")
@@ -150,7 +150,7 @@ def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_el
     client.patch(f"{CLUSTERS}/far", {"metadata": {"annotations": {"fleet.io/force-removal": "true"}}})
     world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"))
     world.until("the cluster is gone", lambda: all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS)))
-    wait_all(world, client, ["far/runs"], "Running")
+    expect_all(world, client, ["far/runs"], "Running")
     assert set(states(client)) == {"far/runs", "near/meanwhile"}
 
     far.reconnect()  # it comes back to a hub that does not know it, and is joined again: the old copy goes
@@ -165,7 +165,7 @@ def test_a_cluster_that_is_cut_off_is_removed_only_by_force_and_its_work_goes_el
 def test_a_member_that_is_unjoined_gives_its_work_to_the_others(far_world: FarWorld) -> None:
     world, client = far_world.world, far_world.client
     client.post(JOBS.format("far"), pytorchjob("runs", workers=1))
-    wait_all(world, client, ["far/runs"], "Running")
+    expect_all(world, client, ["far/runs"], "Running")
     assert world.placed("runs", "far") == "far"
     far_world.send_far_jobs_to("cfa", "cfb", "far")
     command = [str(BIN / "fleet"), "unjoin", "far", "--data-dir", str(world.hub.folder)]
@@ -173,7 +173,7 @@ def test_a_member_that_is_unjoined_gives_its_work_to_the_others(far_world: FarWo
     assert done.returncode == 0, done.stderr
     assert all(c["metadata"]["name"] != "far" for c in client.items(CLUSTERS))
     world.until("it runs elsewhere", lambda: world.placed("runs", "far") in ("cfa", "cfb"))
-    wait_all(world, client, ["far/runs"], "Running")
+    expect_all(world, client, ["far/runs"], "Running")
     join(world.hub, "far", far_world.far.kubeconfig)
     world.until("it is ready", lambda: far_world.ready().get("status") == "True")
     assert client.in_member("far", COPIES) == [], "nothing was left behind in it"

@@ -18,7 +18,7 @@ import pytest
 from tests.chaos.client import JOBS, Body, Client, Refused
 from tests.chaos.conftest import StartHub
 from tests.chaos.parts import process_of
-from tests.chaos.work import delete_all, set_up, states, wait_all
+from tests.chaos.work import delete_all, expect_all, set_up, states
 from tests.e2e.manifests import leaf, pytorchjob
 
 pytestmark = pytest.mark.xdist_group("chaos")
@@ -95,7 +95,7 @@ def test_a_full_disk_refuses_writes_with_a_reason_and_loses_nothing(disk: Disk, 
     client = Client(world.hub.kubeconfig, timeout_s=60)
     set_up(client, leaf("a", "a"))
     client.post(JOBS.format("a"), pytorchjob("before", workers=1))
-    wait_all(world, client, ["a/before"], "Running")
+    expect_all(world, client, ["a/before"], "Running")
     disk.fill()
     acknowledged, refusal = [], None
     end = time.monotonic() + 60
@@ -123,8 +123,8 @@ def test_a_full_disk_refuses_writes_with_a_reason_and_loses_nothing(disk: Disk, 
         return True
 
     world.until("writes are taken again", writes)
-    wait_all(world, client, ["a/after"], "Succeeded")
-    wait_all(world, client, ["a/before"], "Running")
+    expect_all(world, client, ["a/after"], "Succeeded")
+    expect_all(world, client, ["a/before"], "Running")
     assert {body["metadata"]["name"] for body in client.items(MAPS)} >= set(acknowledged), "acknowledged, and lost (I4)"
     delete_all(world, client)
     assert world.hub.stop() == 0, world.hub.log()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.chaos.client import JOBS, POLICIES, TREES, Body, Client, Refused
-from tests.chaos.work import delete_all, namespace_of, states, wait_all
+from tests.chaos.work import delete_all, expect_all, namespace_of, states
 from tests.e2e.hub import World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 
@@ -51,13 +51,15 @@ class Desk:
     def job(self, name: str) -> str:
         return f"{JOBS.format(self.namespace)}/{name}"
 
-    def wait(self, name: str, state: str, within_s: float = 120) -> None:
-        wait_all(self.world, self.client, [f"{self.namespace}/{name}"], state, within_s)
+    def expect(self, name: str, state: str, within_s: float = 120) -> None:
+        """Fails unless the job comes into this state in time."""
+        expect_all(self.world, self.client, [f"{self.namespace}/{name}"], state, within_s)
 
     def placed(self, name: str) -> str:
         return self.world.placed(name, self.namespace)
 
-    def waits(self, name: str, words: str) -> None:
+    def expect_waits(self, name: str, words: str) -> None:
+        """Fails unless the job comes to wait in no member, with these words as its reason."""
         self.world.until(f"{name} waits: {words}", lambda: words in self.world.message(name, self.namespace))
         assert self.placed(name) == ""
 
@@ -87,101 +89,101 @@ def desk(shared: World) -> Iterator[Desk]:
 
 def test_a_placement_that_excludes_the_current_member_moves_the_job(desk: Desk) -> None:
     desk.submit("moves")
-    desk.wait("moves", "Running")
+    desk.expect("moves", "Running")
     first = desk.placed("moves")
     others = [member for member in desk.world.members if member != first]
     desk.policy(placement={"clusterAffinity": {"clusterNames": others}})
     desk.world.until("it is elsewhere", lambda: desk.placed("moves") in others)
-    desk.wait("moves", "Running")
+    desk.expect("moves", "Running")
     desk.world.until("one copy", lambda: desk.copies() == [(desk.placed("moves"), "moves")])
 
 
 def test_switching_suspension_off_lets_the_waiting_go_and_on_again_queues_the_next(desk: Desk) -> None:
     desk.tree(leaf(desk.namespace, desk.namespace, **{"kube-queue/max-jobs": 0}))
     desk.submit("first")
-    desk.waits("first", "no jobs at all")
+    desk.expect_waits("first", "no jobs at all")
     desk.policy(suspension=None)
-    desk.wait("first", "Running")
+    desk.expect("first", "Running")
     desk.policy(suspension={"scheduling": True})
     desk.submit("second")
-    desk.waits("second", "no jobs at all")
+    desk.expect_waits("second", "no jobs at all")
     assert states(desk.client)[f"{desk.namespace}/first"] == "Running"
 
 
 def test_a_policy_deleted_while_its_job_waits_leaves_the_job_and_a_new_one_takes_it(desk: Desk) -> None:
     desk.tree(leaf(desk.namespace, desk.namespace, **{"kube-queue/max-jobs": 0}))
     desk.submit("waits")
-    desk.waits("waits", "no jobs at all")
+    desk.expect_waits("waits", "no jobs at all")
     desk.client.delete(f"{POLICIES.format(desk.namespace)}/gang")
     desk.client.post(POLICIES.format(desk.namespace), gang_policy(queue=True))
     desk.tree(leaf(desk.namespace, desk.namespace))
-    desk.wait("waits", "Running")
+    desk.expect("waits", "Running")
 
 
 def test_a_lazy_policy_changed_while_its_job_waits_does_not_hold_the_job_for_ever(desk: Desk) -> None:
     desk.policy(activationPreference="Lazy")
     desk.tree(leaf(desk.namespace, desk.namespace, **{"kube-queue/max-jobs": 0}))
     desk.submit("lazy")
-    desk.waits("lazy", "no jobs at all")
+    desk.expect_waits("lazy", "no jobs at all")
     desk.policy(placement={"clusterAffinity": {"clusterNames": [desk.world.members[1]]}})
     desk.tree(leaf(desk.namespace, desk.namespace))
-    desk.wait("lazy", "Running")
+    desk.expect("lazy", "Running")
 
 
 def test_a_leaf_shrunk_below_its_usage_starts_nothing_new_and_stops_nothing(desk: Desk) -> None:
     desk.submit("runs", workers=3)
-    desk.wait("runs", "Running")
+    desk.expect("runs", "Running")
     desk.tree(leaf(desk.namespace, desk.namespace, **{GPU: 2}))
     desk.submit("small", workers=0)
-    desk.waits("small", GPU)
+    desk.expect_waits("small", GPU)
     assert states(desk.client)[f"{desk.namespace}/runs"] == "Running"
     desk.client.delete(desk.job("runs"))
-    desk.wait("small", "Running")
+    desk.expect("small", "Running")
 
 
 def test_a_namespace_that_moves_to_another_leaf_takes_its_waiting_jobs_along(desk: Desk) -> None:
     name = desk.namespace
     desk.tree(leaf("tight", name, **{"kube-queue/max-jobs": 0}), leaf("wide"))
     desk.submit("moves")
-    desk.waits("moves", "no jobs at all")
+    desk.expect_waits("moves", "no jobs at all")
     desk.tree(leaf("tight", **{"kube-queue/max-jobs": 0}), leaf("wide", name))
-    desk.wait("moves", "Running")
+    desk.expect("moves", "Running")
 
 
 def test_a_tree_deleted_and_made_again_finds_waiting_and_running_jobs_where_they_were(desk: Desk) -> None:
     limits = {"kube-queue/max-jobs": 1}
     desk.tree(leaf(desk.namespace, desk.namespace, **limits))
     desk.submit("runs")
-    desk.wait("runs", "Running")
+    desk.expect("runs", "Running")
     desk.submit("waits")
-    desk.waits("waits", "at most 1")
+    desk.expect_waits("waits", "at most 1")
     for _ in range(3):
         desk.no_tree()
         desk.tree(leaf(desk.namespace, desk.namespace, **limits))
     desk.no_tree()
-    desk.waits("waits", "quota")  # no leaf, no start
+    desk.expect_waits("waits", "quota")  # no leaf, no start
     desk.tree(leaf(desk.namespace, desk.namespace, **limits))
-    desk.waits("waits", "at most 1")
+    desk.expect_waits("waits", "at most 1")
     assert states(desk.client)[f"{desk.namespace}/runs"] == "Running"
     desk.client.delete(desk.job("runs"))
-    desk.wait("waits", "Running")
+    desk.expect("waits", "Running")
 
 
 def test_a_waiting_job_that_grows_is_decided_by_its_new_size(desk: Desk) -> None:
     desk.tree(leaf(desk.namespace, desk.namespace, **{GPU: 4}))
     desk.submit("grows", workers=7)
-    desk.waits("grows", GPU)
+    desk.expect_waits("grows", GPU)
     job = desk.client.get(desk.job("grows"))
     job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 3
     desk.client.put(desk.job("grows"), job)
-    desk.wait("grows", "Running")
+    desk.expect("grows", "Running")
     unit = desk.world.unit("grows", desk.namespace)
     assert [entry["count"] for entry in unit["spec"]["podSet"]] == [1, 3]
 
 
 def test_a_running_job_that_is_edited_is_edited_in_its_member(desk: Desk) -> None:
     desk.submit("edited", workers=2)
-    desk.wait("edited", "Running")
+    desk.expect("edited", "Running")
     job = desk.client.get(desk.job("edited"))
     worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]
     worker["replicas"] = 3
@@ -191,7 +193,7 @@ def test_a_running_job_that_is_edited_is_edited_in_its_member(desk: Desk) -> Non
     desk.client.put(desk.job("edited"), job)
     path = f"/api/v1/namespaces/{desk.namespace}/pods"
     desk.world.until("two pods", lambda: len(desk.client.in_member(desk.placed("edited"), path)) == 2)
-    desk.wait("edited", "Running")
+    desk.expect("edited", "Running")
 
 
 def test_a_config_map_that_changes_while_its_job_runs_changes_in_the_member(desk: Desk) -> None:
@@ -200,7 +202,7 @@ def test_a_config_map_that_changes_while_its_job_runs_changes_in_the_member(desk
     desk.client.post(maps, made)
     pod = {"volumes": [{"name": "config", "configMap": {"name": "settings"}}]}
     desk.submit("reads", pod=pod)
-    desk.wait("reads", "Running")
+    desk.expect("reads", "Running")
 
     def value() -> str:
         found = desk.client.in_member(desk.placed("reads"), maps)
@@ -219,12 +221,12 @@ def test_higher_priority_starts_first(desk: Desk) -> None:
     try:
         desk.tree(leaf(desk.namespace, desk.namespace, **{"kube-queue/max-jobs": 1}))
         desk.submit("first")
-        desk.wait("first", "Running")
+        desk.expect("first", "Running")
         for name in ("low", "high"):
             desk.submit(name, pod={"priorityClassName": f"{desk.namespace}-{name}"})
             desk.world.until(f"{name} waits", lambda name=name: desk.world.message(name, desk.namespace) != "")
         desk.client.delete(desk.job("first"))
-        desk.wait("high", "Running")
+        desk.expect("high", "Running")
         assert desk.placed("low") == ""
     finally:
         for name in ("low", "high"):
@@ -237,25 +239,25 @@ def test_a_unit_that_is_held_starts_when_it_is_let_go_and_one_that_is_deleted_co
     units = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{desk.namespace}/queueunits"
     desk.tree(leaf(desk.namespace, desk.namespace, **{"kube-queue/max-jobs": 0}))
     desk.submit("held")
-    desk.waits("held", "no jobs at all")
+    desk.expect_waits("held", "no jobs at all")
     unit = desk.world.unit("held", desk.namespace)["metadata"]
     desk.client.delete(f"{units}/{unit['name']}")
     desk.world.until(
         "a new unit",
         lambda: desk.world.unit("held", desk.namespace).get("metadata", unit)["uid"] != unit["uid"], 20,
     )  # fmt: skip
-    desk.waits("held", "no jobs at all")
+    desk.expect_waits("held", "no jobs at all")
     desk.client.patch(f"{units}/{unit['name']}", {"spec": {"active": False}})
     desk.tree(leaf(desk.namespace, desk.namespace))
-    desk.waits("held", "held")
+    desk.expect_waits("held", "held")
     desk.client.patch(f"{units}/{unit['name']}", {"spec": {"active": True}})
-    desk.wait("held", "Running")
+    desk.expect("held", "Running")
 
 
 def test_a_quota_label_takes_the_waiting_job_to_another_leaf(desk: Desk) -> None:
     desk.tree(leaf("tight", desk.namespace, **{"kube-queue/max-jobs": 0}), leaf("wide"))
     desk.submit("labelled")
-    desk.waits("labelled", "no jobs at all")
+    desk.expect_waits("labelled", "no jobs at all")
     label = {"metadata": {"labels": {"quota.scheduling.alibabacloud.com/name": "wide"}}}
     desk.client.patch(desk.job("labelled"), label)
-    desk.wait("labelled", "Running")
+    desk.expect("labelled", "Running")

@@ -11,7 +11,7 @@ from tests.chaos.client import ALL_JOBS, BINDINGS, JOBS, UNITS, Client, Refused
 from tests.chaos.conftest import StartHub
 from tests.chaos.parts import all_of, hit, process_of, wait_gone
 from tests.chaos.witness import Witness
-from tests.chaos.work import COPIES, Copies, Submitter, delete_all, name_of, set_up, short_jobs, states, wait_all
+from tests.chaos.work import COPIES, Copies, Submitter, delete_all, expect_all, name_of, set_up, short_jobs, states
 from tests.e2e.hub import Hub
 from tests.e2e.manifests import leaf, pytorchjob
 
@@ -39,7 +39,7 @@ def test_thirty_jobs_run_once_each_while_every_process_of_the_hub_is_killed(star
         killed.append((part, hit(data, part)))
     submitter.wait()
     assert len(submitter.acknowledged) == 30
-    wait_all(world, client, submitter.acknowledged, "Succeeded")
+    expect_all(world, client, submitter.acknowledged, "Succeeded")
     copies.stop()
     assert copies.looks > 5
     assert copies.double == []
@@ -66,8 +66,8 @@ def test_simulated_members_that_die_come_back_empty_and_only_unfinished_work_is_
     set_up(client, leaf("a", "a"))
     client.post(JOBS.format("a"), pytorchjob("over", workers=1, run_for="1s"))
     client.post(JOBS.format("a"), pytorchjob("runs", workers=1))
-    wait_all(world, client, ["a/over"], "Succeeded")
-    wait_all(world, client, ["a/runs"], "Running")
+    expect_all(world, client, ["a/over"], "Succeeded")
+    expect_all(world, client, ["a/runs"], "Running")
     old = {name_of(body): body["metadata"]["uid"] for body in client.in_member("cfa", COPIES)}
     assert set(old) == {"a/over", "a/runs"}
     hit(world.hub.folder, "sim")
@@ -105,7 +105,7 @@ def test_a_hub_killed_whole_goes_on_where_it_was(start_hub: StartHub) -> None:
     found = states(client)
     assert set(acknowledged) <= set(found), "an acknowledged create is lost (I4)"
     submitter.stop()
-    wait_all(world, client, acknowledged, "Succeeded")
+    expect_all(world, client, acknowledged, "Succeeded")
     again = Hub(data, "--members", "2")
     with pytest.raises(AssertionError, match=r"in use|already|uses"):
         again.start()

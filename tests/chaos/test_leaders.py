@@ -14,7 +14,7 @@ from tests.chaos.client import ALL_JOBS, JOBS, Client
 from tests.chaos.conftest import StartHub
 from tests.chaos.parts import process_of
 from tests.chaos.witness import Witness
-from tests.chaos.work import Copies, delete_all, set_up, wait_all
+from tests.chaos.work import Copies, delete_all, expect_all, set_up
 from tests.e2e.hub import BIN
 from tests.e2e.manifests import leaf, pytorchjob
 from tests.testbed.processes import wait_for
@@ -40,7 +40,7 @@ def test_a_leader_that_was_stopped_is_replaced_and_changes_nothing_when_it_wakes
     client = Client(world.hub.kubeconfig)
     set_up(client, leaf("a", "a"))
     client.post(JOBS.format("a"), pytorchjob("before", workers=1))
-    wait_all(world, client, ["a/before"], "Running")
+    expect_all(world, client, ["a/before"], "Running")
     log = tmp_path / "standby.log"
     with log.open("wb") as output:
         command = [str(BIN / "fleet"), "controllers", "--data-dir", str(data)]
@@ -54,11 +54,11 @@ def test_a_leader_that_was_stopped_is_replaced_and_changes_nothing_when_it_wakes
     os.kill(leader.pid, signal.SIGSTOP)
     try:
         client.post(JOBS.format("a"), pytorchjob("while", workers=1))
-        wait_all(world, client, ["a/while"], "Running")  # the standby has taken over
+        expect_all(world, client, ["a/while"], "Running")  # the standby has taken over
         assert "shows no life" in log.read_text()
         client.delete(f"{JOBS.format('a')}/before")
         client.post(JOBS.format("a"), pytorchjob("after", workers=1, run_for="1s"))
-        wait_all(world, client, ["a/after"], "Succeeded")
+        expect_all(world, client, ["a/after"], "Succeeded")
         revision = client.get(ALL_JOBS)["metadata"]["resourceVersion"]
     finally:
         os.kill(leader.pid, signal.SIGCONT)

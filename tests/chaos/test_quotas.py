@@ -9,7 +9,7 @@ import pytest
 
 from tests.chaos.client import BINDINGS, JOBS, POLICIES, TREES, Body, Client
 from tests.chaos.witness import Witness
-from tests.chaos.work import delete_all, name_of, namespace_of, wait_all
+from tests.chaos.work import delete_all, expect_all, name_of, namespace_of
 from tests.e2e.hub import World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 
@@ -82,7 +82,7 @@ def test_two_hundred_jobs_never_exceed_a_quota_and_all_finish(shared: World) -> 
         job = pytorchjob(name, workers=number % 3, gpus=1 + number % 2, run_for=f"{200 + number % 5 * 100}ms")
         client.post(JOBS.format(namespace), job)
         names.append(f"{namespace}/{name}")
-    wait_all(shared, client, names, "Succeeded", 120)
+    expect_all(shared, client, names, "Succeeded", 120)
     witness.judge()
     assert books.above == []
     for node, limits in LIMITS.items():  # each limit was the one that held somebody back, so it was really tried

@@ -13,7 +13,7 @@ import pytest
 from tests.chaos.client import ALL_JOBS, BINDINGS, JOBS, POLICIES, TREES, Client
 from tests.chaos.parts import process_of
 from tests.chaos.witness import Witness
-from tests.chaos.work import Copies, delete_all, namespace_of, states, wait_all
+from tests.chaos.work import Copies, delete_all, expect_all, namespace_of, states
 from tests.e2e.hub import World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 
@@ -58,7 +58,7 @@ def test_a_database_that_hangs_delays_work_and_loses_none(shared: World) -> None
                     os.kill(process.pid, signal.SIGCONT)
         for one in begun:
             one.result(60)  # each create was answered, and with 201
-    wait_all(shared, client, names, "Succeeded")
+    expect_all(shared, client, names, "Succeeded")
     copies.stop()
     assert copies.double == []
     assert {name: len(uids) for name, uids in copies.ever.items() if len(uids) > 1} == {}

@@ -138,7 +138,8 @@ def states(client: Client) -> dict[str, str]:
         return {}
 
 
-def wait_all(world: World, client: Client, names: Iterable[str], state: str, within_s: float = 120) -> None:
+def expect_all(world: World, client: Client, names: Iterable[str], state: str, within_s: float = 120) -> None:
+    """Fails unless all these jobs come into one state in time."""
     wanted = set(names)
 
     def missing() -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -42,7 +43,7 @@ async def eventually(condition: Callable[[], Any], *, within_s: float = SOON_S, 
         await asyncio.sleep(0.02)
 
 
-class Target:
+class Target(ABC):
     """A member and an administrator's client to it. `cut_off`: nothing answers any more, until `reconnect`."""
 
     def __init__(self, kubeconfig: str, client: httpx.AsyncClient) -> None:
@@ -50,11 +51,11 @@ class Target:
         self.client = client
         self.namespace = f"ns-{uuid.uuid4().hex[:8]}"
 
-    async def cut_off(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def cut_off(self) -> None: ...
 
-    async def reconnect(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def reconnect(self) -> None: ...
 
     async def call(
         self, method: str, path: str, body: Any = None, media_type: str = "application/json"
