@@ -21,7 +21,7 @@ from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_RETRIES, WORK, binding_name
 from fleet.wellknown.marks import TABLE
 
-USER_FAILURES_MAX = 3  # moves of a job that fails by its own fault; then it stays Failed
+USER_FAILURES_MAX = 3  # moves of a job by its own fault, after which it stays Failed
 _AFTER_THE_END = ("ttlSecondsAfterFinished", "cleanPodPolicy")
 _NESTED = "runPolicy"  # the field of a spec whose own fields are looked at
 
@@ -77,8 +77,8 @@ def _changed(new: Mapping[str, Any], old: Mapping[str, Any], where: str = "spec"
 
 
 def _asks(new: Body, old: Body) -> bool:
-    """Whether a write that leaves the spec as it is asks for a run: it is the same manifest once more, or changes what
-    says how the job waits or runs. A label of another owner is no such word."""
+    """Whether a write that leaves the spec as it is asks for a run: the same manifest once more, or a change of the
+    marks that say how the job waits or runs. A label of another owner is no such word."""
     places = ("labels", "annotations")
     said, before = ({p: mapping(body["metadata"].get(p)) for p in places} for body in (new, old))
     keys = {key for p in places for key in {*said[p], *before[p]} if said[p].get(key) != before[p].get(key)}

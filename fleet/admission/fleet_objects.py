@@ -1,6 +1,6 @@
 """Fleet's own objects: the fields of bindings and units that users may change, and the form of a member.
 
-Controllers write through `Objects.change`, which asks no rules: these are for people.
+Controllers write through `Objects.change`, which asks no rules: the rules are for people.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A job that has its room is not made larger: it would run on quota and room that nobody gave it.
+"""A job that has its room is not made larger, since it would run on quota and room that no decision gave it.
 
-While a job waits, any size may be asked for; it is decided anew. Once it has left its queue, or runs outside of one, a
-change may ask for less of anything, and for more of nothing. The job's own status tells, which the hub alone writes. A
-change in the moment before it says so is refused where manifests are sent (dispatch/outgoing.py).
+While a job waits, any size may be asked for, and the job is decided anew. Once it has left its queue, or runs outside
+of one, a change may ask for less of anything, and for more of nothing. The job's own status tells, which the hub alone
+writes. A change in the moment before it says so is refused where manifests are sent (dispatch/outgoing.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The hold of a job that has its room already: it stops nothing, and the client is told so."""
+"""The hold of a job that has its room already: the hold stops nothing, and the client is told so."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fleet.wellknown import ANNOTATION_HOLD, KUBEFLOW
 
 
 def held_later(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
-    """The check of one job; it only warns."""
+    """The check of one job, which only warns."""
     field = "spec.runPolicy.suspend" if interpreter.group == KUBEFLOW else "spec.suspend"
 
     def check(review: Review) -> Sequence[Cause]:

@@ -1,6 +1,6 @@
 """Jobs: a gang has pods, and their requests can be read. The rest is left to the member's own admission.
 
-Refused here, since the hub would queue and place what no member can ever start.
+Refused here, since the hub would queue and place a job that no member can ever start.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ def _classes(job: Body, interpreter: Interpreter) -> Iterator[tuple[str, str]]:
 
 
 def used_by_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
-    """The check of what the pods of one job use; it only warns: it may come later, or be in the member."""
+    """The check of the objects that the pods of one job use. The check only warns, since an object may come later, or
+    be in the member."""
 
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.store is None or not asked_anew(review):

@@ -1,9 +1,9 @@
 """The fields that an override policy may touch. Asked when a policy is written, and again when it is applied.
 
 No policy changes the identity of an object: its kind, its name, its namespace, the hub's marks. A tenant's policy (an
-OverridePolicy, which everybody may write who may write jobs) touches what differs between clusters for honest reasons,
+OverridePolicy, which every user may write who may write jobs) touches what differs between clusters for honest reasons,
 and that list is short: images, commands, arguments, environments, tolerations, node selectors, and labels and
-annotations that nobody has reserved. Everything else is for a ClusterOverridePolicy.
+annotations that are not reserved. Everything else is for a ClusterOverridePolicy.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def required_by(tree: QuotaTree | None, leaves: Iterable[str], *, hub: bool) -> 
 
 
 def hub_requires_queue(store: Store) -> bool:
-    """Whether the hub's ConfigMap lets nobody pass a queue, as this process has seen it."""
+    """Whether the hub's ConfigMap lets no policy pass a queue, as this process has seen it."""
     stored = store.peek(_CONFIG)
     return stored is not None and at(stored.body, "data", REQUIRE_QUEUE) == "true"
 

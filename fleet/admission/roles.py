@@ -87,7 +87,7 @@ def _expression(at: str, expression: Body) -> Sequence[Cause]:
 
 
 def _binding(*kinds: str) -> Check:
-    """A binding to a role of one of the kinds. One of cluster scope has no namespace for service accounts."""
+    """A binding to a role of one of the kinds. A binding of cluster scope has no namespace for service accounts."""
 
     def check(body: Body) -> Sequence[Cause]:
         ref = body.get("roleRef") or {}

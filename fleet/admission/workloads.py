@@ -1,7 +1,7 @@
 """Which objects have pods. Fleet places those of the job kinds, as gangs; all others with pods stay on the hub.
 
 An object that is sent to every member would start its pods in each of them, beside every quota. So a policy cannot name
-such a kind, and an object of a kind that nobody knows is looked at itself.
+such a kind, and an object of an unknown kind is looked at itself.
 """
 
 from __future__ import annotations
