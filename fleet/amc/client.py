@@ -1,6 +1,6 @@
 """A small HTTP client for one API server: JSON in, JSON out, one kept-open connection a thread.
 
-It answers with what the server said, refusals included; only "no answer at all" is an exception. Plain `http.client`
+The answer of the server is returned, refusals included; only "no answer at all" is an exception. Plain `http.client`
 starts in a few milliseconds, which a plugin that runs for 200 ms in all notices.
 """
 

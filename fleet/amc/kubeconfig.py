@@ -62,7 +62,7 @@ def load(files: Sequence[Path], *, context: str | None = None, must_exist: bool 
 
 
 def _read(path: Path) -> Config:
-    """Return one file, with the paths in it as seen from here: they are relative to the file."""
+    """Return one file, whose paths are relative to it, with the paths as seen from here."""
     try:
         config = parse(path.read_text())
     except (OSError, UnicodeDecodeError) as error:

@@ -8,8 +8,7 @@ from typing import Any
 
 import yaml
 
-# Text that another YAML reader would take for something else than a string: it gets double quotes, as kubectl gives
-# them.
+# Text that another YAML reader would take for something else than a string gets double quotes, as kubectl gives them.
 _AMBIGUOUS = re.compile(r"[-+]?(\d[\d_]*)?\.?\d+([eE][-+]?\d+)?|[-+]?\d[\d:_]*(\.\d*)?|0[xob][0-9a-fA-F_]+|[yYnN]|~")
 
 Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
