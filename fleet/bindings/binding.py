@@ -86,7 +86,7 @@ def component_bodies(binding: Body) -> tuple[Any, ...]:
 
 
 def priority_of(binding: Body) -> int:
-    """The priority that its job or its policy gives it. Raises ValueError for what is no number."""
+    """The priority that its job or its policy gives it. Raises ValueError for a value that is no number."""
     return number(mapping(spec_of(binding).get("schedulePriority")).get("priority") or 0)
 
 
@@ -113,7 +113,7 @@ def dispatching_suspended(binding: Body, member: str) -> bool:
 
 
 def suspended(binding: Body) -> bool:
-    """Whether its user suspended the job: it does not start, and leaves its member when it runs."""
+    """Whether its user suspended the job. A suspended job does not start, and leaves its member when it runs."""
     return annotation(binding, ANNOTATION_SUSPENDED) == "true"
 
 
@@ -128,7 +128,7 @@ def wants_queue(binding: Body) -> bool:
 
 
 def under_quota(binding: Body) -> bool:
-    """Whether it is charged to quota: it waits in a queue, or came out of one."""
+    """Whether the binding is charged to quota, since it waits in a queue or came out of one."""
     return queued(binding) or condition(binding, QUEUING) is not None
 
 
@@ -138,7 +138,8 @@ def annotation(body: Body, name: str) -> str:
 
 
 def of_tenant(binding: Body) -> bool:
-    """Whether a policy of a namespace stands behind it, or none any more: it has the rights of a tenant."""
+    """Whether a policy of a namespace stands behind the binding, or no policy any more. Such a binding has the rights
+    of a tenant."""
     return not annotation(binding, ANNOTATION_POLICY).startswith("ClusterPropagationPolicy ")
 
 

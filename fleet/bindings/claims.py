@@ -1,7 +1,7 @@
 """The claim of a waiting unit, as its QueueUnit's status says: the decider's memory between two plans.
 
-Nothing else remembers a claim, so a leader that takes over honours what the one before wrote. It goes with the
-placement that uses it, with what replaces it, and when its time is over.
+Nothing else remembers a claim, so a leader that takes over honours the claims that the one before wrote. A claim goes
+with the placement that uses it, with a claim that replaces it, and when its time is over.
 """
 
 from __future__ import annotations

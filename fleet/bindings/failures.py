@@ -58,7 +58,7 @@ def failures_text(failures: Sequence[Failure]) -> str:
 
 
 def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure, ...]:
-    """One more, counted: only the newest are kept, and the number goes on."""
+    """A further failure, counted: only the newest are kept, and the number goes on."""
     return (*failures, replace(failure, number=backoffs(failures) + failure.backoff))
 
 

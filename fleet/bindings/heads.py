@@ -1,8 +1,8 @@
-"""For whom room is collected, as its QueueUnit's status says, or its binding's where it is outside quota: the decider's
-memory between two plans.
+"""The units for which room is collected, as the status of the QueueUnit says, or of the binding outside quota: the
+decider's memory between two plans.
 
-Room is collected over many cycles. So its member, its start and its end must outlive each of them, and the leader. It
-is written only when it changes in whole seconds.
+Room is collected over many cycles. So its member, its start and its end must outlive each of them, and the leader. A
+nomination is written only when it changes in whole seconds.
 """
 
 from __future__ import annotations

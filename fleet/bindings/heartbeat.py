@@ -21,12 +21,12 @@ LEASE = Key("coordination.k8s.io", "leases", SYSTEM_NAMESPACE, "fleet-controller
 RENEW_S = 5.0
 LATE_S = 15.0  # a Lease that is older: there is no leader
 HANGS_S = 60.0  # a decider that has finished no look for so long hangs, or fails each time
-LOOKS_S = 20.0  # it looks at least so often, whether or not something changed
+LOOKS_S = 20.0  # a look at least so often, whether or not something changed
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """There is no decider. `since`: epoch seconds, None when nobody ever has."""
+    """There is no decider. `since`: epoch seconds, None when no decider ever was."""
 
     since: float | None
     why: str

@@ -19,7 +19,7 @@ EVICTED, QUOTA_RESERVED = "Evicted", "QuotaReserved"  # conditions
 
 
 def phase_of(unit: Body | None) -> str:
-    """ "" for no unit, and for a unit that nobody has looked at."""
+    """ "" for no unit, and for a unit that no loop has looked at."""
     return text(b.status_of(unit).get("phase"))
 
 
@@ -30,7 +30,7 @@ def binding_of(unit: Stored) -> Key:
 
 
 def in_queue(unit: Body | None) -> bool:
-    """Whether it is in its queue: it neither has its room nor is over."""
+    """Whether the unit is in its queue: without its room, and not over."""
     return phase_of(unit) in ("", *QUEUED_PHASES)
 
 
