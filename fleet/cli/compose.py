@@ -204,8 +204,9 @@ async def run_controllers(
     config: ControllerConfig,
     listener: socket.socket | None = None,
 ) -> None:
-    """The controllers' process: waits until it leads, then runs every loop; when the leadership is lost it ends all of
-    them and waits again. It ends with `stop` alone. `listener`: for its metrics, which it serves from the beginning."""
+    """The controllers' process: wait until it leads, then run every loop; when the leadership is lost, end all of them
+    and wait again. The process ends with `stop` alone. `listener`: for its metrics, which it serves from the
+    beginning."""
     from fleet.controllers.runtime.metrics import Metrics
 
     metrics = Metrics()

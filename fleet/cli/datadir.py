@@ -12,7 +12,7 @@
 
 Each file is written whole or not at all, and only when it is missing, so a first start that was killed is finished by
 the next one. The hub id is the first of them: where it is missing beside others, it was lost (intact.py). Nothing in
-the directory may be read by anybody but the owner.
+the directory may be read by any user but the owner.
 """
 
 from __future__ import annotations

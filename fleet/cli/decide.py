@@ -1,4 +1,4 @@
-"""`fleet decide`: one decision, offline, from a snapshot that somebody mailed or a record that a hub kept."""
+"""`fleet decide`: one decision, offline, from a snapshot in a mail or a record that a hub kept."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def delete(
             print(f'{resource.prefix} "{name}" deleted')
         except Failure as failure:
             if not isinstance(failure, Refused) and resource is not None:
-                raise  # it answers nobody any more
+                raise  # the hub answers no request any more
             failed = True
             print(f"fleet: {failure}", file=sys.stderr)
     if failed:

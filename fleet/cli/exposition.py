@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 PATH = "/metrics"
 CLIENT_LIMIT_S = 10.0  # for a client to shake hands, to ask and to read, each
-CONNECTIONS_MAX = 16  # at once; one more is closed
-ASK_S = 5.0  # for the event loop to say whether somebody may
+CONNECTIONS_MAX = 16  # at once; a further connection is closed
+ASK_S = 5.0  # for the event loop to say whether a client may
 TOKEN_MAX = 16_384  # characters
 
 

@@ -1,7 +1,7 @@
 """The stderr of long-running processes: one JSON line an event, from all libraries too.
 
-Fleet's own events, the libraries' loggers (uvicorn, asyncio, alembic), Python's warnings, exceptions that nobody
-caught. stdout is left to answers, such as the `ready` line.
+Fleet's own events, the libraries' loggers (uvicorn, asyncio, alembic), Python's warnings, uncaught exceptions. stdout
+is left to answers, such as the `ready` line.
 """
 
 from __future__ import annotations

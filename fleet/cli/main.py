@@ -92,7 +92,7 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _FULL:
             raise
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write is not tried again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the rest of the output is not tried again
         logs.say(f"fleet: cannot write: {error.strerror}")
         sys.exit(1)
 

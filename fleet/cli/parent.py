@@ -1,7 +1,8 @@
-"""How a child process of `fleet up` lives with it: it says when it is ready, shows life, and does not outlive it.
+"""The life of a child process of `fleet up`: the child says when it is ready, shows life, and does not outlive its
+parent.
 
-A supervisor that is killed with SIGKILL can stop nobody, so every child looks after itself: on Linux the kernel sends
-it SIGTERM when its parent ends; elsewhere a thread looks once a second.
+A supervisor that is killed with SIGKILL can stop no process, so every child looks after itself: on Linux the kernel
+sends it SIGTERM when its parent ends; elsewhere a thread looks once a second.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def follow_parent() -> None:
         import threading
 
         threading.Thread(target=_watch, args=(int(expected),), name="parent", daemon=True).start()
-    if os.getppid() != int(expected):  # it ended before the line above
+    if os.getppid() != int(expected):  # the parent ended before the line above
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -60,16 +61,16 @@ async def show_life() -> None:
 
 
 def _tell(line: str) -> bool:
-    """False where nobody listens (any longer)."""
+    """False where no supervisor listens (any longer)."""
     global _descriptor
-    given = os.environ.pop(ENV_READY_FD, None)  # what this process starts is not heard
+    given = os.environ.pop(ENV_READY_FD, None)  # the children of this process are not heard
     if given is not None:
         _descriptor = int(given)
     if _descriptor is None:
         return False
     try:
         os.write(_descriptor, f"{line}\n".encode())
-    except BlockingIOError:  # the supervisor is stopped itself; it has enough to read when it wakes
+    except BlockingIOError:  # the supervisor is stopped itself, and has enough to read when it wakes
         return True
     except OSError:
         return False

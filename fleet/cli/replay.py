@@ -119,7 +119,7 @@ def _run(study: Study, *, solver: bool) -> dict[str, Any]:
 
 
 def _quiet() -> None:
-    """The controllers tell what they do; here only what goes wrong is of interest."""
+    """The controllers log their work; here only failures are of interest."""
     import logging
 
     import structlog

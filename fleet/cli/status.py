@@ -48,7 +48,7 @@ def lines(found: dict[str, Any], now: float) -> list[str]:
         ("Loops:", f"failing: {', '.join(entry['loop'] for entry in found['failing'])}" if found["failing"] else "ok"),
         ("Unhandled:", f"{found['aside']['count']} objects"),
         ("Database:", found["database"]),
-        ("API:", "ok"),  # it has just answered
+        ("API:", "ok"),  # the API has just answered
         ("Members:", f"{ready} of {len(members)} ready"),
     ]
     shown = [f"{title:<11} {text}" for title, text in said]

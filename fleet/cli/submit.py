@@ -122,7 +122,7 @@ def _fold(hub: Hub, path: str) -> None:
     for attempt in range(1, FOLD_TRIES + 1):
         try:
             metadata = (hub.find(path) or {}).get("metadata") or {}
-        except Refused:  # who may write it may not be allowed to look at it
+        except Refused:  # a user who may write the object may not be allowed to look at it
             return
         managed = folded(metadata.get("managedFields") or [])
         if managed is None:
@@ -165,7 +165,7 @@ def taken(hub: Hub, body: dict[str, Any], ends: float) -> str:
     while True:
         try:
             job = hub.find(path) or {}
-        except Refused:  # who may create it may not be allowed to look at it
+        except Refused:  # a user who may create the object may not be allowed to look at it
             return ""
         if job.get("state") in OVER:
             return f", finished ({job['state']})"

@@ -32,13 +32,13 @@ PAUSE_MAX_S = 30.0
 RAN_WELL_S = 60.0  # a child that ran for so long is started again after the first pause
 STOP_LIMIT_S = 10.0
 HANGS_S = 30.0  # without a sign of life; then a child is killed
-BEGINS_S = 90.0  # until its first sign: it loads, on a machine that may be busy
+BEGINS_S = 90.0  # until its first sign: loading takes time on a busy machine
 LOG_BYTES_MAX = 16 * 1024 * 1024
 
 
 @dataclass
 class Child:
-    """One process: `arguments` follow `fleet`; `inherit` are descriptors that it gets."""
+    """A process: `arguments` follow `fleet`; `inherit` are descriptors that it gets."""
 
     name: str
     arguments: Sequence[str]
@@ -48,7 +48,7 @@ class Child:
     process: asyncio.subprocess.Process | None = None
     ready: asyncio.Event = field(default_factory=asyncio.Event)  # once and for all
     news: asyncio.Event = field(default_factory=asyncio.Event)  # set each time it says so; the reader clears it
-    detail: str = ""  # what it said beside "ready"
+    detail: str = ""  # its words beside "ready"
     heard_at: float = 0.0  # on the loop's clock: its last sign of life, or its start
     lives: bool = False  # whether this run of it has shown life
 
@@ -130,7 +130,8 @@ class Supervisor:
             pause = min(PAUSE_MAX_S, 2 * pause)
 
     async def _watch(self) -> None:
-        """Kill what hangs. When this process was stopped itself it begins anew: it cannot have heard any child."""
+        """Kill children that hang. A supervisor that was stopped itself begins anew, since it cannot have heard any
+        child."""
         clock = asyncio.get_running_loop().time
         every = min(2.0, self._hangs_s / 4)
         while not self._stopping:
@@ -161,7 +162,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         try:
             with append_private(child.log) as log:
-                # -P: a folder called fleet where somebody happens to stand is not this program.
+                # -P: a folder called fleet in the present directory is not this program.
                 child.process = await asyncio.create_subprocess_exec(
                     sys.executable, "-P", "-m", "fleet.cli.main", *child.arguments,
                     stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=environment,

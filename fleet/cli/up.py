@@ -1,9 +1,10 @@
 """`fleet up`: a whole hub on one machine, from nothing.
 
-One process holds the directory's lock, the embedded database and the listening socket, and supervises the API, the
+A single process holds the directory's lock, the embedded database and the listening socket, and supervises the API, the
 controllers and, when asked, simulated members. Holding the socket here means that a port in use is known before
-anything starts, and that an API process that restarts refuses nobody meanwhile. The API process holds a share of the
-database too: should this process be killed with SIGKILL, its children end by themselves and the last one stops it.
+anything starts, and that an API process that restarts refuses no client meanwhile. The API process holds a share of the
+database too: should this process be killed with SIGKILL, its children end by themselves and the last of them stops the
+database.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ async def _run(plan: Plan) -> None:
 
 
 class _Hub:
-    """The parts of one running hub, in the order in which they start; they stop the other way round."""
+    """The parts of one running hub, in the order in which they start. The order of the stops is the reverse."""
 
     def __init__(self, plan: Plan, listener: socket.socket, metrics: socket.socket | None) -> None:
         from fleet.cli.supervise import Supervisor
@@ -220,7 +221,7 @@ class _Hub:
         if prepare(data, self._plan.host):
             progress(f"first start: made certificates, a token and a kubeconfig in {data.root}")
         write_kubeconfig(data, self._server)
-        self.supervisor.start()  # they load while the database starts
+        self.supervisor.start()  # the children load while the database starts
         if self._plan.database_url is None:
             await self._start_postgres()
         progress("starting " + ", ".join(["api", "controllers", *(["simulated members"] if members else [])]))
@@ -265,7 +266,7 @@ def progress(text: str) -> None:
 
 
 def _check_ready(data: DataDir) -> None:
-    """Wait until the API says so: it has to see the first sign of life of the controllers."""
+    """Wait until the API, which has to see the first sign of life of the controllers, says so."""
     from fleet.cli.hub import connect
 
     deadline = time.monotonic() + MEMBERS_LIMIT_S
@@ -286,7 +287,7 @@ async def _rejoin(data: DataDir, simulated: Child) -> None:
         simulated.news.clear()
         try:
             await asyncio.to_thread(_join_members, data, simulated.detail.split(","), only_known=True)
-        except Exception as error:  # a hub that restarts: it is tried until it is done
+        except Exception as error:  # a hub that restarts: the call is repeated until it succeeds
             progress(f"simulated members could not be joined again: {error}")
             await asyncio.sleep(REJOIN_S)
             simulated.news.set()
