@@ -1,4 +1,5 @@
-"""Server-side apply: merge what a manager wants, take away what it no longer wants, refuse to fight over the rest.
+"""Server-side apply: merge the fields that a manager wants, take away those it no longer wants, refuse to fight over
+the rest.
 
 The configuration that is applied is the whole of what its manager has an opinion on. Fields that it named last time and
 does not name now go, unless another manager owns them. Fields that another manager owns with another value are
@@ -192,8 +193,8 @@ def merge(node: Node | None, live: Any, config: Any) -> Any:
 
 
 def abandoned(node: Node | None, last: Fields, held: Fields | None) -> Fields | None:
-    """The paths of `last` that nobody holds now. A field that lost all its owned parts goes whole. An item of a list,
-    or an entry of a map, goes when no manager holds the item itself, even if one holds parts of it."""
+    """The paths of `last` that no manager holds now. A field that lost all its owned parts goes whole. An item of a
+    list, or an entry of a map, goes when no manager holds the item itself, even if one holds parts of it."""
     node = node or ANYTHING
     out: Fields = {}
     for key, below in last.items():

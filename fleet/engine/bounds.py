@@ -1,6 +1,6 @@
 """Bounds on an object, from any maker, and on numbers in text.
 
-They hold before anything recursive sees the object: the parsers and walkers behind them may then recurse.
+The bounds hold before anything recursive sees the object, so the parsers and walkers behind them may recurse.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _brackets(data: bytes) -> bytes:
 
 
 def _deeper(brackets: bytes) -> bool:
-    for _ in range(_ROUNDS):  # what has no children goes, level by level: most objects are gone soon
+    for _ in range(_ROUNDS):  # objects without children go, level by level: most are gone soon
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"")

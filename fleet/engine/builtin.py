@@ -1,6 +1,6 @@
 """The values that a kube-apiserver fills in or rewrites in built-in kinds when it decodes them, beyond their schemas.
 
-It happens on every way in (create, update, each kind of patch, apply), since all of them decode.
+The values are filled in on every way in (create, update, each kind of patch, apply), since all of them decode.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def complete(kind: Kind, body: Body) -> None:
 
 
 def _secret(body: Body) -> None:
-    """`stringData` is write-only: it goes into `data`, and wins. Without a type a Secret is Opaque."""
+    """`stringData`, which is write-only, goes into `data`, and wins. Without a type a Secret is Opaque."""
     given: Any = body.get("stringData")
     data: Any = body.get("data")
     sound = given.__class__ is dict and (data is None or data.__class__ is dict)

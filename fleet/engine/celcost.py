@@ -4,8 +4,9 @@ A kube-apiserver counts while a rule runs and stops it. The library that runs ru
 is computed before it runs, from the values that it will meet, and a rule that would cost too much is not run at all.
 The same computation on the sizes that a schema declares tells which rules could never be run (crdschema.py).
 
-One step is about a tenth of a microsecond. The model is that of the library, measured. It copies the value that a loop
-runs over, that is indexed or that is joined, node by node. `map` and `filter` copy their results so far at every turn.
+One step is about a tenth of a microsecond. The model is that of the library, measured. The library copies the value
+that a loop runs over, that is indexed or that is joined, node by node. `map` and `filter` copy their results so far at
+every turn.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ class Size(Protocol):
     @property
     def weight(self) -> int: ...
     def field(self, name: str) -> Size: ...
-    def entry(self) -> Size: ...  # what an index yields
-    def item(self) -> Size: ...  # what a loop yields: of a map its keys
+    def entry(self) -> Size: ...  # the result of an index
+    def item(self) -> Size: ...  # the items of a loop: of a map its keys
 
 
 class Made:

@@ -13,7 +13,7 @@ from typing import Any
 
 CHARACTERS_MAX = 4096  # of one expression; the library needs stack for each operator, and ends the process without
 DEPTH_MAX = 40  # of brackets and conditions in one another
-MATCHES = "fleetMatches"  # what `matches` is called where the library runs it
+MATCHES = "fleetMatches"  # the name of `matches` where the library runs it
 
 # Node: (what, parts): ("value", n), ("name", text), ("path", base, steps), ("all", parts), ("in", parts),
 # ("cat", parts), ("list", parts), ("call", name, parts), ("loop", macro, range, names, bodies).
@@ -40,7 +40,7 @@ class BadExpression(ValueError):
 
 
 class TooLarge(BadExpression):
-    """It is longer, or nested more deeply, than the library can be trusted with."""
+    """An expression is longer, or nested more deeply, than the library can be trusted with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The cells of `kubectl get`: by JSON path for custom kinds, by a function where kubectl shows more than a field.
 
-The functions say what a kube-apiserver's own printers say, word for word, since scripts and people read them; they are
-found by the name that a kind file gives in `compute` and are in columns_{pods,others}.py.
+The functions say what a kube-apiserver's own printers say, word for word, since scripts and people read them. A kind
+file gives the name of its function in `compute`; the functions are in columns_{pods,others}.py.
 """
 
 from __future__ import annotations

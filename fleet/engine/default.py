@@ -12,7 +12,7 @@ from typing import Any
 from fleet.engine.schema import Node
 from fleet.engine.status import StatusError
 
-BYTES_MAX = 3 << 20  # that defaults add to one object: a large default in the items of a long list is a bomb
+BYTES_MAX = 3 << 20  # of the defaults that one object gets: a large default in the items of a long list is a bomb
 
 
 def default(node: Node, value: Any, spent: list[int] | None = None) -> bool:

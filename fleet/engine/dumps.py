@@ -1,4 +1,4 @@
-"""An object as `kubectl get -o yaml` shows it, as somebody would write it anew: without what servers fill in.
+"""An object as `kubectl get -o yaml` shows it, as a user would write it anew: without what servers fill in.
 
 People copy jobs that way: get, another name, submit. A dump is known by fields that only a server sets; anything else
 is taken as it was written, so that a mark of the hub in a manifest is refused and not passed over in silence.
@@ -44,7 +44,7 @@ def _left(owner: Mapping[str, Any], field: str, gone: set[str]) -> dict[str, Any
 
 
 def _without_selector(job: Body) -> Body:
-    """A Job's selector and the labels that it selects name the uid of the old one, unless somebody chose them."""
+    """A Job's selector and the labels that it selects name the uid of the old one, unless a user chose them."""
     spec = job.get("spec")
     if not isinstance(spec, Mapping) or spec.get("manualSelector"):
         return job

@@ -291,7 +291,7 @@ def record_update(
     root: Node, kind: Kind, old: Body | None, new: Body, managed: list[Body], manager: str, subresource: str, now: float
 ) -> list[Body]:
     """managedFields after an update of `old` to `new` (None: a create) by `manager`, from the old ones; of those that
-    were stored before anybody looked at them and cannot be read, nothing is left."""
+    were stored before this check and cannot be read, nothing is left."""
     try:
         return _recorded(root, kind, old, new, managed, manager, subresource, now)
     except (AttributeError, TypeError, ValueError):
@@ -335,8 +335,8 @@ _STRUCTS = (
 
 
 def _structs(kind: Kind, body: Body) -> Body:
-    """The fields of a built-in kind before any write: the structs that Go makes empty. They are nobody's, only what is
-    in them. Custom kinds begin with nothing."""
+    """The fields of a built-in kind before any write: the structs that Go makes empty. No manager owns these structs,
+    only the fields in them. Custom kinds begin with nothing."""
     out: Body = {}
     if kind.builtin:
         for path in _STRUCTS:

@@ -1,7 +1,7 @@
 """The JSON paths of printer columns and selectable fields: fields, indices, slices, `*` and one kind of filter.
 
 `.status.conditions[-1:].type`, `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels.app\\.io/name`,
-`.spec['host-name']`. That is what CRDs use; anything else is refused when the path is compiled.
+`.spec['host-name']`. CRDs use no more than these; anything else is refused when the path is compiled.
 """
 
 from __future__ import annotations

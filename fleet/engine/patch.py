@@ -18,7 +18,7 @@ STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 OPERATIONS_MAX = 1_000  # of one JSON patch
-COPIED_BYTES_MAX = 3 * 1024 * 1024  # that its copies may make together, as JSON: twenty copies can double twenty times
+COPIED_BYTES_MAX = 3 * 1024 * 1024  # of all its copies together, as JSON: twenty copies can double twenty times
 
 
 class _Replace(jsonpatch.ReplaceOperation):  # type: ignore[misc,unused-ignore]

@@ -1,6 +1,6 @@
-"""Regular expressions that users write (`pattern` in the schemas of their kinds), in time linear in what they look at.
+"""Regular expressions that users write (`pattern` in the schemas of their kinds), in time linear in the text.
 
-RE2, as in a kube-apiserver: no expression makes it backtrack. It refuses what it cannot promise this for
+RE2, as in a kube-apiserver: no expression makes it backtrack. RE2 refuses expressions for which it cannot promise this
 (back-references, look-around, thousands of repetitions). "Linear" still means instructions × characters, so a match has
 a cost, and the caller has a budget (fleet/engine/validate.py).
 """

@@ -1,5 +1,4 @@
-"""Pruning: fields that a schema does not know go. They are named for clients that asked to be told
-(fieldValidation)."""
+"""Pruning: fields that a schema does not know go. Clients that asked for it are told their names (fieldValidation)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The kinds that are known now: built-in ones from files, custom ones from CRD objects, one table for all.
 
-One registry serves one process. It changes only through `put` and `drop`, on the event loop's thread.
+One registry serves one process. The registry changes only through `put` and `drop`, on the event loop's thread.
 """
 
 from __future__ import annotations

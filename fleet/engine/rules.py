@@ -38,7 +38,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. `transition`: it speaks of `oldSelf`, and is asked only where there is an old value."""
+    """A rule. `transition`: a rule about `oldSelf`, which is asked only where there is an old value."""
 
     text: str
     message: str

@@ -28,7 +28,7 @@ _BLOCKING = frozenset(
 )
 # Steps that patterns (instructions × characters) and alternatives (anyOf, oneOf, allOf, not) of one write may take.
 WORK_MAX = 50_000_000
-_STEPS_OF_ALTERNATIVE = 2_000  # what looking at one alternative costs beside a step of a pattern
+_STEPS_OF_ALTERNATIVE = 2_000  # the cost of a look at one alternative, in steps of a pattern
 BASE64 = "illegal base64 data"
 _BASE64_PART = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$")
@@ -66,8 +66,8 @@ class _Found:
 
 
 def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
-    """The top-level fields that a write leaves as they were stored. They are not looked at again: they were valid when
-    they were written, and a schema that has grown stricter since must not lock a status out."""
+    """The top-level fields that a write leaves as they were stored. These fields are not looked at again: their values
+    were valid when they were written, and a schema that has grown stricter since must not lock a status out."""
     if old is None or node.rules or node.all_of or node.any_of or node.one_of or node.own_defaults:
         return frozenset()
     return frozenset(k for k, v in value.items() if k in old and old[k] == v and old[k].__class__ is v.__class__)
@@ -224,7 +224,7 @@ def _check_array(node: Node, value: list[Any], path: str, walk: _Found) -> None:
         if len(walk.causes) > CAUSES_MAX:
             return
         if inner is None and items.builtin and (items.type or items.int_or_string):
-            # Go decodes a null item as an empty one; here it is nothing that anybody could mean.
+            # Go decodes a null item as an empty one; here a null is no value that a client could mean.
             walk.causes.append(Cause(f"{path}[{index}]", "Required value: must not be null", "FieldValueRequired"))
         else:
             _check(items, inner, f"{path}[{index}]", walk)
@@ -286,7 +286,7 @@ def _check_combined(node: Node, value: Any, path: str, walk: _Found) -> None:
         return inner.causes
 
     causes = walk.causes
-    if walk.work[0] < 0:  # it has been said already, and each item of a list would try everything again
+    if walk.work[0] < 0:  # the fault is named already, and each item of a list would try everything again
         return
     for part in node.all_of:
         causes.extend(fits(part))

@@ -192,7 +192,7 @@ def prepare_create(
     if kind.group == "" and kind.resource == "namespaces":
         asked = {k: v for k, v in body.items() if k != "status"}
         _new_namespace(body)
-    elif begun is not None:  # what the server gives is nobody's
+    elif begun is not None:  # values of the server belong to no manager
         asked = {k: v for k, v in body.items() if k != "status"}
     warnings += meta.tidy(metadata)
     _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)))
