@@ -1,8 +1,8 @@
 """The questions that Fleet asks about a job of any kind.
 
-Every job kind keeps its pods, its conditions and its suspension in other fields. The rest of Fleet must not know: it
-asks an `Interpreter`, pure functions over the object's body. A kind without one can still be propagated as an object
-without pods; a gang needs one.
+Every job kind keeps its pods, its conditions and its suspension in other fields. The rest of Fleet need not know these
+fields, since it asks an `Interpreter`, pure functions over the object's body. A kind without an interpreter can still
+be propagated as an object without pods; a gang needs one.
 """
 
 from __future__ import annotations

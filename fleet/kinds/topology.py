@@ -2,8 +2,8 @@
 of it.
 
 The job says so by annotation, in Fleet's name or Kueue's, on itself or on a pod template. The hub sends it to a member
-where such a rack has room. It cannot bind pods to nodes there, so what the member gets makes kube-scheduler do it:
-each pod requires the value that the other pods of the gang have, and prefers the one that the hub has seen room in.
+where such a rack has room. The hub cannot bind pods to nodes there, so the manifest makes kube-scheduler do it: each
+pod requires the value that the other pods of the gang have, and prefers the one that the hub has seen room in.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def topologies(body: Body, templates: Iterable[Template]) -> dict[str, str]:
-    """The labels that a job names, each with the field that does, first of all the job's own. One is enough, and more
-    than one is a mistake."""
+    """The labels that a job names, each with the field that does, first of all the job's own. One label is enough, and
+    more than one is a mistake."""
     found: dict[str, str] = {}
     places = [("metadata", body["metadata"])]
     places += [(f"{template.path}.metadata", mapping(template.template.get("metadata"))) for template in templates]
