@@ -1,6 +1,6 @@
 """Putting one object into a member, and taking one out, without ever hurting what is not ours.
 
-Server-side apply with force takes over any object that it meets. So it is only used on an object that was looked at
+Server-side apply with force takes over any object that it meets. So force is only used on an object that was looked at
 first and found to be ours, with that object's uid and revision as preconditions. An object that was not there is
 applied without force: a foreign one created in between makes it a conflict. Lost preconditions lead to another look, a
 bounded number.
@@ -192,5 +192,5 @@ class Dispatcher:
         except Unreachable as error:
             return Outcome(Did.UNREACHABLE, str(error))
         if answer.status == 409:
-            return Outcome(Did.UNREACHABLE, answer.message)  # it changed meanwhile: try again
+            return Outcome(Did.UNREACHABLE, answer.message)  # the object changed meanwhile: try again
         return outcome_of(answer)

@@ -1,8 +1,8 @@
 """The objects that this hub has put into one member: found by label, followed kind by kind, and kept as whole bodies.
 
-Bodies lose `managedFields` (half their size, and nobody here reads it) and get the `apiVersion` and `kind` that lists
-leave out. An answer of the member's API to a write is newer than the watch, so it is taken in too; an older state
-that the watch delivers afterwards does not replace it.
+Bodies lose `managedFields` (half their size, and no code here reads it) and get the `apiVersion` and `kind` that lists
+leave out. An answer of the member's API to a write is newer than the watch, so it is taken in too; an older state that
+the watch delivers afterwards does not replace it.
 """
 
 from __future__ import annotations

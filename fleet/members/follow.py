@@ -23,7 +23,7 @@ log = structlog.get_logger(__name__)
 
 PAGE = 500
 PAGES_MAX = 2000  # of one list; a member with more objects of a kind is not followed
-WATCH_S = 300  # the server ends a watch after this; it is then resumed
+WATCH_S = 300  # the server ends a watch after this time, and the watch is resumed
 SILENCE_S = WATCH_S + 30.0
 PAUSE_FIRST_S = 0.2
 PAUSE_MAX_S = 5.0  # a member that is back is found by its probe, so pauses need not be long

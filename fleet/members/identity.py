@@ -29,7 +29,7 @@ Judge = Callable[[str, Identity], Awaitable[tuple[str, str] | None]]
 
 
 async def anyone(name: str, identity: Identity) -> tuple[str, str] | None:
-    """The Judge of members that nobody knows: uses each."""
+    """The Judge of unknown members: uses each."""
     return None
 
 

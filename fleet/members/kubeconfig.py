@@ -1,8 +1,9 @@
-"""A member's kubeconfig, checked and turned into what an HTTP client needs.
+"""A member's kubeconfig, checked and turned into the settings of an HTTP client.
 
-The hub gets kubeconfigs from people, so what one may ask of the hub is narrow: everything inline, nothing that names
-a file on the hub's machine or runs a program there. Each refusal names the field. The `kubernetes` package reads what
-is left, because it knows the format; it is heavy (about 25 MB), so it is imported when the first member joins.
+The hub gets kubeconfigs from people, so the hub takes only little of what a kubeconfig may say: everything inline,
+nothing that names a file on the hub's machine or runs a program there. Each refusal names the field. The `kubernetes`
+package reads what is left, because it knows the format. The package is heavy (about 25 MB), so it is imported when the
+first member joins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One member: its connection, its watches, and whether it can be counted on.
 
-Everything of a member runs in tasks of its own with limits of its own; nothing here waits for another member. It is
-ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and
+Everything of a member runs in tasks of its own with limits of its own; nothing here waits for another member. A member
+is ready while it has shown life within `Limits.lost_after_s` (an answer to the probe, or anything on a watch) and
 everything that decisions rest on has been listed once: nodes, pods, and the objects of ours. Listed objects stay known
 while the member is silent; only `ready` says how much to trust them.
 
@@ -102,7 +102,8 @@ class OneMember:
         task.add_done_callback(self._tasks.discard)
 
     async def _guard(self, what: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """A bug that one member's data brings out must not take the others with it: it is logged and tried again."""
+        """A bug that one member's data brings out must not take the others with it, so the task is logged and tried
+        again."""
         while True:
             try:
                 return await run()
@@ -114,7 +115,7 @@ class OneMember:
     # -- is it there
 
     def _contact(self) -> None:
-        """It lives. A silence ends with `_return` alone."""
+        """Note a sign of life. A silence ends with `_return` alone."""
         if not self._lost():
             self._last_contact = asyncio.get_running_loop().time()
             if not self._was_ready:
@@ -189,7 +190,7 @@ class OneMember:
             return "InventoryIncomplete", "; ".join(errors) or "the first lists are not complete"
         return "ClusterReady", "cluster is healthy and ready to accept workloads"
 
-    # -- what it serves
+    # -- the kinds that it serves
 
     async def _discover(self) -> None:
         while True:

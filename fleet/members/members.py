@@ -1,7 +1,7 @@
 """The members as the controllers see them: one facade over all, fed by their watches, acting through their APIs.
 
-Reading never waits: it answers from what the watches have shown. Acting returns an `Outcome`, a value: a member that
-refuses, is slow or is gone is an expected thing, and costs the other members nothing.
+Reading never waits: the answers come from what the watches have shown. Acting returns an `Outcome`, a value: a member
+that refuses, is slow or is gone is an expected thing, and costs the other members nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class PodView:
     reason: str = ""  # why it is not scheduled, or why it failed
     since: float = 0.0  # epoch seconds of its creation
     gone_by: float = 0.0  # of a terminating pod: epoch seconds at which its grace ends
-    checkpoint_at: float = 0.0  # epoch seconds up to which its work is saved; 0.0: it does not say
+    checkpoint_at: float = 0.0  # epoch seconds up to which its work is saved; 0.0: not said
 
     @property
     def holds_room(self) -> bool:

@@ -1,9 +1,9 @@
 """The nodes of one member and the room on them, by pool.
 
 A pool is all nodes alike in labels and taints. A label that only tells nodes apart (the host name) makes no pools. The
-exception is a node that some gang asks for by it: it is a pool for as long as the gang asks. Free vectors are kept as a
-multiset that each pod event moves one node within, so an event costs the same in a member of four nodes and of ten
-thousand, and the model for the decider is made from the distinct vectors only.
+exception is a node that some gang asks for by such a label, which is a pool for as long as the gang asks. Free vectors
+are kept as a multiset that each pod event moves one node within, so an event costs the same in a member of four nodes
+and of ten thousand, and the model for the decider is made from the distinct vectors only.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Nodes:
         self._pools: dict[PoolKey, _PoolState] = {}
         self._model: tuple[Pool, ...] | None = None
         self._order: dict[PoolKey, int] = {}  # of the pools in `_model`
-        self._seats: dict[tuple[str, Amounts], tuple[Node, Amounts, object, Seat]] = {}  # what it was made from, and it
+        self._seats: dict[tuple[str, Amounts], tuple[Node, Amounts, object, Seat]] = {}  # sources and seat
         self._named: frozenset[tuple[str, str]] = frozenset()
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
