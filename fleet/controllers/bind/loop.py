@@ -2,8 +2,8 @@
 
 A binding is derived from its object and its policy; fields of other writers (placement, eviction tasks, attempts) are
 left alone. A policy that goes leaves its bindings as they are, without their claim, as in Karmada: nothing that runs
-stops since somebody tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass the queue.
-Objects without pods need no decision: they go to every member that matches, from here. Objects with pods that are no
+stops because a person tidied up. A gang on a leaf waits in its queue, unless a policy takes it that may pass the queue.
+Objects without pods need no decision, and go from here to every member that matches. Objects with pods that are no
 gangs go nowhere.
 """
 
@@ -75,7 +75,7 @@ class BindLoop:
         self.controller.queue.add(_REFRESH)
         await self.controller.run()
 
-    # -- what asks for which work
+    # -- events and the keys that they ask for
 
     def _on_policy(self, event: Event) -> Iterable[Key]:
         """The objects that the policy selects now, and the objects that follow it so far."""
@@ -94,7 +94,7 @@ class BindLoop:
                 yield from self._object_of(stored)
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
-        """A binding that went, or that somebody edited, is made right again; its status is not this loop's matter."""
+        """A binding that went, or that a user edited, is made right again; its status is not this loop's matter."""
         key, meta = event.stored.key, event.stored.body["metadata"]
         mark = (event.stored.uid, meta.get("generation"), b.annotation(event.stored.body, ANNOTATION_POLICY))
         if event.type is EventType.DELETED:
@@ -166,7 +166,7 @@ class BindLoop:
         )
         binding = self._hub.store.peek(binding_key)
         if binding is not None and binding.body["spec"]["resource"].get("uid") != stored.uid:
-            return _RETRY_S  # of an object of this name that is gone: it leaves first
+            return _RETRY_S  # of an object of this name that is gone, and leaves first
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""

@@ -61,7 +61,7 @@ class Wanted:
     components: tuple[dict[str, Any], ...] = ()
     priority: int = 0
     members: tuple[str, ...] = ()
-    suspended: bool = False  # its user suspended it: it is not to start
+    suspended: bool = False  # suspended by its user, and not to start
     must_queue: str = ""  # why it waits in a queue although its policy does not say so
 
     @property
@@ -115,8 +115,8 @@ def settle(binding: Body, wanted: Wanted, now: float) -> bool:
 
 
 def _settle_components(binding: Body, wanted: Wanted) -> None:
-    """Its requests. A gang that has its room keeps what it was admitted with until it waits again; it may ask for less,
-    and is charged for that once its pods are gone."""
+    """Its requests. A gang that has its room keeps the components that it was admitted with until it waits again. Such
+    a gang may ask for less, and is charged for less once its pods are gone."""
     spec = binding["spec"]
     if b.clusters_of(binding) or b.tasks_of(binding):
         had = components_of(binding)
@@ -149,7 +149,7 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
         else:
             annotations.pop(name, None)
     if b.clusters_of(binding) or b.tasks_of(binding):
-        return  # it is charged as it was admitted until it waits again
+        return  # charged as admitted until it waits again
     labels = meta.setdefault("labels", {})
     for name in COPIED_LABELS:
         value = (source.get("labels") or {}).get(name)
@@ -195,8 +195,8 @@ def _settle_suspension(binding: Body, wanted: Wanted, now: float) -> None:
 
 
 def settle_unclaimed(binding: Body, now: float, *, queue: bool) -> bool:
-    """Bring a binding in line that no policy stands behind any more, in place; False when it was. It keeps what it has.
-    `queue`: should it wait, it waits in a queue."""
+    """Bring a binding in line that no policy stands behind any more, in place; False when it was. The binding keeps its
+    room. `queue`: should the binding wait, it waits in a queue."""
     annotations = binding["metadata"].setdefault("annotations", {})
     changed = annotations.pop(ANNOTATION_POLICY, None) is not None
     if not queue or not b.is_gang(binding) or b.clusters_of(binding) or b.tasks_of(binding) or b.queued(binding):

@@ -1,7 +1,7 @@
 """Objects with pods that no policy takes say so: a job, a Pod, or any object with a pod template.
 
-Without a policy an object stays on the hub and nothing happens to it, which looks like a job that waits. It gets one
-warning Event, after a few seconds: a policy that comes in the same batch takes it before.
+Without a policy an object stays on the hub and nothing happens to it, which looks like a job that waits. Such an object
+gets one warning Event after a few seconds, since a policy of the same batch may still take it.
 """
 
 from __future__ import annotations

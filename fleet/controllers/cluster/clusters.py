@@ -106,7 +106,7 @@ class ClustersLoop:
             return 0.0
         return max(0.0, written + STATUS_EVERY_S - self._hub.clock.monotonic())
 
-    # -- what to do
+    # -- reconciling
 
     async def _reconcile(self, key: Key) -> float | None:
         name = key.name
@@ -200,7 +200,7 @@ class ClustersLoop:
             reason, message = (state.reason, state.message) if state else ("ClusterNotReachable", "not joined yet")
             message += self._identities.remark(name) if ready else ""
         if state is not None and not state.settled and trouble is None and condition(cluster, "Ready") is not None:
-            return STATUS_EVERY_S  # this process has only begun to look: the stored state stands
+            return STATUS_EVERY_S  # the stored state stands, since this process has only begun to look
         changes = self._summary(name, state) if state is not None else {}
         now = self._hub.clock.now()
 

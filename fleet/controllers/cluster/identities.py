@@ -2,7 +2,7 @@
 
 A cluster that is joined under two names is used under one of them: two names would each remove the other's copies. A
 Cluster that means another cluster than before is not used either: its jobs are not there, and objects there may be
-another hub's. Both end by themselves, as soon as somebody has mended them.
+another hub's. Both end by themselves, as soon as a person has mended them.
 """
 
 from __future__ import annotations

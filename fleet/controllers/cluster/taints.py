@@ -1,8 +1,8 @@
 """NoExecute taints of members: work there that does not tolerate one leaves, at once or after a time.
 
 As in Karmada: `spec.taints` of the Cluster, `placement.clusterTolerations` of the policy. A toleration with
-`tolerationSeconds` counts from the taint's `timeAdded`, which the hub writes where nobody did. It does not let
-newcomers in (matching.py): they would have to leave again.
+`tolerationSeconds` counts from the taint's `timeAdded`, which the hub writes where it is missing. Such a toleration
+does not let newcomers in (matching.py), since they would have to leave again.
 """
 
 from __future__ import annotations

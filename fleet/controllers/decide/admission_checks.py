@@ -2,8 +2,8 @@
 
 The service that answers for a check writes its state into the QueueUnit's status: Ready, or Rejected (Retry is the
 same). When all are Ready the unit starts where it was nominated. When one is not, or time is up, it backs off as after
-any failed attempt, and asks anew the next time. The inputs of its decision may change meanwhile: then it goes back
-without one.
+any failed attempt, and asks anew the next time. The inputs of its decision may change meanwhile: then the unit goes
+back without a pause.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ class PlanCommitter:
             for act in pending:
                 try:
                     made = act.writes()
-                except Exception as error:  # what it is made from cannot be read: its own affair
+                except Exception as error:  # only its own sources cannot be read
                     self._unfit(act, error)
                     broken.add(act.unit)
                     continue
@@ -203,7 +203,7 @@ class PlanCommitter:
         self._hub.metrics.refusals.labels(cause).inc()
 
     async def _one_by_one(self, picture: Picture, pending: Sequence[_Act]) -> frozenset[str] | None:
-        """One of the chunk is refused in any company: find it by committing each alone."""
+        """A part of the chunk is refused in any company: find it by committing each alone."""
         committed: set[str] = set()
         for act in pending:
             done = await self._chunk(picture, [act])
@@ -316,8 +316,9 @@ class PlanCommitter:
     def start_writes(
         self, sources: Sources, placement: Placement, expected: Nomination | None = None, domain: str = ""
     ) -> list[Write]:
-        """The unit, out of its queue and into the member; they lose when it changed. `expected`: its nomination, which
-        it must still have. `domain`: the value of its topology label that it should lie in, if it has one."""
+        """The writes that take the unit out of its queue and into the member, which lose when it changed. `expected`:
+        its nomination, which it must still have. `domain`: the value of its topology label that it should lie in, if it
+        has one."""
         binding, now, member = sources.binding, self._hub.clock.now(), placement.member
         meta = binding.body["metadata"]
 

@@ -20,9 +20,9 @@ from fleet.model.unit import Phase, Unit
 from fleet.placement.problem import Solver
 from fleet.snapshot import Changes, Snapshot
 
-SEED = 1  # one for all decisions: the same snapshot gives the same plan (I8)
+SEED = 1  # for all decisions: the same snapshot gives the same plan (I8)
 ASIDE_S = 600.0
-FEW = 20  # units left out, rather than that nobody takes back
+FEW = 20  # units left out, rather than that no unit takes back
 TRIALS_MOST = 100  # decisions of one search
 SEARCH_S = 60.0
 ERROR_MAX = 300  # characters
@@ -35,7 +35,7 @@ class Resort(StrEnum):
     LEFT_OUT = "left_out"
     WITHOUT_RECLAIM = "without_reclaim"
     UNDECIDED = "undecided"
-    UNREAD = "unread"  # what a unit is made from
+    UNREAD = "unread"  # the sources of a unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Telling of bugs in the decider: a metric, an Event that `kubectl get events` shows, and the snapshot that it failed
 on.
 
-The snapshot is kept so that the bug can be had again on another machine (`fleet decide FILE`). It is large, so the same
-error is kept once in a while only, and of all of them the newest few.
+The snapshot is kept so that the bug can be had again on another machine (`fleet decide FILE`). A snapshot is large, so
+the same error is kept once in a while only, and of all of them the newest few.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The decider's loop: something changed → snapshot → decide → commit, and a reason for everything that waits.
 
-It wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs `decide`
-beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding takes at
-most half of the time and the rest of the hub keeps up. A commit is safe by itself. Each chunk carries the inputs of its
-decision as preconditions, so a unit that changed meanwhile drops out, and a changed tree or policy means deciding
-again. An exception of `decide` is a bug: decider.py finds a way around it, and faults.py tells of it.
+The loop wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs
+`decide` beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding
+takes at most half of the time and the rest of the hub keeps up. A commit is safe by itself. Each chunk carries the
+inputs of its decision as preconditions, so a unit that changed meanwhile drops out, and a changed tree or policy means
+deciding again. An exception of `decide` is a bug: decider.py finds a way around it, and faults.py tells of it.
 
-A process that begins knows no member yet. To decide then would send jobs to whichever member is read first and tell
-everybody else that there are none, so it waits for the members that are said to be ready, for a bounded time.
+A process that begins knows no member yet. To decide then would send jobs to whichever member is read first, and tell
+all other jobs that there are no members, so it waits for the members that are said to be ready, for a bounded time.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class DecideLoop:
         self._aside = aside
         self._unreadable: set[Key] = set()  # bindings that say so
         self._last: Snapshot | None = None
-        self._seen: Snapshot | None = None  # what this cycle decides on
+        self._seen: Snapshot | None = None  # the picture that this cycle decides on
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
         self._reads_until: float | None = None  # monotonic; None before the first look
         self._began = False  # whether the members were read once, or waited for long enough
@@ -95,7 +95,7 @@ class DecideLoop:
         self._hub.members.subscribe(self._on_member)
         try:
             await self.controller.run()
-        finally:  # what it began beside its cycles ends with it
+        finally:  # tasks that it began beside its cycles end with it
             for part in (self._items, self._latest, self._recorder):
                 await part.close()
 
@@ -184,7 +184,7 @@ class DecideLoop:
             await self._aside.tell(self.name, key, failing[key])
 
     async def _decide(self, picture: Picture, began: float, now: float) -> tuple[Plan, Phases] | None:
-        """None when somebody was left out: decide again."""
+        """None when units were left out: decide again."""
         clock = self._hub.clock.monotonic
         phases = Phases(clock, "snapshot", began)
         solver = InTime(self._solver, clock, began=began) if self._solver is not None else None

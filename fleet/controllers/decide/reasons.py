@@ -2,7 +2,7 @@
 
 Ten thousand waiting jobs must not become ten thousand writes a cycle. Reasons that are not written yet wait here, one
 for each unit, the newest only. Position and estimate are computed when people look. Where the numbers alone change, the
-binding, from which the job has its condition, follows its unit less often: it costs two writes.
+binding, from which the job has its condition, follows its unit less often, since it costs two writes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CONDITION_REASONS = {
 @dataclass(slots=True)
 class _Said:
     """The stored reason of a unit, and when it was written; `unit` is the uid of the QueueUnit that says it. `shown`
-    and `shown_at` are those of the binding; None: it says something else."""
+    and `shown_at` are those of the binding; None: the binding says something else."""
 
     unit: str
     code: str
@@ -157,7 +157,7 @@ class ReasonWriter:
         said = self._said.get(unit_id)
         if said is not None and said.unit == _uid(sources):
             return said
-        return self._stored(sources)  # also when somebody deleted the QueueUnit: the new one says nothing yet
+        return self._stored(sources)  # also when a user deleted the QueueUnit: the new one says nothing yet
 
     def _stored(self, sources: Sources) -> _Said | None:
         """The reason that a process before this one wrote."""
@@ -186,7 +186,7 @@ class ReasonWriter:
             self._reasons.pop(batch[0].unit_id, None)
 
     async def _write(self, picture: Picture, batch: list[_Due], now: float) -> None:
-        """One commit; one by one when some unit of it is gone."""
+        """A single commit; a commit for each when some unit of it is gone."""
         writes = [write for due in batch for write in self._writes(picture.sources[due.unit_id], due, now)]
         outcome = await self._hub.commit(writes)
         if isinstance(outcome, Conflict):

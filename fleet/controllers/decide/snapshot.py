@@ -1,8 +1,8 @@
 """From stored objects and the members' inventories to a Snapshot: everything that one decision looks at.
 
-A cycle must cost what changed, not what exists: the expensive part of a unit (parsing its components, resolving its
-affinity) is kept per revision of its binding, and the whole unit until its binding, its QueueUnit, its pods or its
-copies are others.
+The cost of a cycle must follow from the changes, not from the number of objects: the expensive part of a unit (parsing
+its components, resolving its affinity) is kept per revision of its binding, and the whole unit until its binding, its
+QueueUnit, its pods or its copies are others.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Picture:
         return [unit for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING]
 
 
-_NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all ended or are gone: it frees nothing
+_NOWHERE = (Seat("", -1, NOTHING, NOTHING),)  # of a unit whose pods have all ended or are gone, and free nothing
 
 
 @dataclass(slots=True)
@@ -92,13 +92,13 @@ class SnapshotBuilder:
         self._config = config or Config()
         self._waiting_config = replace(self._config, reclaim=False)
         self._kept: dict[str, _Kept] = {}
-        self._around: tuple[object, ...] = ()  # what all bases were made with
+        self._around: tuple[object, ...] = ()  # the settings that all bases were made with
         self._tree: QuotaTree | None = None
-        self._tree_mark: tuple[int, int, int] | None = None  # what it was read from
+        self._tree_mark: tuple[int, int, int] | None = None  # its sources
         self._trees = 0  # so many were read, one after the other
         self._named: frozenset[tuple[str, str]] = frozenset()
         self._waits = Waits(pods_run_s)
-        self.unreadable: Mapping[Key, Exception] = {}  # of the newest picture: what stands in it as `unreadable_unit`
+        self.unreadable: Mapping[Key, Exception] = {}  # keys that stand as `unreadable_unit` in the newest picture
         self._last = Snapshot()
 
     def build(self, now: float = 0.0) -> Picture:

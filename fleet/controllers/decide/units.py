@@ -77,7 +77,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
 
 
 def unreadable_unit(binding: Stored, error: Exception) -> Unit:
-    """A unit that says so and never starts, for a binding that somebody wrote by hand, or that a bug meets."""
+    """A unit that says so and never starts, for a binding that a person wrote by hand, or that a bug meets."""
     why = f"its ResourceBinding cannot be read, {type(error).__name__}: {error}"[:300]
     name = text(b.resource_of(binding.body).get("name")) or binding.key.name
     stands_for = Component("unknown", 1, NOTHING)
@@ -128,7 +128,7 @@ def now_unit(
             return None  # enqueue has not made it yet: a unit that is not in the queue does not leave it
         waiting = _as_queued(base, binding, queue_unit)
         reserved = nomination_of(queue_unit)
-        if reserved is not None and b.queued(binding):  # it has what it needs, though nothing is in the member yet
+        if reserved is not None and b.queued(binding):  # with quota and room, and nothing in the member yet
             return replace(
                 waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since,
                 share_until=reserved.share_until, backoff_until=None, generation=generation,
@@ -164,7 +164,7 @@ def _checkpoint(binding: Body, pods: Iterable[PodView], copies: Iterable[tuple[s
 
 
 def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:
-    """With what people set while it waits: on its QueueUnit, or on the job itself."""
+    """With the values that people set while it waits: on its QueueUnit, or on the job itself."""
     suspended, stopped = b.suspended(binding), not active(queue_unit)
     priority, limit = priority_of(queue_unit, binding), walltime_of(queue_unit)
     if not (suspended or stopped or b.held(binding)) and priority == base.priority and limit is None:

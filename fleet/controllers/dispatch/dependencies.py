@@ -69,7 +69,7 @@ class Dependencies:
             async with self._lock(member, key):
                 there = self._hub.members.find(member, key)
                 if there is not None and not is_dependency(there):
-                    continue  # it is propagated there by a binding of its own
+                    continue  # propagated there by a binding of its own
                 users = {stored.uid, *(self._known(users_of(there)) if there is not None else ())}
                 body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
                 if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
@@ -122,7 +122,7 @@ class Dependencies:
 
 
 def is_kept(hub: Hub, copy: Body) -> bool:
-    """Whether a copy stays in its member when nobody of ours uses it any more: see the module."""
+    """Whether a copy stays in its member when no binding of ours uses it any more: see the module."""
     if copy.get("kind") != CLAIM:
         return False
     meta = copy["metadata"]

@@ -86,7 +86,7 @@ class DispatchLoop:
         self._hub.members.subscribe(self._on_member)
         await self.controller.run()
 
-    # -- what asks for which work
+    # -- events and the keys that they ask for
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
         self._index.put(event.stored)
@@ -262,7 +262,7 @@ class DispatchLoop:
         if not self._hub.members.ready(member):
             sent = self._hub.members.find(member, key)
             if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
-                return Outcome(Did.DONE), missing  # as far as anybody knows; looked at again when it answers
+                return Outcome(Did.DONE), missing  # as far as the hub knows; looked at again when it answers
             return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
         self._enter(member, stored.key)
         try:
@@ -348,8 +348,8 @@ def _tasks_done(binding: Body, left: Iterable[str]) -> bool:
 def _applied(
     binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], left: Iterable[str], now: float
 ) -> bool:
-    """Write down what became of each member, in place; only for the members it is placed in now. A member that still
-    has something of it (`left`) stays listed: that is how it is remembered."""
+    """Write down the outcome of each member, in place; only for the members that the binding is placed in now. A member
+    that still has something of it (`left`) stays listed, and is remembered so."""
     if set(outcomes) != set(b.clusters_of(binding)):
         return False
     status = binding.setdefault("status", {})
@@ -358,7 +358,7 @@ def _applied(
     changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
     for member, outcome in sorted(outcomes.items()):
         if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
-            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # it was applied; it is not known that it is not now
+            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # applied before, and not known to have gone since
             items.append(known[member])
             continue
         applied = outcome.did is Did.DONE

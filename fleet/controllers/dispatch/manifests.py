@@ -71,9 +71,9 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
 
 
 def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Sequence[Body]) -> Body:
-    """A dependency as this member gets it: of a claim what it asks for, without the volume that it got on the hub, of a
-    service account no token Secrets. `users`: uids of all the bindings that use it there, at least one.
-    It carries no attempt: it is shared. Raises as `manifest`."""
+    """A dependency as this member gets it: a claim with its requests and without the volume that it got on the hub, a
+    service account without token Secrets. `users`: uids of all the bindings that use it there, at least one. A
+    dependency carries no attempt, since it is shared. Raises as `manifest`."""
     listed = sorted(users)
     labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
     annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}

@@ -2,9 +2,9 @@
 that is allowed.
 
 A pod whose node died stays Terminating for ever: the API server waits for a kubelet that is gone. Its job must wait as
-well, since nobody can tell a dead node from one that only lost its network and still computes. So the bound ends in a
-name and not in a second copy: the condition Withdrawn=False, an event and the unit's message say what is waited for. A
-job or a policy with ANNOTATION_FORCE_DELETE accepts the risk, and its pods are deleted without grace.
+well, since the hub cannot tell a dead node from one that only lost its network and still computes. So the bound ends in
+a name and not in a second copy: the condition Withdrawn=False, an event and the unit's message say what is waited for.
+A job or a policy with ANNOTATION_FORCE_DELETE accepts the risk, and its pods are deleted without grace.
 """
 
 from __future__ import annotations

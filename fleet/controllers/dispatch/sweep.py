@@ -1,7 +1,7 @@
 """Searching the members for objects that no binding wants (I6): the leftovers of a crash, a restore or a late answer.
 
-Dispatch removes what it knows of; this loop finds what nobody knows of any more. It looks at the member first and at
-the hub after it, so that an object that was just sent always finds its binding.
+Dispatch removes the objects that it knows of; this loop finds those that no loop knows of any more. The loop looks at
+the member first and at the hub after it, so that an object that was just sent always finds its binding.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SweepLoop:
                         removed += await self._look_at(member, body, bindings)
                 except (Fenced, StoreUnavailable):
                     raise
-                except Exception as error:  # what one member shows costs the others nothing
+                except Exception as error:  # a member whose objects make trouble costs the others nothing
                     log.warning("what is in a member cannot be judged", member=member, error=repr(error)[:300])
         return removed
 

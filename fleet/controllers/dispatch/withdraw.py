@@ -1,7 +1,7 @@
-"""Taking out of members what a binding does not want there (any more), and knowing what is still left.
-
-"Left" is what keeps an eviction task and a finalizer in place, so it must never be answered too early: a member that
-cannot be asked counts as having something, until it answers, is gone from the hub, or is given up by its annotation.
+"""Taking objects out of members that a binding does not want there (any more), and knowing which are still left.
+Objects that are "left" keep an eviction task and a finalizer in place, so it must never be answered too early: a member
+that cannot be asked counts as having something, until it answers, is gone from the hub, or is given up by its
+annotation.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Withdrawal:
         self._uncertain: dict[str, set[str]] = {}  # binding uid -> members where an apply may still land
 
     def uncertain(self, binding: Body, member: str) -> None:
-        """An apply was not answered: it may have happened, or happen yet."""
+        """An apply was not answered, and may have happened, or happen yet."""
         self._uncertain.setdefault(binding["metadata"]["uid"], set()).add(member)
 
     def forget(self, uid: str) -> None:
@@ -76,8 +76,8 @@ class Withdrawal:
         return left
 
     async def let_stay(self, binding: Body, members: Sequence[str]) -> set[str]:
-        """Give what these members have of the binding over to them: it stays, without our claim. Pods keep the labels
-        that their template gave them. Returns the members where that could not be done yet."""
+        """Give the objects of the binding over to these members: the objects stay, without our claim. Pods keep the
+        labels that their template gave them. Returns the members where that could not be done yet."""
         left: set[str] = set()
         for member in members:
             if self._given_up(member) or b.attempt(binding) == 0:

@@ -1,8 +1,8 @@
 """Taking a gang out of its member: one change of its binding, for every caller and cause.
 
-The change is pure. It moves the placement to a graceful eviction task, which keeps the gang charged and unplaced until
-the member shows nothing of it any more (`dispatch` removes the copy, then the task), and puts a gang whose policy
-queues back into its queue, with the enqueue time it had.
+The change is pure. The placement moves to a graceful eviction task, which keeps the gang charged and unplaced until the
+member shows nothing of it any more (`dispatch` removes the copy, then the task), and puts a gang whose policy queues
+back into its queue, with the enqueue time it had.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
 
 
 class Evictor:
-    """Carries out what failover, dispatch and observe decide; see evict.py for what it means."""
+    """Carries out the evictions that failover, dispatch and observe decide; evict.py has their meaning."""
 
     def __init__(self, hub: Hub, events: EventRecorder) -> None:
         self._hub = hub
@@ -61,8 +61,8 @@ class Evictor:
         hold: bool = False,
         exactly: bool = False,
     ) -> list[Write]:
-        """The writes of `evict`, to be committed beside others; it loses when the binding has changed. `exactly`: it
-        loses as well when the unit has, and is refused (409) when the job is over by then."""
+        """The writes of `evict`, to be committed beside others. The commit loses when the binding has changed.
+        `exactly`: the commit loses as well when the unit has, and is refused (409) when the job is over by then."""
         binding, now = stored.body, self._hub.clock.now()
         reserved = nomination_of(unit.body) if unit is not None else None
         members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")
@@ -73,7 +73,7 @@ class Evictor:
             if exactly and (b.finished(body) or b.deleting(body)):
                 raise conflict(WORK, "resourcebindings", stored.key.name, "its job is over")
             done = evict(body, now=now, reason=reason, message=message, failure=failure, left_behind=left_behind)
-            if not done and reserved is not None:  # it has nothing in the member yet, and only gives its room up
+            if not done and reserved is not None:  # a unit with nothing in the member yet, which only gives its room up
                 reserving.tell_back(body, failures if failure else (), reason, message, now)
                 return body
             return body if done else None

@@ -76,7 +76,7 @@ def dequeued(unit: Body, binding: Body, member: str, attempt: int, now: float) -
         ],
     )
     told = evicted(unit)
-    if told is not None and told["status"] == "True":  # it is over, and why it was stays to be read
+    if told is not None and told["status"] == "True":  # over; the reason of the end stays to be read
         set_condition(unit, EVICTED, False, QUOTA_RESERVED, f"Previously: {told['message']}", now)
     for type_ in (QUOTA_RESERVED, "Admitted"):
         set_condition(unit, type_, True, type_, "", now)

@@ -159,7 +159,7 @@ class GarbageCollector:
             now = await self._store.get(key) if error.code == 409 else None
             if error.code == 409 and (now is None or now.uid != uid):
                 return
-            raise  # it lost to other writers too often: no event would bring it back, so the queue must
+            raise  # lost to other writers too often: no event would bring the key back, so the queue must
 
     async def _drop_references(self, kind: Kind, key: Key, uid: str, gone: Iterable[str]) -> None:
         lost = set(gone)

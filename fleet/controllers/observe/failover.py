@@ -36,7 +36,7 @@ INFRASTRUCTURE = frozenset(
 
 
 class FailoverLoop:
-    """Evicts what must leave its member."""
+    """Evicts gangs that must leave their member."""
 
     name = "failover"
 
@@ -121,8 +121,8 @@ class FailoverLoop:
     # -- a job that runs for longer than it may
 
     async def _over_time(self, stored: Stored) -> float | None:
-        """Seconds until its time is up; it counts from when all pods of this attempt had a node. A job whose time is up
-        would only start again, so it is held: a person gives it more time and makes its unit active."""
+        """Seconds until its time is up, counted from when all pods of this attempt had a node. A job whose time is up
+        would only start again, so it is held, until a person gives it more time and makes its unit active."""
         unit = self._hub.store.peek(self._unit_key(stored))
         limit = walltime_of(unit.body) if unit is not None else None
         began = condition(stored.body, GANG_WHOLE)

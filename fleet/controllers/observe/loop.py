@@ -1,7 +1,8 @@
 """The members' state → status on the hub: of the binding, of its unit, of the job itself; one commit for all three.
 
-Users look at the job, queues at the unit, the decider at the binding: they must agree, so they are written together.
-Every step of a job's life is written at once; details in between (counts, timestamps) at most once a second a job.
+Users look at the job, queues at the unit, the decider at the binding. All three must agree, so they are written
+together. Every step of a job's life is written at once; details in between (counts, timestamps) at most once a second a
+job.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from fleet.wellknown import (
     unit_name,
 )
 
-GATHER_S = 0.1  # what a member shows of one job within this time is one write: its pods, their nodes, its conditions
+GATHER_S = 0.1  # changes of one job in a member within this time are one write: its pods, their nodes, its conditions
 STARTED_PARTLY_FACTOR = 10  # a gang whose later pods are made by its earlier ones (MPI) may take this much longer
 _OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
 
@@ -232,7 +233,7 @@ def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
 def _settle_unit(unit: Body, binding: Body, sight: Sight, now: float) -> bool:
     status = unit.setdefault("status", {})
     if phase_of(unit) in QUEUED_PHASES:
-        return False  # it has been put back meanwhile
+        return False  # put back meanwhile
     phase = {"Succeeded": SUCCEEDED, "Failed": FAILED}.get(sight.over)
     if phase is None:
         phase = RUNNING if sight.state is State.RUNNING else DEQUEUED

@@ -1,7 +1,7 @@
 """Suspended bindings → QueueUnits: each waits in the Queue of its leaf, visible to users under its own name.
 
 A unit is a view of its binding: made when the binding waits, taken away when it no longer waits and never left the
-queue, moved when the tree or the job's namespace is hung elsewhere, made again when somebody deletes it. decide and
+queue, moved when the tree or the job's namespace is hung elsewhere, made again when a user deletes it. decide and
 observe write its later phases, after it left the queue (Dequeued, Running, …).
 """
 
@@ -95,7 +95,7 @@ class EnqueueLoop:
         unit_key = Key(QUEUE, "queueunits", key.namespace, unit_name(key.name))
         unit = self._hub.store.peek(unit_key)
         if unit is not None and not _owned_by(unit.body, stored.uid):
-            return 1.0  # of a binding of this name that is gone: it leaves first
+            return 1.0  # of a binding of this name that is gone, and leaves first
         if b.deleting(stored.body):
             return None
         if not b.queued(stored.body):
@@ -110,8 +110,9 @@ class EnqueueLoop:
         return await self._keep(stored, unit_key, unit)
 
     async def _follow(self, stored: Stored, unit: Stored) -> None:
-        """A unit that left its queue stays in it, unless the queue went with a tree that was deleted: then it is in the
-        queue of its leaf in the tree of now, which it is charged to. It asks for what its binding asks for."""
+        """A unit that left its queue stays in it, unless the queue went with a tree that was deleted. Then the unit is
+        in the queue of its leaf in the present tree, which it is charged to. The unit has the requests of its
+        binding."""
         binding, name = stored.body, queue_of(unit.body)
         if self._hub.peek(QUEUE, "queues", QUEUE_NAMESPACE, name) is None:
             name = self._queues().get(self._leaf(binding), name)
@@ -120,8 +121,8 @@ class EnqueueLoop:
         await self._hub.edit(unit.key, partial(_settle, wanted=wanted), uid=unit.uid)
 
     async def _charge(self, stored: Stored, unit_key: Key) -> float | None:
-        """The unit of a gang that got its room without one: its policy came to queue while it ran. It is in the queue
-        of its leaf, and out of it."""
+        """The unit of a gang that got its room without a unit, since its policy came to queue while it ran. The unit
+        belongs to the queue of its leaf, and has left it."""
         binding, now = stored.body, self._hub.clock.now()
         queue = self._queues().get(self._leaf(binding), "")
         if not queue:
@@ -199,7 +200,7 @@ def unit_spec(binding: Body, stored: Stored, queue: str) -> Body:
 
 
 def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason | None) -> Body:
-    """The unit with its first status, to be written at once. `missing`: it has no queue."""
+    """The unit with its first status, to be written at once. `missing`: the unit has no queue."""
     status: Body = {"phase": ENQUEUED, "lastUpdateTime": rfc3339(now), "podState": {"running": 0, "pending": 0}}
     if missing is not None:
         status["message"] = missing.text
@@ -231,8 +232,8 @@ def new_unit(stored: Stored, name: str, spec: Body, now: float, missing: Reason 
 
 
 def _asks_else(said: Body, wanted: Body) -> bool:
-    """Whether the unit waits in another queue now, or asks for something else, than when room was claimed for it: it
-    may have had a right to that room as it was, and has none now."""
+    """Whether the unit waits in another queue now, or asks for something else, than when room was claimed for it. A
+    unit that changed so may have lost its right to that room."""
     moved = said.get("queue") and wanted.get("queue") and said["queue"] != wanted["queue"]
     return bool(moved) or ("podSet" in said and said["podSet"] != wanted["podSet"])
 

@@ -1,4 +1,4 @@
-"""ElasticQuotaTree → Queue objects: one for each node of the tree, and none for nodes that are gone.
+"""ElasticQuotaTree → Queue objects: a Queue for each node of the tree, and none for nodes that are gone.
 
 Users look at queues, and tune one by its `queuePolicy`; so a node that stays keeps its Queue, name and all. A tree
 that cannot be read changes nothing: the queues stay as they were until it can.

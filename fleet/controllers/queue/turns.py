@@ -123,7 +123,7 @@ def _beyond(depth: int | None, line: list[Unit]) -> list[Unit]:
 
 
 def _why(leaf: str, depth: int | None, before: Unit | None, unit: Unit) -> str:
-    """Why `unit` is not considered. `before`: one of its queue that is starting."""
+    """Why `unit` is not considered. `before`: a unit of its queue that is starting."""
     if before is None:
         return f"{leaf} considers its first {depth} jobs only"
     named = named_to(unit.name.partition("/")[0], before.name)

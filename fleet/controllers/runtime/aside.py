@@ -136,7 +136,7 @@ def _says(body: Body, prefix: str) -> bool:
 def _say(body: Body, said: Body, first: bool = False) -> bool:
     """Put the condition in, in place, where it does not stand yet. `first`: before the others, the last of which a job
     shows as its state."""
-    if _says(body, ""):  # what another loop said stands: two that replaced each other's would never end
+    if _says(body, ""):  # the words of another loop stand: two that replaced each other's would never end
         return False
     status = dict(mapping(body.get("status")))
     others = [entry for entry in rows(status.get("conditions")) if entry.get("type") != HANDLING_FAILED]

@@ -1,12 +1,12 @@
 """The shared part of every controller: a queue of keys, workers, back-off, and a clean end.
 
-A controller is a function from a key to nothing: `reconcile(key)` compares what is stored with what should be and
-mends the difference. It may be killed at any line and be called any number of times. Keys that fail come back after
-a growing, bounded pause; the same key is never reconciled by two workers at once.
+A controller is a function from a key to nothing: `reconcile(key)` compares the stored state with the wanted one and
+mends the difference. A call may be killed at any line and be repeated any number of times. Keys that fail come back
+after a growing, bounded pause; the same key is never reconciled by two workers at once.
 
-A failure costs itself alone. A key that keeps failing is set aside: it is looked at every ASIDE_S and when its object
-changes, and the object says so (`Teller`). An object that a source cannot map to keys is set aside in the same way. A
-loop that ends with an exception is started again, after a growing pause. Only lost leadership ends them all.
+A failure costs itself alone. A key that keeps failing is set aside: a worker looks at it every ASIDE_S and when its
+object changes, and the object says so (`Teller`). An object that a source cannot map to keys is set aside in the same
+way. A loop that ends with an exception is started again, after a growing pause. Only lost leadership ends them all.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ class Controller:
             await watch.aclose()
 
     async def _map(self, source: Source, event: Event) -> None:
-        """Put the keys of the event into the queue. An event that cannot be mapped is reported, and costs itself alone;
-        it is tried again when it changes and with the next full pass."""
+        """Put the keys of the event into the queue. An event that cannot be mapped is reported, and costs itself alone.
+        The next change of its object, and the next full pass, try again."""
         key, own = event.stored.key, False
         try:
             for wanted in source.keys(event):
@@ -221,7 +221,7 @@ class Controller:
     async def _failed(self, key: Key, error: Exception) -> None:
         """Have the key tried again: soon, or when it failed too often, late."""
         if isinstance(error, StoreUnavailable):
-            # A store that is back should find everybody at work soon, however long it was away.
+            # A store that is back should find all loops at work soon, however long it was away.
             pause = self.queue.failed(key, STORE_BACKOFF_MAX_S)
             log.warning("store unavailable", controller=self.name, key=str(key), again_in_s=round(pause, 2))
             return

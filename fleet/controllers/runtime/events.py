@@ -99,7 +99,7 @@ class EventRecorder:
             await self._hub.commit([self._hub.new("", "events", namespace, body)])
 
     async def courtesy(self, about: Body, reason: str, message: str) -> None:
-        """Record good news, unless there is much of it: beyond COURTESIES_PER_S nobody reads it, and it would cost the
+        """Record good news, unless there is much of it: beyond COURTESIES_PER_S no user reads it, and it would cost the
         writes that jobs need."""
         clock = self._hub.clock.monotonic()
         self._budget = min(COURTESIES_PER_S, self._budget + (clock - self._budget_at) * COURTESIES_PER_S)
@@ -187,7 +187,7 @@ class EventRetention:
                 await self._hub.delete(stored.key, uid=stored.uid)
             except (Fenced, StoreUnavailable):
                 raise
-            except Exception as error:  # it costs a log line an hour, and the others nothing
+            except Exception as error:  # costs a log line an hour, and the others nothing
                 log.warning("an event cannot be removed", key=str(stored.key), error=repr(error)[:300])
         return len(old)
 

@@ -1,6 +1,6 @@
 """A loop that renews the leader's sign of life, which says whether jobs are decided on (fleet/bindings/heartbeat.py).
 
-It is written under the leader's epoch. Its content is bounded: the worst loops, a few keys, some members.
+The sign is written under the leader's epoch. Its content is bounded: the worst loops, a few keys, some members.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class ControllerConfig:
     unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
     member_lost_s: float = 300.0  # a lost member's jobs are moved after this, where the policy opts in and does not say
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
-    user_failures_max: int = USER_FAILURES_MAX  # moves of a job that fails by its own fault; then it stays Failed
+    user_failures_max: int = USER_FAILURES_MAX  # moves of a job by its own fault, after which it stays Failed
     calls_per_member_max: int = 16  # dispatches in flight to one member
     pods_run_s: float = 600.0  # a queue with wait-for-pods-running waits for the pods of one job at most this long
     admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say
@@ -91,7 +91,7 @@ class Hub:
 
     # -- writing
     def new(self, group: str, resource: str, namespace: str, body: Body) -> Write:
-        """A write that creates the object, status included; it loses when one of the name exists."""
+        """A write that creates the object, status included, and loses when an object of the name exists."""
         kind = self.registry.need(group, resource)
         return self.objects.prepare_new(kind, namespace, body, self.options, with_status=True)
 
@@ -103,7 +103,7 @@ class Hub:
         uid: str | None = None,
         generation: int | None = None,
     ) -> Write:
-        """A write that changes the whole object, spec and status at once; it loses when the object is missing or has
+        """A write that changes the whole object, spec and status at once, and loses when the object is missing or has
         another uid or generation."""
         kind = self.registry.need(key.group, key.resource)
         return self.objects.prepare_change(
@@ -118,8 +118,9 @@ class Hub:
         return isinstance(await self.commit([self.new(group, resource, namespace, body)]), Committed)
 
     async def edit(self, key: Key, change: Callable[[Body], bool], *, uid: str | None = None) -> bool:
-        """Change the object in place and store it; `change` says whether it changed anything. It is first tried on what
-        this process has seen, so that an edit which is not needed costs nothing. False when nothing was written."""
+        """Change the object in place and store it; `change` says whether it changed anything. The first try is on the
+        object as this process has seen it, so that an edit which is not needed costs nothing. False when nothing was
+        written."""
         seen = self.store.peek(key)
         if seen is None or not change(orjson.loads(seen.raw)):
             return False

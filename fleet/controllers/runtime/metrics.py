@@ -114,7 +114,7 @@ class Metrics:
         self.ends: Tally[str] = Tally()  # by loop
         self._snapshot = Snapshot()
         self._reasons: Mapping[str, Reason] = {}
-        self.loops: list[Loop] = []  # that are told of; tests read it
+        self.loops: list[Loop] = []  # that the metrics tell of; tests read the list
         registry.register(_Scraped(self._now))
         self._begin()
 
