@@ -209,7 +209,7 @@ def _by_path(data: Mapping[str, Any], where: str, root: str) -> QuotaTree:
 
 
 def _limits_of(node: QuotaNode) -> Iterator[tuple[str, str]]:
-    """What is wrong with the limits of a node, by field."""
+    """The faults of the limits of a node, by field."""
     for field, amounts in (("min", node.min), ("max", node.max)):
         for name, amount in amounts.items():
             if amount < 0:

@@ -159,7 +159,7 @@ def amounts_of(value: object, where: str) -> dict[str, int]:
 
 def readable(document: object, where: str = "") -> None:
     """Refuse a document with a text that no UTF-8 can hold: JSON can write half a character (a lone surrogate), which
-    nobody could print, store or send. Goes through all of it, however deep."""
+    cannot be printed, stored or sent. Goes through all of it, however deep."""
     pending: list[tuple[str, object]] = [(where, document)]
     while pending:
         place, value = pending.pop()
