@@ -68,7 +68,7 @@ class _Follower:
     def __init__(self, store: Store, registry: Registry) -> None:
         self._store = store
         self._registry = registry
-        # The kinds that came with Fleet: their CRDs, while nobody changes them, say nothing new.
+        # The kinds that came with Fleet: their CRDs, while no user changes them, say nothing new.
         self._own: Mapping[str, Kind] = {k.group_resource: k for k in registry if not k.builtin}
         self._own_specs = {name: crd_of(kind)["spec"] for name, kind in self._own.items()}
         self._terminating: dict[str, Stored] = {}
@@ -109,7 +109,7 @@ class _Follower:
         except Exception as error:
             if crd.revision == self._failed.get(crd.key.name):
                 return
-            trace = None if isinstance(error, ValueError) else error  # one that is refused is no bug
+            trace = None if isinstance(error, ValueError) else error  # a refusal is no bug
             log.warning("a CRD cannot be handled", name=crd.key.name, error=repr(error)[:300], exc_info=trace)
             committed = await self._store.commit([Change(crd.key, partial(_say_failed, error=error), EXISTS)])
             newest = committed.stored[-1].revision if isinstance(committed, Committed) else crd.revision

@@ -1,7 +1,7 @@
 """The definitions of built-in types, read once a process from the package that carries them.
 
-They are a megabyte and a half of JSON that another project maintains; copying them here would only let them grow old.
-The package is found but not imported: its own imports would cost more than reading the file.
+The definitions are a megabyte and a half of JSON that another project maintains; copying them here would only let them
+grow old. The package is found but not imported: its own imports would cost more than reading the file.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class Objects:
         data = encoded(patch)
 
         def make(old: Body) -> Prepared:
-            given = orjson.loads(data)  # what becomes part of one try must not be part of the next
+            given = orjson.loads(data)  # changes of one try must not be part of the next
             sent = go_text(given) if patch_type == patches.STRATEGIC else ""
             new = private(change(old, given))
             return self._prepare_update(kind, old, new, options, subresource, patched=True, sent=sent)
@@ -276,8 +276,9 @@ class Objects:
         raise conflict(kind.group, kind.resource, name)
 
     def prepare_new(self, kind: Kind, namespace: str, body: Body, options: Options, *, with_status: bool = True) -> Put:
-        """A create as a write for `store.commit`, for several objects in one transaction. It fails the commit when the
-        object exists. Validated here (StatusError 422); neither admission rules nor the namespace are asked."""
+        """A create as a write for `store.commit`, for several objects in one transaction. The write fails the commit
+        when the object exists. Validated here (StatusError 422); neither admission rules nor the namespace are
+        asked."""
         prepared = self._prepare_create(kind, namespace, private(body), options, with_status)
         return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
 
@@ -329,7 +330,7 @@ class Objects:
         subresource: str, operation: str = "UPDATE", *, size: int = 0,
     ) -> Written:  # fmt: skip
         warned: list[str] = []  # by the rule, about the last try
-        unchanged: list[Body] = []  # what is stored, where the last try changes nothing
+        unchanged: list[Body] = []  # the stored body, where the last try changes nothing
 
         def noted(old: Body) -> Prepared:
             prepared = make(old)

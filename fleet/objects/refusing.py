@@ -13,7 +13,7 @@ from fleet.ports import Body, Key, Store
 
 
 class LastFinalizer(StatusError):
-    """A change removed the last finalizer of an object that is being deleted: it is to be removed, not written."""
+    """A change removed the last finalizer of an object that is being deleted, and is now to be removed, not written."""
 
     def __init__(self, kind: Kind, body: Body) -> None:
         name = body["metadata"]["name"]

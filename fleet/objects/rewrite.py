@@ -35,7 +35,7 @@ class Turns:
         self._locks: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, key: Key) -> asyncio.Lock:
-        """Kept for as long as somebody holds it or waits for it."""
+        """Kept for as long as a task holds it or waits for it."""
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()

@@ -65,17 +65,17 @@ class Review:
     # On CREATE: writes of the same commit, whose preconditions make what the rule saw hold. When one fails, the rule is
     # asked again.
     also: list[Write] = field(default_factory=list)
-    large: bool = False  # what takes long should not be done on the event loop (apart.py)
+    large: bool = False  # long work should not be done on the event loop (apart.py)
     warnings: list[str] = field(default_factory=list)  # a rule's words to the client about what it lets pass
-    store: Store | None = None  # for `peek` and `scan` alone, which wait for nothing: this process's view
+    store: Store | None = None  # for `peek` and `scan` alone, which wait for nothing, in the view of this process
 
 
 class Rule(Protocol):
     """Validation beyond the schema for one kind. Returns the causes of a 422, or raises StatusError for anything else
     (403, 409, 400). May default fields of `review.new` in place before it answers.
 
-    A rule that looks at the review alone may have an attribute `pure`, itself as a plain function of the review. It is
-    then asked under the writer's lock too (fleet/admission/rule.py), and about an update that changes nothing: `new` is
-    `old` then, and only its warnings count."""
+    A rule that looks at the review alone may have an attribute `pure`, itself as a plain function of the review. A rule
+    with this attribute is asked under the writer's lock too (fleet/admission/rule.py), and about an update that changes
+    nothing: `new` is `old` then, and only its warnings count."""
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]: ...
