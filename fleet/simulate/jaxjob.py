@@ -1,4 +1,4 @@
-"""JAXJob: it runs with any of its Workers, and ends when all of them are done."""
+"""JAXJob: a job runs with any of its Workers, and ends when all of them are done."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class KubeflowOperator(Operator):
             return
         if self.succeeded(types, specs, job):
             self._condition(job, status, "Succeeded", "successfully completed.", is_=False)
-            for counts in replica_statuses.values():  # what still runs is counted with what is done
+            for counts in replica_statuses.values():  # pods that still run count with those that are done
                 if still := counts.pop("active", 0):
                     counts["succeeded"] = counts.get("succeeded", 0) + still
         elif self.running(types, specs):

@@ -1,4 +1,4 @@
-"""MPIJob: it runs while the Launcher and all Workers run, and ends with the Launcher."""
+"""MPIJob: a job runs while the Launcher and all Workers run, and ends with the Launcher."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Operator(ABC):
     async def create_pod(
         self, job: Body, name: str, template: Mapping[str, Any], labels: Mapping[str, str], restart: str
     ) -> None:
-        """One pod of the job; one of that name that exists is left as it is."""
+        """Create a pod of the job; an existing pod of that name is left as it is."""
         meta = template.get("metadata") or {}
         owner = {
             "apiVersion": self.kind.api_version, "kind": self.kind.kind, "name": job["metadata"]["name"],

@@ -1,9 +1,9 @@
 """A scheduler for simulated members: binds pending pods, in order, to nodes with room.
 
-It keeps what kube-scheduler keeps to: node selectors, required node affinity, required pod affinity by labels, hard
-taints, scheduling gates, requests of every resource; pods of higher priority first, then older ones. It spreads (of the
-nodes that a pod prefers the emptiest that fits), does not preempt, and knows no gangs, like a member without a gang
-scheduler.
+The scheduler keeps the rules of kube-scheduler: node selectors, required node affinity, required pod affinity by
+labels, hard taints, scheduling gates, requests of every resource; pods of higher priority first, then older ones. Pods
+are spread (of the nodes that a pod prefers the emptiest that fits). The scheduler does not preempt, and knows no gangs,
+like a member without a gang scheduler.
 
 Pods alike in what they need wait in one line, and a line that did not fit is not tried again before room appeared;
 so a thousand pending pods cost no more than the shapes among them.
@@ -79,7 +79,7 @@ class Scheduler:
             group.create_task(self._follow_nodes())
             group.create_task(self._schedule())
 
-    # -- what there is
+    # -- pods and nodes
 
     async def _follow_nodes(self) -> None:
         store = self._world.store
@@ -165,7 +165,7 @@ class Scheduler:
             line.blocked = False
         self._wake.set()
 
-    # -- what to do
+    # -- binding
 
     async def _schedule(self) -> None:
         while True:

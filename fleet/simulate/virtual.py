@@ -2,8 +2,8 @@
 
 When nothing is ready the loop goes to its next timer at once. While work runs in a thread (a decision) time stands
 still, so no timer fires early; everything else happens in the order in which it would. So the real loops of a hub live
-through weeks in minutes. It is for programs that wait for timers and for each other only: a program that waits for a
-socket would run into its time-out before the answer is there.
+through weeks in minutes. The loop is for programs that wait for timers and for each other only: a program that waits
+for a socket would run into its time-out before the answer is there.
 """
 
 from __future__ import annotations

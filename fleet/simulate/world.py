@@ -57,7 +57,7 @@ class World:
 
 
 class PodIndex:
-    """The pods of the member by uid, by owner and by node. A Loop: it is right while `run` runs."""
+    """The pods of the member by uid, by owner and by node. A Loop, whose answers are right while `run` runs."""
 
     name = "pods"
 

@@ -3,7 +3,7 @@
 The hub's clock is virtual (fleet/simulate/virtual.py), its store in memory, its members `Hosts`. Each queue of the
 trace is a namespace on a leaf, with a policy that queues PyTorchJobs; each job is a PyTorchJob that is created when it
 arrives and deleted a minute after its end. The log is the same as that of a replay of the core alone, and so are the
-figures. It is the hub's own rhythm that decides how often decisions are made.
+figures. The hub's own rhythm decides how often decisions are made.
 """
 
 from __future__ import annotations

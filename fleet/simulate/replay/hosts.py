@@ -30,7 +30,7 @@ class Told(Protocol):
     """The listeners for the outcome of jobs, by namespace and name."""
 
     def started(self, job: tuple[str, str], member: str) -> float:
-        """How long it runs, in seconds, if nobody stops it."""
+        """How long it runs, in seconds, unless it is stopped."""
         ...
 
     def ended(self, job: tuple[str, str], member: str) -> None: ...
@@ -71,7 +71,7 @@ class Hosts:
         self._callbacks: list[Callable[[Changed], None]] = []
         self._uids = 0
 
-    # -- what the hub reads
+    # -- reads of the hub
 
     def names(self) -> Sequence[str]:
         return list(self._hosts)
@@ -117,7 +117,7 @@ class Hosts:
         if callback not in self._callbacks:  # a loop that is started again
             self._callbacks.append(callback)
 
-    # -- what the hub does
+    # -- acts of the hub
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         await asyncio.sleep(0.001)
@@ -261,7 +261,7 @@ class Hosts:
 
 
 def key_of(body: Body) -> Key:
-    """By kind instead of resource: these keys are read through `find` alone."""
+    """By kind instead of resource, since only `find` reads these keys."""
     group = body["apiVersion"].rpartition("/")[0]
     plural = f"{body['kind'].lower()}s"
     return Key(group, plural, body["metadata"].get("namespace", ""), body["metadata"]["name"])

@@ -6,8 +6,9 @@ what its completion took beyond its own running, so with waits after evictions a
 Use and fragmentation are means over the time in which jobs arrive, and of all of it where they arrive at once. A job
 that never starts is counted, and in no figure.
 
-A leaf's unmet share at a moment is min(its `min`, its running and waiting jobs) less its running jobs. It is *owed* as
-long as more is unmet than its next unit asks for: then that unit would fit within the promise and does not run.
+A leaf's unmet share at a moment is min(its `min`, its running and waiting jobs) less its running jobs. The share is
+*owed* as long as more is unmet than its next unit asks for: then that unit would fit within the promise and does not
+run.
 """
 
 from __future__ import annotations

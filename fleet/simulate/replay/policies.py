@@ -10,7 +10,7 @@
   fits, without reservations. The first to admit a job has it, and the other copies vanish. Which member looks first is
   drawn anew for every decision.
 
-The last three know no quota: any part of the fleet is anybody's.
+The last three know no quota: every job may have any part of the fleet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Policy(StrEnum):
 
 
 def decider(policy: Policy, seed: int, solver: Solver | None) -> Decider:
-    """The decider of one replay. It keeps state: one for each."""
+    """The decider of one replay, which keeps state, so each replay has its own."""
     if policy is Policy.fleet:
         return core(seed, solver)
     if policy is Policy.fifo:
@@ -71,7 +71,7 @@ class _Race:
         placed: list[tuple[Unit, str]] = []
         names = sorted(run.nodes)
         self._rng.shuffle(names)
-        full: set[tuple[Component, ...]] = set()  # what one more of fits nowhere
+        full: set[tuple[Component, ...]] = set()  # sizes of which no further job fits anywhere
         for key in run.waiting:
             unit = run.units[key]
             if unit.components in full:
@@ -109,8 +109,8 @@ class _Backfill:
         """The jobs that start behind the first job that waits."""
         started: list[tuple[Unit, str]] = []
         kept, at, later = _reserved(run, head, placed)
-        full: set[tuple[Component, ...]] = set()  # what fits nowhere now
-        barred: set[tuple[Component, ...]] = set()  # what fits only where the head needs the room, if it runs long
+        full: set[tuple[Component, ...]] = set()  # jobs that fit nowhere now
+        barred: set[tuple[Component, ...]] = set()  # jobs that fit only where the head needs the room, if they run long
         for key in queue:
             unit = run.units[key]
             if unit.components in full:

@@ -1,8 +1,8 @@
 """One replay: a trace, members, a policy and a seed in; everything that happened out.
 
-It is a `Forward` run from an empty fleet, whose units come as the trace says and run as long as the trace says. A job
-that is evicted starts again from its last checkpoint: it has one every `checkpoint_s` of its running (0: none). How
-the nodes look is sampled; all else follows from the log.
+A replay is a `Forward` run from an empty fleet, whose units come as the trace says and run as long as the trace says. A
+job that is evicted starts again from its last checkpoint, of which there is one every `checkpoint_s` of its running (0:
+none). How the nodes look is sampled; all else follows from the log.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def run_all(study: Study, solver: Solver | None, tell: Tell) -> dict[str, Any]:
 
 
 def _world(study: Study, nodes: list[world.Node], tree: QuotaTree, arrivals: world.Arrivals) -> dict[str, Any]:
-    """What the runs were made with."""
+    """The settings of the runs."""
     return {
         "trace": study.trace.name,
         "nodes_file": study.nodes.name,

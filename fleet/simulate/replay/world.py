@@ -1,7 +1,7 @@
 """The world that a trace is replayed in: members with the nodes of an inventory, a quota tree, and units as they
 arrive.
 
-An inventory is one data centre's; it becomes a fleet by dealing its nodes, shuffled by the seed, to the members in
+An inventory is one data centre's, and becomes a fleet by dealing its nodes, shuffled by the seed, to the members in
 turn. A trace has no quota either: every leaf is promised the same part of what it asks for over the whole trace
 (`guarantee` times the fleet, divided by GPU seconds), unless amounts are given.
 """
