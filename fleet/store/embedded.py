@@ -210,7 +210,7 @@ class EmbeddedPostgres:
                 await self._ensure_running()
             except EmbeddedFailed as error:
                 log.error("PostgreSQL does not start", error=str(error))
-            except Exception as error:  # a full disk, a damaged directory: it may be mended, so this goes on
+            except Exception as error:  # a full disk or a damaged directory may be mended, so this goes on
                 log.error("PostgreSQL cannot be started", error=repr(error))
 
     def _alive(self) -> bool:

@@ -1,7 +1,8 @@
 """The meaning of a commit: preconditions, revisions, and the new state of each object, apart from where it is kept.
 
 Both stores run every commit through `evaluate`, so the memory store cannot mean something else than PostgreSQL does.
-It is pure: the caller says how to look up the current state and which revision is next, and stores the outcome.
+The function is pure: the caller says how to look up the current state and which revision is next, and stores the
+outcome.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ thinks it leads can change nothing. A leader that was stopped (SIGSTOP, a frozen
 it the lock. So a leader shows life on that connection, and a candidate that sees none for `takeover_s` ends the
 connection.
 
-No epoch can stop a leader's acts outside the database. So it asks `sure()` first: whether it has shown life so lately
-that nobody can have taken over. A leader that was stopped is not sure when it wakes, until it has shown life again.
+No epoch can stop a leader's acts outside the database. So a leader asks `sure()` first: whether it has shown life so
+lately that no other can have taken over. A leader that was stopped is not sure when it wakes, until it has shown life
+again.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class Log:
         self.floor = max(self.floor, min(before, self.revision))
 
     def reset(self, revision: int) -> None:
-        """Go on from `revision`, to which the window does not lead: it starts empty."""
+        """Go on with an empty window from `revision`, to which the window so far does not lead."""
         while self._window:
             self._drop()
         for log in self._resources.values():
@@ -149,7 +149,7 @@ class Log:
 
 
 async def wait(future: asyncio.Future[None], timeout: float) -> None:
-    """Wait for the future, at most `timeout` seconds; it is resolved afterwards either way."""
+    """Wait for the future, at most `timeout` seconds. Afterwards the future is resolved either way."""
     timer = asyncio.get_running_loop().call_later(timeout, _resolve, future)
     try:
         await future

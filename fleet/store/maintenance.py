@@ -43,7 +43,7 @@ class Maintenance:
                 await self.tidy()
             except BROKEN as error:
                 log.debug("maintenance has to wait", error=repr(error))
-            except Exception:  # it comes again, and the store does without it for long
+            except Exception:  # comes again, and the store does without it for long
                 log.exception("maintenance failed")
             await self._link.close()  # an idle connection costs the server memory
 

@@ -1,7 +1,7 @@
 """The store in memory: for tests, and for simulated members with many thousands of pods.
 
-It means exactly what the PostgreSQL store means (one contract suite, one `evaluate`), and keeps nothing when the
-process ends. A commit never waits: it is evaluated and applied between two turns of the event loop.
+The meaning is that of the PostgreSQL store (one contract suite, one `evaluate`), and nothing is kept when the process
+ends. A commit never waits, since it is evaluated and applied between two turns of the event loop.
 """
 
 from __future__ import annotations

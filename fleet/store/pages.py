@@ -1,8 +1,8 @@
 """A list as it was, made again from the log.
 
 The pages of a list may be asked of different processes, and only the one that served the first page remembers what the
-list looked like. The others take their current state and undo what the log says has changed since. It costs what has
-changed; when the log does not reach back to an object's state then, the page is expired.
+list looked like. The others take their current state and undo what the log says has changed since. The cost follows
+from the changes; when the log does not reach back to an object's state then, the page is expired.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class View:
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self._begin = log.revision  # what happened before is not known: no page can show an older state
+        self._begin = log.revision  # earlier changes are not known: no page can show an older state
         self._tables: dict[tuple[str, str], Table] = {}
         self._snapshots: OrderedDict[tuple[str, str, int], Snapshot] = OrderedDict()
         self._snapshot_items = 0

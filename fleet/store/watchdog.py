@@ -1,12 +1,13 @@
-"""Starts a PostgreSQL server, and ends it when nobody uses it any more.
+"""Starts a PostgreSQL server, and ends it when no process uses it any more.
 
 A hub that is killed stops nothing, and neither does a test run. But the kernel takes back the locks of a process that
 is gone, and every user of an embedded server holds a shared lock on `users.lock` of its directory, coming and going
-under `start.lock` (embedded.py). So this process, which stands between them and the server in a session of its own,
-looks twice a second whether anybody is left, and else asks the server for a fast shutdown, which loses nothing. Should
-this process be killed, the kernel asks the server for the same (`prefix_of_server`), and its users start both again.
+under `start.lock` (embedded.py). So the watchdog, which stands between the users and the server in a session of its
+own, looks twice a second whether a user is left, and else asks the server for a fast shutdown, which loses nothing.
+Should this process be killed, the kernel asks the server for the same (`prefix_of_server`), and its users start both
+again.
 
-Run as a file, on its own: it imports nothing of Fleet, so that it stays small.
+Run as a file, on its own. The watchdog imports nothing of Fleet, so that it stays small.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from pathlib import Path
 
 FILE = Path(__file__).resolve()
 EVERY_S = 0.5
-# Fast: disconnect everybody, and write a checkpoint. Then at once, to be recovered at the next start. Then by force.
+# Fast: disconnect all clients, and write a checkpoint. Then at once, to be recovered at the next start. Then by force.
 STOPPING = ((signal.SIGINT, 30.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
 
 

@@ -187,7 +187,7 @@ class Writer:
             await connection.execute(sql.BEGIN)
             state = await connection.fetchrow(sql.STATE)
             if self._view.revision > state["revision"]:
-                await self._follower.load_from(connection)  # restored from a backup: under the lock nobody is ahead
+                await self._follower.load_from(connection)  # restored from a backup: under the lock no process is ahead
             await self._follower.catch_up(connection, state)
             batch = self._evaluate(commits, frozenset(state["epochs"]))
             if not batch.events:
@@ -204,8 +204,8 @@ class Writer:
         return batch if await self._happened(batch) else None
 
     def _evaluate(self, commits: list[Waiting], epochs: frozenset[int]) -> Batch:
-        """Judge every commit in order; a later one sees what the earlier ones did. Large ones are left for later:
-        they are taken off `commits` and put back into the queue."""
+        """Judge every commit in order; a later one sees the changes of the earlier ones. Large ones are left for later,
+        taken off `commits` and put back into the queue."""
         batch = Batch()
         size = 0
         changed: dict[Key, Stored | None] = {}
@@ -237,7 +237,8 @@ class Writer:
         return batch
 
     async def _happened(self, batch: Batch) -> bool:
-        """Whether a batch whose COMMIT got no answer is in the log. Raises OutcomeUnknown if nobody can say."""
+        """Whether a batch whose COMMIT got no answer is in the log. Raises OutcomeUnknown where that cannot be
+        known."""
         deadline = asyncio.get_running_loop().time() + RESOLVE_S
         wanted = [
             (event.revision, str(event.type), body)
