@@ -19,7 +19,7 @@ CLUSTER = "cluster.karmada.io"
 QUEUE = "scheduling.x-k8s.io"
 QUOTA = "scheduling.sigs.k8s.io"
 
-# -- what every object that Fleet puts into a member carries, the pods of a job too
+# -- marks of every object that Fleet puts into a member, the pods of a job too
 LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object
 LABEL_BINDING = "fleet.io/binding"  # uid of the ResourceBinding that wants it
 LABEL_COMPONENT = "fleet.io/component"  # on pods: master, worker, …

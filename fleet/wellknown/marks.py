@@ -17,8 +17,8 @@ PREFIX = "fleet.io/"
 # Keys of other projects that name placements and ownership of a multi-cluster control plane: none of them is read here,
 # and none may claim an object in a member that runs such a control plane as well.
 FOREIGN_PREFIXES = ("work.karmada.io/", "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/")
-# The keys that an override of a tenant leaves alone beside these: they say which leaf a job is charged to, and where it
-# waits.
+# The keys that an override of a tenant leaves alone beside these, since they say which leaf a job is charged to, and
+# where it waits.
 QUEUE_PREFIXES = (
     "kube-queue/",
     "koord-queue/",
