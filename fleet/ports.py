@@ -147,10 +147,10 @@ class Put:
 class Change:
     """Read the newest state under the writer's lock, apply `change`, write the result.
 
-    `change` is pure and fast (microseconds): it gets its own copy of the body and returns the new body, or None for
-    "nothing to do" (the write then succeeds without a revision). It may raise an exception to
-    refuse: the commit fails and the exception reaches the caller. Never loses to a concurrent status write.
-    A missing object counts as a failed precondition.
+    `change` is pure and fast (microseconds). The function gets its own copy of the body and returns the new body, or
+    None for "nothing to do" (the write then succeeds without a revision). An exception of `change` is a refusal: the
+    commit fails and the exception reaches the caller. Never loses to a concurrent status write. A missing object counts
+    as a failed precondition.
     """
 
     key: Key
@@ -160,7 +160,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the object for good. The store asks nobody whether it may go."""
+    """Remove the object for good. The store does not ask whether it may go."""
 
     key: Key
     expect: Expect = EXISTS
