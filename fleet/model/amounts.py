@@ -46,7 +46,7 @@ class Amounts(Mapping[str, int]):
         return Amounts(tuple((name, amount * factor) for name, amount in self.items_ if factor))
 
     def fits(self, room: Amounts) -> bool:
-        """Whether every amount is at most what `room` has."""
+        """Whether `room` has at least every amount."""
         return all(amount <= room[name] for name, amount in self.items_)
 
 

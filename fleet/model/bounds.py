@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Bounds:
     """All bounds, as counts. None of them is a time: times are parts of the snapshot's `solve_limit_s`."""
 
-    # What a gang may ask for.
+    # The largest requests of a gang.
     replicas: int = 1_000_000
     """Replicas of one component. A larger gang is refused as bad."""
     amount: int = 1 << 62
@@ -125,7 +125,7 @@ class Bounds:
     check_steps: int = 100_000
     """Steps of the checker's search for one gang; more than the planner takes, since nodes may be used otherwise."""
 
-    # What a reason tells.
+    # The size of a reason.
     causes: int = 6
     """Causes that the reason of a node names."""
 

@@ -55,7 +55,7 @@ def vacated(member: Member, leaving: Iterable[Unit]) -> Member:
         if pools[first.pool].get(first.free, 0) > 0:
             _put(pools[first.pool], first.free, -1)
             held = held.plus(first.free)
-        # Where the inventory has moved on, what leaves is there all the same: a node by itself.
+        # Where the inventory has moved on, the leaving pods are there all the same: a node by itself.
         _put(pools[first.pool], held, 1)
     for home, vector, count in places:
         _put(pools[home], vector, count)

@@ -1,7 +1,7 @@
 """Which nodes and members a pod or a gang may use, as Kubernetes defines it: selectors, taints, tolerations.
 
-Facts about the objects, not a policy of ours: planner and checker both read them here. Everything is total: a term
-that makes no sense (an operator nobody knows, Gt on text) matches nothing, as in kube-scheduler.
+Facts about the objects, not a policy of ours: planner and checker both read them here. Everything is total: a term that
+makes no sense (an unknown operator, Gt on text) matches nothing, as in kube-scheduler.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def member_bars(unit: Unit, member: Member) -> str:
 
 
 def taints_text(taints: object) -> str:
-    """The taints of a Cluster as `kubectl taint` writes those of a node; NoSchedule is what a cordon is for a node."""
+    """The taints of a Cluster as `kubectl taint` writes those of a node; NoSchedule is the cordon of a member."""
     return ",".join(
         f"{text(taint.get('key'))}{'=' + text(taint.get('value')) if taint.get('value') else ''}:"
         f"{text(taint.get('effect'))}"

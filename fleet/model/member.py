@@ -1,4 +1,4 @@
-"""A member as the decider sees it: is it there, what is it like, and how much room has each kind of its nodes."""
+"""A member as the decider sees it: its presence, its properties, and the room of each kind of its nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Pool:
     """Nodes of one member alike in labels and taints, topology labels (racks) among them.
 
     `free` is the multiset of free vectors of its schedulable nodes: (vector, how many nodes have it). A vector counts
-    what kube-scheduler would count free: allocatable less the requests of the pods on the node; "pods" included.
-    `allocatable` is the largest vector a node of it offers when empty. `domain` is short for every topology label
-    that `labels` does not name: inventories leave it empty, snapshots written by hand need no label of a rack.
+    the amounts that kube-scheduler would count free: allocatable less the requests of the pods on the node; "pods"
+    included. `allocatable` is the largest vector a node of it offers when empty. `domain` is short for every topology
+    label that `labels` does not name: inventories leave it empty, snapshots written by hand need no label of a rack.
     """
 
     labels: tuple[tuple[str, str], ...] = ()

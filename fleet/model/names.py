@@ -1,6 +1,6 @@
 """Names and keys as Kubernetes allows them, with the refusals of a kube-apiserver.
 
-A check returns what is wrong with a text, one sentence each, and nothing for a text that is allowed.
+A check returns the faults of a text, one sentence each, and nothing for a text that is allowed.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _VALUE_TEXT = (
 
 
 def label_problems(text: str) -> list[str]:
-    """Return what keeps `text` from being a DNS label as of RFC 1123."""
+    """Return the faults that keep `text` from being a DNS label as of RFC 1123."""
     found = [] if len(text) <= LABEL_MAX else [f"must be no more than {LABEL_MAX} characters"]
     return found if _LABEL.match(text) else [*found, _LABEL_TEXT]
 
 
 def subdomain_problems(text: str, unit: str = "characters") -> list[str]:
-    """Return what keeps `text` from being a DNS subdomain as of RFC 1123: labels with dots between them."""
+    """Return the faults that keep `text` from being a DNS subdomain as of RFC 1123: labels with dots between them."""
     found = [] if len(text) <= SUBDOMAIN_MAX else [f"must be no more than {SUBDOMAIN_MAX} {unit}"]
     return found if _SUBDOMAIN.match(text) else [*found, _SUBDOMAIN_TEXT]
 
@@ -58,7 +58,7 @@ def starts_with_letter(text: str) -> bool:
 
 
 def path_segment_problems(text: str) -> list[str]:
-    """Return what keeps `text` from being one segment of a URL's path."""
+    """Return the faults that keep `text` from being one segment of a URL's path."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{c}'" for c in "/%" if c in text]
@@ -72,7 +72,8 @@ def _remembered(judge: Callable[[str], tuple[str, ...]]) -> Callable[[str], tupl
 
 @_remembered
 def qualified_name_problems(text: str) -> tuple[str, ...]:
-    """Return what keeps `text` from being the key of a label or annotation: DNS prefix and `/` if any, then a name."""
+    """Return the faults that keep `text` from being the key of a label or annotation: DNS prefix and `/` if any, then a
+    name."""
     parts = text.split("/")
     found: list[str] = []
     name = parts[-1]
@@ -95,6 +96,6 @@ def qualified_name_problems(text: str) -> tuple[str, ...]:
 
 @_remembered
 def label_value_problems(text: str) -> tuple[str, ...]:
-    """Return what keeps `text` from being the value of a label."""
+    """Return the faults that keep `text` from being the value of a label."""
     found = () if len(text) <= LABEL_MAX else (f"must be no more than {LABEL_MAX} bytes",)
     return found if _VALUE.match(text) else (*found, _VALUE_TEXT)

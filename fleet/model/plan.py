@@ -97,9 +97,9 @@ class VictimSearch:
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """How good the plan is and who made it: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
+    """The quality of the plan and its source: `shipped` is "cp-sat" or "greedy", `why` says why when it is greedy.
 
-    `stages` are the solver's: their `value` is what its answer reached, before packing."""
+    `stages` are the solver's: their `value` is the value of its answer before packing."""
 
     shipped: str
     stages: tuple[Stage, ...] = ()

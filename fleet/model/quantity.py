@@ -24,7 +24,7 @@ _FORM = re.compile(
 
 
 class BadQuantity(ValueError):
-    """A value is no Kubernetes quantity; the text starts with what is wrong."""
+    """A value is no Kubernetes quantity; the text starts with the fault."""
 
 
 def quantity(value: object, resource: str = "") -> int:

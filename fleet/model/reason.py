@@ -49,7 +49,7 @@ OF_QUOTA = (Code.QUOTA_EXHAUSTED, Code.MAX_JOBS, Code.MIN_EXHAUSTED, Code.USER_L
 
 
 class Severity(StrEnum):
-    """`INFO`: goes away by itself. `WARNING`: somebody may want to act. `ERROR`: never starts unless somebody acts."""
+    """`INFO`: goes away by itself. `WARNING`: a person may want to act. `ERROR`: never starts unless a person acts."""
 
     INFO = "Info"
     WARNING = "Warning"
@@ -254,7 +254,7 @@ def named_to(namespace: str, job: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one unit waits. `numbers` holds what the text prints (node, resource, member, need, have, short, …)."""
+    """Why one unit waits. `numbers` holds the values of the text (node, resource, member, need, have, short, …)."""
 
     code: Code
     numbers: Mapping[str, str | int] = field(default_factory=dict)
@@ -265,7 +265,7 @@ class Reason:
 
     @property
     def text(self) -> str:
-        """One sentence for people, with the numbers and what would help."""
+        """One sentence for people, with the numbers and a way to help."""
         shown = dict.fromkeys(TABLE[self.code].numbers, "?") | {k: str(v) for k, v in self.numbers.items()}
         resource = str(self.numbers.get("resource", ""))
         for name in _AMOUNTS:

@@ -74,7 +74,7 @@ class Seat:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Room for one waiting unit, kept in one member until an epoch second, while what must leave it leaves."""
+    """Room for one waiting unit, kept in one member until an epoch second, while the victims leave it."""
 
     member: str
     until: float
@@ -130,7 +130,7 @@ class Unit:
     visible: tuple[tuple[str, int], ...] = ()
     backoff_until: float | None = None
     failed_why: str = ""  # why its last attempt came to nothing, while it backs off
-    held: bool = False  # never starts: a person holds it, or `held_why` says who or what does
+    held: bool = False  # never starts: a person holds it, or `held_why` names the cause
     held_why: str = ""
     waits_turn: bool = False  # held since its queue does not consider it yet, which `held_why` explains
     suspended: bool = False  # held since its own user suspended it

@@ -1,9 +1,9 @@
 """Reading bodies that nothing vouches for: stored before a check existed, or written by a member.
 
 A schema refuses a null among containers today, but an object that was stored before it did still holds one, and a
-reader that trips over it would take a list, a loop or somebody else's request down. A value that is not of the type
-that a reader needs counts as missing. A loop that cannot do without a value asks for it with `number` or `named`, and
-fails on that object alone.
+reader that trips over it would take a list, a loop or another user's request down. A value that is not of the type that
+a reader needs counts as missing. A loop that cannot do without a value asks for it with `number` or `named`, and fails
+on that object alone.
 """
 
 from __future__ import annotations
