@@ -27,7 +27,7 @@ def json_object(attributes: Mapping[str, str], name: str, example: str) -> dict[
 
 
 def amounts(given: Mapping[str, Any], where: str) -> dict[str, int]:
-    """By resource, in base units; `where` is what a refusal begins with."""
+    """By resource, in base units; `where`: the beginning of a refusal."""
     found: dict[str, int] = {}
     for resource, value in given.items():
         try:

@@ -46,7 +46,7 @@ class Entitlement:
 
     @property
     def running(self) -> dict[str, Tier]:
-        """Of what runs or leaves, by unit id; to be read only."""
+        """Of units that run or leave, by unit id; to be read only."""
         if not self._running:
             requests = Requests()
             inside = (unit for unit in self._holding if unit.leaf is not None and unit.leaf in self._tree.nodes)
@@ -69,7 +69,7 @@ def entitlement(
     *,
     now: float,
 ) -> Entitlement:
-    """Return what every leaf may count on. `holding`: placed and evicting units; `charged`: the same units, counted,
+    """Return the entitlement of every leaf. `holding`: placed and evicting units; `charged`: the same units, counted,
     where the caller has counted them. `waiting`: units that may start. `later`: units that back off, which are demand
     all the same. `now`: an epoch second."""
     if charged is None:

@@ -7,14 +7,14 @@ From the root down, in three steps:
    within min is due in the resources that the min does not name, too: else promised work would use up the leaf's share
    of them.
 2. The rest is filled like water: every child rises at the same level of its dominant share (the largest part of the
-   rest that it has of any one resource) divided by its weight, until it has what it asks for or a resource that it
-   needs is used up (weighted max-min; DRF).
+   rest that it has of any one resource) divided by its weight, until its demand is met or a resource that it needs is
+   used up (weighted max-min; DRF).
 3. The rest that no child could use in its proportions is divided again, each resource by itself: a resource of which
    there is enough for all limits no share.
 
 Demand is the sum of the requests of all work of a leaf, running or not, capped by max at every node on the way up, so
 evicting work never changes a share. Filling is exact, in fractions; its result is rounded, to whole base units that add
-up to what is filled.
+up to the filled amount.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The promises of `min`: to which leaf, how much is left when members are lost, and which part is never lent.
 
-A promise to a child is a promise of its parents, so a node promises at least what its children add up to. When the
-fleet has less than the root promises, every promise of that resource shrinks in the same proportion, rounded down. So
-no leaf is promised room that is not there, and no node more than its parent has. A resource that no `min` of the tree
-names is promised to no leaf and bound by no `min`. A resource that some `min` names is zero where it is missing, for
-work that may not be preempted. Other work is measured in the resources that the `min` of its leaf names, or that are
-promised to others: so a `min` of GPUs holds beside a root that says how much CPU there is.
+A promise to a child is a promise of its parents, so a node promises at least the sum of its children. When the fleet
+has less than the root promises, every promise of that resource shrinks in the same proportion, rounded down. So no leaf
+is promised room that is not there, and no node more than its parent has. A resource that no `min` of the tree names is
+promised to no leaf and bound by no `min`. A resource that some `min` names is zero where it is missing, for work that
+may not be preempted. Other work is measured in the resources that the `min` of its leaf names, or that are promised to
+others: so a `min` of GPUs holds beside a root that says how much CPU there is.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ class Requests:
         self._known: dict[tuple[Key, bool], Amounts] = {}
 
     def of(self, unit: Unit) -> Amounts:
-        """Return what the unit is charged at each node."""
+        """Return the charge of the unit at each node."""
         alike = (gang_key(unit.components), unit.preemptible)
         found = self._known.get(alike)
         if found is None:

@@ -180,8 +180,8 @@ def _below(used: Mapping[str, int], limits: Limits) -> bool:
 def _walk(
     waiting: Sequence[Ranked], starts: Mapping[int, tuple[int, Limits]], used: dict[str, int], counts: Counts
 ) -> dict[int, int]:
-    """How far the units of one leaf count, in queue order, by number; each from its start on. `used` grows by what
-    counts."""
+    """How far the units of one leaf count, in queue order, by number; each from its start on. `used` grows by the units
+    that count."""
     ends = {number: start for number, (start, _) in starts.items()}
     queue: list[tuple[int, float, str, str, int]] = []
     for number, (start, limits) in starts.items():

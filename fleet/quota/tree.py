@@ -32,7 +32,7 @@ class QuotaNode:
 
 
 def stops(node: QuotaNode, unit: Unit) -> bool:
-    """Whether nobody of the leaf may start before `unit`, when it is first and cannot start."""
+    """Whether no unit of the leaf may start before `unit`, when it is first and cannot start."""
     return node.policy == "Block" or (node.policy == "Intelligent" and unit.priority >= node.threshold)
 
 
@@ -82,7 +82,7 @@ class QuotaTree:
         return tuple(line)
 
     def queue_required_by(self, path: str) -> str:
-        """The node, of those from here up to the root, that lets nobody pass the queue; "" for none."""
+        """The node, of those from here up to the root, that lets no policy pass the queue; "" for none."""
         return next((node for node in self.ancestors(path) if self.nodes[node].require_queue), "")
 
     def caps_users(self, path: str) -> bool:

@@ -2,8 +2,8 @@
 
 A gang is charged at its leaf and at every ancestor, in every resource it asks for, and as one job. The gang is refused
 where used + request > max; a resource that a node's max does not name is unlimited there, and a node that is already
-above its max (the max was lowered while work runs) refuses only what would raise the same resource further. Integers
-are exact: no amount is ever scaled, rounded or compared with a 32-bit number.
+above its max (the max was lowered while work runs) refuses only gangs that would raise the same resource further.
+Integers are exact: no amount is ever scaled, rounded or compared with a 32-bit number.
 
 Work that may not be preempted is charged a second time, against `min`, since no other leaf could take back its room.
 The part that a node does not lend counts as used by the node wherever its usage meets that of others.
@@ -22,7 +22,7 @@ from fleet.quota.tree import MAX_JOBS, QuotaTree
 from fleet.quota.users import account, split
 
 _NOTHING: Mapping[str, int] = {}
-FIRM = "firm:"  # before a resource: what work that may not be preempted uses of it, bound by min
+FIRM = "firm:"  # before a resource: its usage by work that may not be preempted, bound by min
 
 
 @dataclass(frozen=True, slots=True)
