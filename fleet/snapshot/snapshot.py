@@ -20,8 +20,8 @@ class Config:
     solve_limit_s: float = 1.5
     relative_gap: float = 0.001
     deterministic_limit: float = 5.0
-    reclaim: bool = False  # whether plans may evict; only for whoever carries evictions and claims out
-    protection_s: float = 300.0  # for so long after its start nobody is evicted
+    reclaim: bool = False  # whether plans may evict; only for a caller that carries evictions and claims out
+    protection_s: float = 300.0  # for so long after its start no unit is evicted
     head_after_s: float = 600.0  # a unit that waited so long becomes its leaf's head and collects room; 0: no unit does
     guarantee_delay_s: float | None = None  # overdue heads bind guaranteed units so long; None: head_after_s
     claim_s: float = 900.0  # for so long freed room is kept for the unit that it was freed for
@@ -92,15 +92,15 @@ class Snapshot:
         return after
 
     def following(self, before: Snapshot) -> Snapshot:
-        """This one, which knows what `before` knew of the units that are the very same in both. For whoever makes each
-        snapshot from its parts and keeps what did not change."""
+        """This one, which knows what `before` knew of the units that are the very same in both. For a caller that makes
+        each snapshot from its parts and keeps the unchanged ones."""
         known = before.units
         put = [unit for key, unit in self.units.items() if known.get(key) is not unit]
         self._take_over(before, put, known.keys() - self.units.keys())
         return self
 
     def _take_over(self, before: Snapshot, put: Collection[Unit], removed: Collection[str]) -> None:
-        """The index of `before`, changed by what differs. Where most does, it is made anew when it is asked for."""
+        """The index of `before`, changed by the differences. Where most does, it is made anew when it is asked for."""
         backlog = before._backlog
         same = self.tree is before.tree or self.tree == before.tree  # the tree says who is charged where
         few = len(put) + len(removed) <= max(16, len(self.units) // 2)
