@@ -223,7 +223,7 @@ class _Run:
         return False
 
     def _fit(self) -> None:
-        """Take the cheapest lanes for what is admitted."""
+        """Take the cheapest lanes for the admitted units."""
         lanes = zip(self._placed, self._problem.lanes, strict=True)
         terms = [(variable, lane.cost) for variable, lane in lanes if lane.cost]
         if self._found and self._best[0] and terms:
