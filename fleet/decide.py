@@ -1,6 +1,6 @@
 """One decision: a snapshot in, a plan out. Pure: no clock, no I/O, no randomness of its own, no logging.
 
-The steps are numbered in `decide`. Each is a function from values to values, and none changes what another made.
+The steps are numbered in `decide`. Each is a function from values to values. No step changes a value of another.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _share_until(situation: Situation, unit: Unit) -> float:
 def _repaired(
     situation: Situation, outcome: Outcome, plan: Plan, violations: Sequence[Violation], found: Found
 ) -> tuple[Outcome, Plan]:
-    """The plan without what the checker refuses: filled up once, and checked; what it refuses then is dropped for
+    """The plan without the starts that the checker refuses: filled up once, and checked; later refusals are dropped for
     good. In the end, a plan that starts and evicts nothing."""
     snapshot, now = situation.snapshot, situation.now
     refused: dict[str, str] = {}

@@ -34,7 +34,7 @@ Segment = tuple[Group, int, int]  # units of a group, from an index to before an
 
 @dataclass(slots=True)
 class Pass:
-    """What one pass did: placements in order, and for each stopped leaf the unit that stopped it."""
+    """The result of one pass: placements in order, and for each stopped leaf the unit that stopped it."""
 
     placed: list[tuple[Candidate, str]] = field(default_factory=list)
     stopped: dict[str, str] = field(default_factory=dict)
@@ -48,9 +48,9 @@ def place(
     barred: Container[str] = (),
     spans: Callable[[Sequence[tuple[Candidate, str]]], Sequence[Span]] | None = None,
 ) -> Pass:
-    """Serve all of `groups` but those that `started` already. Changes `profile`. `heads`: they come first in
-    their tier and priority. `barred`: units that may not start in this plan; they stop their leaf as if there were no
-    room for them. `spans`: finds the reservations anew beside what this pass has placed; asked once a head starts."""
+    """Serve all units of `groups` that have not `started`. Changes `profile`. `heads` come first in their tier and
+    priority. `barred`: units that may not start in this plan, and stop their leaf as if there were no room for them.
+    `spans`: finds the reservations anew beside the placements of this pass; asked once a head starts."""
     bands: dict[tuple[Tier, int], list[Segment]] = {}
     for group in groups:
         for tier, start, end in group.segments:
@@ -63,8 +63,8 @@ def place(
 
 
 class _Serving:
-    """One pass. What is refused stays refused: `no_room` by shape, eligibility and bound, `no_quota` by what is charged
-    and the bound."""
+    """One pass. Refusals stand: `no_room` by shape, eligibility and bound, `no_quota` by account, shape and
+    bound."""
 
     def __init__(
         self, profile: Profile, started: Container[str], barred: Container[str],
@@ -147,7 +147,7 @@ class _Serving:
         )
 
     def _refused(self, kind: Group, index: int, bound: int) -> bool:
-        """Whether one like it was; what is refused though no head binds it is refused to all."""
+        """Whether a unit like it was refused. A refusal that no reservation caused holds under every bound."""
         shape, preemptible, account = kind.shape, kind.preemptible, kind.account(index)
         if (shape, kind.eligibility.number, 0) in self._no_room or (account, shape, preemptible, 0) in self._no_quota:
             return True
@@ -162,7 +162,7 @@ class _Serving:
         profile = self._profile
         refusal = profile.refusal(candidate)
         if refusal is not None or not profile.spares_quota(candidate, bound):
-            of_leaf = refusal is not None and not refusal.user  # what the leaf cannot have, nobody in it can
+            of_leaf = refusal is not None and not refusal.user  # a limit of the leaf holds for all its users
             who = candidate.unit.leaf if of_leaf else candidate.account
             self._no_quota.add((who, candidate.shape, candidate.unit.preemptible, bound if refusal is None else 0))
             return False
@@ -226,8 +226,8 @@ def settle(
 
 def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[str, str]) -> dict[str, MemberRoom]:
     """The rooms that the next cycle sees, once a gang without a place in that layout is out of `placed` and `usage`,
-    and in `out`: one after another a set of gangs may fit, and laid out by its sizes it may not. Of the lowest
-    priority there the gangs without a place go, or, if those are of a higher one, the last."""
+    and in `out`: a set of gangs may fit one after another, and not when laid out by size. Of the lowest priority
+    there the gangs without a place go, or, if those are of a higher priority, the last gang."""
     layout = situation.layout(placed)
     while short := [name for name, units in layout.lost.items() if not situation.lost.issuperset(units)]:
         back: list[int] = []
@@ -251,7 +251,7 @@ def _whole(situation: Situation, placed: Pairs, usage: Usage | None, out: dict[s
 
 
 def _with_followers(placed: Pairs, indices: Iterable[int]) -> list[int]:
-    """These of `placed`, and all that stand behind one of them in a queue that starts strictly in order."""
+    """These indices of `placed`, and those of all gangs behind one of them in a queue that starts strictly in order."""
     found = set(indices)
     for index in list(found):
         first = placed[index][0]
@@ -275,8 +275,8 @@ def age_bucket(unit: Unit, now: float) -> int:
 
 
 def weight(shape: Shape, age: int, space: Space) -> int:
-    """The value of starting a gang, within its band: its devices, more if it has waited long. What one pod asks
-    for by the thousand (GPU memory in bytes, shares of a core) is an amount, not devices."""
+    """The value of starting a gang, within its band: its devices, more if it has waited long. A resource that one
+    pod asks for by the thousand (GPU memory in bytes, shares of a core) is an amount, not a device."""
     devices = space.devices
     size = sum(
         amount * part.replicas

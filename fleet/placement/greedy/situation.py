@@ -1,7 +1,7 @@
-"""What the steps of one decision read: units in groups, room and quota before anything starts, claims and heads.
+"""The state that the steps of a decision read: units in groups, room and quota before anything starts, claims, heads.
 
-Each step takes a situation and returns another one, or an outcome in it; none changes what another made. The snapshot
-is sorted first, then claims take their room, then heads are chosen and look for a member.
+Each step takes a situation and returns another one, or an outcome in it. No step changes a value that another step
+made. The snapshot is sorted first, then claims take their room, then heads are chosen and look for a member.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Pairs = list[tuple[Candidate, str]]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`groups`: units that may start, each head in a group of its own; `behind`: those in queues that a claim stops;
-    `reasons`: of units that cannot start whatever happens. `free`: rooms as the inventory shows them; `coming`: what
-    is committed and not seen; `lost`: units of these that fit nowhere. `rooms` and `usage`: before anything starts,
-    less the claims. `first`: claims whose units start; `claims`: all others, those of the units in `new` made by this
-    plan."""
+    """`groups`: units that may start, each head in a group of its own; `behind`: units in queues that a claim
+    stops; `reasons`: of units that cannot start whatever happens. `free`: rooms as the inventory shows them; `coming`:
+    pods that are committed and not seen; `lost`: units of these that fit nowhere. `rooms` and `usage`: before anything
+    starts, less the claims. `first`: claims whose units start; `claims`: all other claims, where this plan made the
+    claims of the units in `new`."""
 
     snapshot: Snapshot
     now: float
@@ -89,8 +89,8 @@ class Situation:
         return [*self.coming, *new]
 
     def less_kept(self, rooms: dict[str, MemberRoom], placed: Iterable[tuple[Candidate, str]]) -> dict[str, MemberRoom]:
-        """These rooms, changed, without what is claimed. What comes with `placed` lies where every claim of before
-        keeps its room; a claim that has no room yet takes what there is."""
+        """These rooms, changed: less the claims. Pods that come with `placed` lie where every earlier claim keeps its
+        room; a claim that has no room yet takes the room there is."""
         coming = self._coming(placed) if self.claims else []
         short: Pairs = []
         for candidate, member in self.kept:

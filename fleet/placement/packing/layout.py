@@ -1,10 +1,10 @@
-"""How gangs that are on their way lie in their members: the room that is left beside them.
+"""The layout of gangs that are on their way to their members: the room that is left beside them.
 
-A decision packs gangs as it places them; the next one sees only that they come, and packs them again. Both must find
-the same, or the second one would count on room that is taken: so gangs are laid out here, in an order that depends on
-the set alone, for both. Largest first; where that leaves a gang without a place, those that had none come first, a few
-times over, since with odd sizes one order may fail where another does not. What still finds no place is named: a
-decision takes back what it placed until all of it has one, and for gangs that run there already (the inventory and the
+A decision packs gangs as it places them; the next decision sees only that gangs come, and packs them again. Both must
+find the same, or the second one would count on room that is taken. So both lay gangs out here, in an order that depends
+on the set alone: largest first. Where that leaves a gang without a place, the gangs without one come first, a few times
+over, since with odd sizes one order may fail where another does not. A gang that still finds no place is named: a
+decision takes placements back until all others have a place. For gangs that run there already (the inventory and the
 bindings disagree for a moment) room is taken all the same.
 
 A plan names members only; a member has the last word on the rack of a gang that must lie within one. The gangs that
@@ -67,8 +67,8 @@ def lay_out(free: Mapping[str, MemberRoom], coming: Iterable[Coming], space: Spa
 
 
 def packed_anew(free: MemberRoom, shapes: Iterable[Shape], space: Space) -> MemberRoom | None:
-    """What is left of `free` beside gangs of all of these shapes, in whatever packing there is; None where none was
-    found. Gangs that must lie within a rack, and nodes that could be added, are not looked at."""
+    """The room that is left of `free` beside gangs of all of these shapes, in any packing; None where none was found.
+    Gangs that must lie within a rack, and nodes that could be added, are not looked at."""
     pods: dict[tuple[Need, int], int] = {}
     for shape in shapes:
         for part in shape:

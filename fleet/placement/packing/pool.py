@@ -31,7 +31,7 @@ class PoolRoom:
 
     @property
     def total(self) -> Sequence[int]:
-        """What is free in all, by resource; kept up to date once it was asked for."""
+        """The sum of free room, by resource; kept up to date once it was asked for."""
         if self._total is None:
             width = len(self.keys[0]) if self.keys else 0
             entries = self.counts.items()

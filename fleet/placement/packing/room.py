@@ -1,9 +1,9 @@
-"""Room: what is free in the members, as vectors over one list of resources, and the packer that gangs go through.
+"""Room: free vectors of the members over one list of resources, and the packer that gangs go through.
 
-Nodes that no unit of this decision can tell apart are one pool here, whatever their labels, and resources that nobody
+Nodes that no unit of this decision can tell apart are one pool here, whatever their labels, and resources that no unit
 asks for are dropped: so a member of 300 nodes is often a dozen distinct vectors. Within a pool a gang goes to the
 fullest nodes that still take it (fewest free GPUs first), so that whole nodes stay whole; largest pods go first. That
-finds a packing of equal pods whenever there is one. Where pods of a gang differ and it finds none, an exact search of
+order finds a packing of equal pods whenever there is one. Where pods of a gang differ and it fails, an exact search of
 bounded size follows (fleet/model/refine.py); past its bound the gang waits, which is safe.
 
 A gang that must lie within one value of a topology label (a rack) is packed into the fullest such domain that takes it
@@ -54,7 +54,7 @@ class MemberRoom:
         self.pools = pools
         self.version = 0
         self.reached = reached
-        self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # they stay, whatever is free in them
+        self._grounds: dict[tuple[int, bool], list[tuple[str, list[int]]]] = {}  # grounds do not depend on free room
 
     @staticmethod
     def of(member: Member, space: Space) -> MemberRoom:
@@ -258,7 +258,7 @@ class _Merged:
 
 
 class _Draft:
-    """Pools that a gang is being packed into: those of `ground`, potential ones after all others. A pool is copied
+    """Pools that a gang is being packed into: the pools of `ground`, potential ones after all others. A pool is copied
     when something in it changes first."""
 
     def __init__(self, pools: tuple[PoolRoom, ...], ground: Sequence[int], devices: int) -> None:
@@ -290,7 +290,7 @@ class _Draft:
                 broken[0] += nodes * (had // 8 - has // 8)
                 broken[1] += nodes * (had // 4 - has // 4)
                 broken[2] += nodes * (had // 2 - has // 2)
-                pods = 0  # they use devices themselves
+                pods = 0  # pods with devices leave none idle
             idle = idle or has > 0
         broken[3] += pods if idle else 0
 
@@ -314,7 +314,7 @@ class _Draft:
         left = replicas
         moves: list[tuple[int, Vector, Vector, int, int]] = []
         for vector, index in self.fullest_first(part.claim, floor):
-            each = left  # how many this node takes, as in `slots`: this is the innermost loop of all
+            each = left  # pods that this node takes, as in `slots`; the innermost loop of all
             for resource, amount in need:
                 fit = vector[resource] // amount
                 if fit < each:
@@ -353,7 +353,7 @@ def room_for(pools: Iterable[PoolRoom], part: Part) -> int:
 
 
 def committed(unit: Unit, space: Space) -> Shape:
-    """What a placed or evicting unit needs beyond the pods that the inventory already shows."""
+    """The pods of a placed or evicting unit that the inventory does not show yet."""
     visible = dict(unit.visible)
     hidden = (
         Component(part.name, max(0, part.replicas - max(0, visible.get(part.name, 0))), part.requests, part.claim)

@@ -47,7 +47,7 @@ class Head:
         return self.plain > Tier.SHARE
 
     def nomination(self, span: Span | None, now: float) -> Nomination:
-        """What is remembered of it until the next decision. A start that has passed stays as it was told."""
+        """The nomination that is remembered until the next decision. A start that has passed stays as it was told."""
         if span is None:
             return Nomination("", self.became, self.became)
         made = span.reservation
@@ -83,7 +83,7 @@ class Chosen:
 
 
 class Choosing:
-    """Who may be a head in one decision."""
+    """The choice of the heads of one decision."""
 
     def __init__(
         self, snapshot: Snapshot, space: Space, groups: Sequence[Group], entitled: Entitlement | None, now: float
@@ -168,8 +168,8 @@ class Choosing:
         return fits
 
     def _tier(self, candidate: Candidate, line: Sequence[Group]) -> Tier:
-        """What the unit may count on beside what is before it in queue order, running or waiting; never less than its
-        tier."""
+        """The tier of a unit beside the units of its leaf before it in queue order, running or waiting; never below its
+        tier beside all."""
         leaf, entitled = candidate.unit.leaf, self._entitled
         if leaf is None or entitled is None or candidate.tier is Tier.GUARANTEED:
             return candidate.tier

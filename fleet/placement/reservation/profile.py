@@ -1,8 +1,8 @@
 """The profile: free room of each member and usage of the quota tree, now and at the start of every reservation.
 
-It answers the one question of backfill: may a unit start in a member beside all reservations that bind it, or which
-one refuses? The greedy pass, the rows of the linked model, the decoding of its answers and preemption all ask here.
-Which reservations bind is asked once for units alike, as a *bound*: a set of spans, as bits; 0 costs nothing.
+The profile answers the one question of backfill: may a unit start in a member beside all reservations that bind it, or
+which reservation refuses? The greedy pass, the rows of the linked model, the decoding of its answers and preemption all
+ask here. Units alike are bound by the same reservations, as a *bound*: a set of spans, as bits; 0 costs nothing.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Profile:
         self.reserve(spans)
 
     def reserve(self, spans: Sequence[Span]) -> None:
-        """Take these spans for those before: they are found beside all that has started."""
+        """Replace the spans by these, which were found beside all that has started."""
         self.spans = tuple(span.copy() for span in spans)
         self._standing = (1 << len(self.spans)) - 1  # spans whose unit has not started
         self._sides: dict[tuple[str | None, Tier, int], tuple[int, int]] = {}
@@ -122,8 +122,8 @@ class Profile:
         return known[1]
 
     def refusing(self, candidate: Candidate) -> tuple[Span, str] | None:
-        """The reservation that refuses a candidate which would have quota and room but for it, and the member where
-        that room is; None where none does."""
+        """The reservation that refuses a candidate which would have quota and room but for it, and the member of that
+        room; None where no reservation does."""
         bound = self.bound(candidate)
         if not bound or self.refusal(candidate) is not None:
             return None
@@ -146,8 +146,8 @@ class Profile:
 
     def best(self, shape: int, eligibility: Eligibility, bound: int = 0, passing: int = 0) -> tuple[str, Fit] | None:
         """The member for a gang, with the packing: policy's rank and weight first, then the member whose large slots
-        suffer least, then price, then name; one where it spares the reservations that it passes before all others.
-        Nodes that an autoscaler could add are the last choice."""
+        suffer least, then price, then name. Before all others, a member where the gang spares the reservations that
+        it passes. Nodes that an autoscaler could add are the last choice."""
         if passing:
             spared = self.best(shape, eligibility, bound | passing)
             if spared is not None:

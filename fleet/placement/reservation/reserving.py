@@ -55,14 +55,14 @@ class Work:
 
 @dataclass(slots=True)
 class _Charged:
-    """What the work of one account is charged, in the order of its ends, and of its starts where the end is unknown."""
+    """Amounts charged to one account, by the ends of its work in order, or by the starts where the end is unknown."""
 
     known: list[tuple[float, Amounts]] = field(default_factory=list)
     unknown: list[tuple[float, Amounts]] = field(default_factory=list)
     _sums: tuple[list[Amounts], list[Amounts]] | None = None
 
     def gone(self, at: float, before: float) -> tuple[Amounts, Amounts]:
-        """What is released by then, of known and of unknown length."""
+        """The amounts that are released by then, of work of known and of unknown length."""
         if self._sums is None:
             self._sums = (_running_sums(self.known), _running_sums(self.unknown))
         known = bisect_right(self.known, at, key=lambda item: item[0])
@@ -79,14 +79,14 @@ def _running_sums(items: list[tuple[float, Amounts]]) -> list[Amounts]:
 
 
 class Releases:
-    """See the module. `usage`: what runs and the claims are charged there; None without a tree. `claims`: units for
-    which room is kept, with their members: they count as running from now on."""
+    """The ends of all that runs. `usage` has running work and claims charged; None without a tree. `claims`: units for
+    which room is kept, with their members: such a unit counts as running from now on."""
 
     def __init__(
         self, snapshot: Snapshot, space: Space, usage: Usage | None, now: float,
         claims: Iterable[tuple[Candidate, str]], leaving: Iterable[str] = (), users: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        """`leaving`: units that this plan evicts; they end now. `users`: those whose caps matter; what all others have
+        """`leaving`: units that this plan evicts, which end now. `users`: users whose caps matter; work of all others
         is added up by leaf."""
         self._snapshot = snapshot
         self._space = space
@@ -102,7 +102,7 @@ class Releases:
 
     @property
     def usage(self) -> Usage | None:
-        """What is used now."""
+        """The usage now."""
         return self._usage
 
     def starting(self, candidate: Candidate, member: str) -> Work:
@@ -137,7 +137,7 @@ class Releases:
         return [work for work in self._by_member.get(member, ()) if work.hidden and not work.gone(at, before)]
 
     def usage_at(self, at: float, before: float) -> Usage | None:
-        """What is used at a time, before anything starts; None where there is no tree."""
+        """The usage at a time, before anything starts; None where there is no tree."""
         if self._usage is None:
             return None
         usage = self._usage.copy()
@@ -234,7 +234,7 @@ class Reserving:
             times = self._times(new, ahead)
             best = self._at(head, member, times[-1], before, since, new, ahead)
             low, high = 0, len(times) - 1
-            while best is not None and low < high:  # what ends only adds room and quota
+            while best is not None and low < high:  # an end only adds room and quota
                 middle = (low + high) // 2
                 span = self._at(head, member, times[middle], before, since, new, ahead)
                 low, high, best = (middle + 1, high, best) if span is None else (low, middle, span)
@@ -252,7 +252,7 @@ class Reserving:
         self, head: Head, member: str, at: float, before: float, since: float, new: Sequence[Work],
         ahead: Sequence[Span],
     ) -> Span | None:  # fmt: skip
-        """The reservation at a time; None where it has no room or quota then."""
+        """The reservation at a time; None without room or quota for it then."""
         mine, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self._releases
         stay = [work for work in new if work.end > at]
         spans = [span for span in ahead if _end(span) > at]

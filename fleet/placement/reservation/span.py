@@ -41,8 +41,8 @@ class Reservation:
     """Room for the shape of `holder` in `member`, and quota for its request along the path of its account.
 
     Times are epoch seconds. `start` is expected; where it is not `certain`, units of unknown length must end, too.
-    `since`: units of unknown length that started later do not give way before it. `overdue`: it binds the guaranteed
-    units of other leaves as well.
+    `since`: units of unknown length that started later do not give way before it. `overdue`: the reservation
+    binds guaranteed units of other leaves as well.
     """
 
     kind: Kind
@@ -54,7 +54,7 @@ class Reservation:
     overdue: bool = False
 
     def binds(self, unit: Unit, tier: Tier) -> bool:
-        """Whether a unit of this tier comes after the reservation: it may start only where it spares the reservation.
+        """Whether a unit of this tier comes after the reservation, and may start only where it spares that.
 
         A reservation binds its whole leaf but for higher priorities, and other leaves by tier, then priority. Between
         equal ones the reservation comes first."""
@@ -81,8 +81,8 @@ class NodeTable:
             self._rooms.append(made[0] if made else None)
 
     def once_gone(self, ended: Iterable[Unit]) -> SpanNodes:
-        """The nodes once the visible pods of `ended` are gone. What a unit without known seats leaves behind
-        lies on nodes where nothing is free now."""
+        """The nodes once the visible pods of `ended` are gone. The room that a unit without known seats leaves
+        behind lies on nodes where nothing is free now."""
         pools = [dict(pool.free) for pool in self._member.pools]
         pairs: list[dict[Pair, int]] = [{} for _ in pools]
         vector = cache(self._space.vector)
@@ -120,7 +120,7 @@ class NodeTable:
 
 
 class SpanNodes:
-    """See the module. Changes with what is counted in it."""
+    """The nodes of a member at the start of a reservation. Changes with every gang that is counted in it."""
 
     def __init__(self, later: MemberRoom, pairs: list[dict[Pair, int]], devices: int) -> None:
         self._later = later
@@ -207,7 +207,7 @@ def _add(counts: dict[Pair, int], pair: Pair, nodes: int) -> None:
 
 
 def _matched(pairs: dict[Pair, int], after: PoolRoom) -> dict[Pair, int]:
-    """The same nodes with `after` free later: those that changed are taken from the nodes with the least free now."""
+    """The same nodes with `after` free later. Nodes that changed are taken from the nodes with the least free now."""
     left = dict(after.counts)
     found: dict[Pair, int] = {}
     changed: list[tuple[Vector, int]] = []
@@ -231,7 +231,7 @@ def _matched(pairs: dict[Pair, int], after: PoolRoom) -> dict[Pair, int]:
 
 
 class Span:
-    """See the module. Changes with what starts."""
+    """A reservation in the profile. Changes with every start."""
 
     def __init__(
         self, reservation: Reservation, nodes: SpanNodes, usage: Usage | None, shapes: Sequence[Shape], now: float
@@ -261,7 +261,7 @@ class Span:
         return made
 
     def close(self) -> None:
-        """Let nothing more in: what the member has at the start is not known any more."""
+        """Let nothing more in: the room of the member at the start is not known any more."""
         self._nodes = None
         self._spared.clear()
 
@@ -291,7 +291,7 @@ class Span:
         return account is None or self.usage is None or self.usage.refusal(account, candidate.request) is None
 
     def quota_room(self, node: str, resource: str) -> int | None:
-        """What quota leaves beside the reserved gang at a node; None where nothing limits it."""
+        """The quota that is left beside the reserved gang at a node; None where nothing limits it."""
         return self.usage.room(node, resource) if self.usage is not None else None
 
     def see(self, candidate: Candidate, member: str) -> None:
