@@ -134,13 +134,17 @@ class StartEstimate(Model):
 
 
 class SmallestChange(Model):
-    """The least of one kind of change that starts the job now; one step less does not."""
+    """The least of one kind of change that starts the job now, by greedy decisions; one step less does not."""
 
     kind: Literal[
         "Wait", "Release", "FewerReplicas", "HigherPriority", "AnotherMember", "MoreQuota", "MoreNodes"
     ]  # fmt: skip
     text: str
     cost: float = Field(description="How large it is: what it adds or gives up, as a share of what the job asks for.")
+    certain: bool = Field(
+        description="Whether the start depends on no solver. False: the job starts likely; the solver may give its room"
+        " to other jobs."
+    )
 
 
 class NoChange(Model):
@@ -157,6 +161,7 @@ class Explanation(Model):
     queue: str | None
     priority: int
     starts: bool = Field(description="Whether the next decision starts it, or room is being freed for it.")
+    certain: bool = Field(description="Where `starts`: whether that depends on no solver; else the start is likely.")
     reason: Reason | None
     then: Reason | None = Field(description="What it would wait for once it is let go, or its back-off is over.")
     position: Place | None = Field(description="Null when it is not in line: held, backing off, without a queue.")

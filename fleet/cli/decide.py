@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from fleet.cli.options import Output, OutputOption
 
 if TYPE_CHECKING:
     from fleet.model.plan import Plan
+    from fleet.placement.problem import Solver
     from fleet.snapshot import Snapshot
 
 SNAPSHOT_BYTES_MAX = 1 << 30
@@ -63,7 +64,7 @@ def decide(
         if record:
             _refuse(snapshot, {"--now": now, "--seed": seed, "--greedy": greedy or None})
         if explain is not None:
-            _explain(document, explain, now, seed or 0, output)
+            _explain(document, explain, now, seed, None if greedy else _solver(), output)
             return
         if isinstance(document, dict) and record:
             parsed, plan = codec.decode_snapshot(document.get("snapshot")), codec.replay(document)
@@ -99,12 +100,18 @@ def run(snapshot: Snapshot, *, now: float, seed: int, greedy: bool) -> Plan:
 
     if greedy:
         return decide_snapshot(snapshot, now=now, seed=seed, solver=None)
+    return decide_snapshot(snapshot, now=now, seed=seed, solver=_solver())
+
+
+def _solver() -> Solver:
     from fleet.solver.cpsat import CpSat
 
-    return decide_snapshot(snapshot, now=now, seed=seed, solver=CpSat())
+    return CpSat()
 
 
-def _explain(document: object, job: str, now: float | None, seed: int, output: Output) -> None:
+def _explain(
+    document: object, job: str, now: float | None, seed: int | None, solver: Solver | None, output: Output
+) -> None:
     """Of a record, as things were when it was decided."""
     from fleet.cli import explanation
     from fleet.cli.output import show_one
@@ -117,15 +124,24 @@ def _explain(document: object, job: str, now: float | None, seed: int, output: O
     at = now if now is not None and record is None else then
     if not isinstance(at, int | float):
         raise BadSnapshot([("now", "is not a number")])
-    said = explanation.of_snapshot(parsed, job, now=float(at), seed=seed)
+    seed = seed or 0 if record is None else record.get("seed")
+    if not isinstance(seed, int):
+        raise BadSnapshot([("seed", "is not a whole number")])
+    said = explanation.of_snapshot(parsed, job, now=float(at), seed=seed, solver=solver)
     if output is not Output.table:
         show_one(said, output)
         return
     reason = said["reason"]
-    print(f"{said['job']}: {'starts' if said['starts'] and said['reason'] is None else 'waits'}")
+    print(f"{said['job']}: {_stands(said)}")
     if reason is not None:
         print(f"Reason:     {reason['text']}  ({reason['code']})")
     print("\n".join(explanation.lines(said)))
+
+
+def _stands(said: Mapping[str, Any]) -> str:
+    if not said["starts"] or said["reason"] is not None:
+        return "waits"
+    return "starts" if said["certain"] else "likely starts"
 
 
 def _show_schema(kind: str) -> None:

@@ -1,5 +1,6 @@
 """The explanation of one waiting job, as text: its reason, its place, its estimated start, and the changes that would
-start it now."""
+start it now. A start that the solver's plan has, too, "would" happen; any other "would likely".
+"""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from fleet.cli.jobs import age
 from fleet.model.times import seconds
 
 if TYPE_CHECKING:
+    from fleet.placement.problem import Solver
     from fleet.snapshot import Snapshot
 
 LIMIT_S = 60.0  # of an explanation from a file
@@ -21,9 +23,12 @@ _KINDS = {
 }  # fmt: skip
 
 
-def of_snapshot(snapshot: Snapshot, name: str, *, now: float, seed: int) -> dict[str, Any]:
+def of_snapshot(
+    snapshot: Snapshot, name: str, *, now: float, seed: int, solver: Solver | None = None
+) -> dict[str, Any]:
     """The explanation of a unit that is named by its id, its job ("namespace/name") or the job's name alone. The
-    running jobs of the snapshot are all the history there is. Raises Failure and BadSnapshot."""
+    running jobs of the snapshot are all the history there is. `solver` tells which starts are certain. Raises Failure
+    and BadSnapshot."""
     from fleet.foresee.explanation import document, explain
     from fleet.foresee.history import History, Past
     from fleet.model.unit import Phase
@@ -41,7 +46,7 @@ def of_snapshot(snapshot: Snapshot, name: str, *, now: float, seed: int) -> dict
     began = time.monotonic()
     said = explain(
         snapshot, unit.id, History(pasts, now), now=now, seed=seed, limit_s=LIMIT_S,
-        elapsed_s=lambda: time.monotonic() - began,
+        elapsed_s=lambda: time.monotonic() - began, solver=solver,
     )  # fmt: skip
     return document(said)
 
@@ -50,7 +55,7 @@ def lines(said: dict[str, Any]) -> list[str]:
     """A `document` of fleet/foresee/explanation.py for people; without the reason, which stands above it or is its
     first line."""
     if said["starts"] and said["reason"] is None:
-        return ["It starts with the next decision."]
+        return [f"It {'' if said.get('certain') else 'likely '}starts with the next decision."]
     found: list[str] = []
     place = said["position"]
     if place is not None:
@@ -66,8 +71,12 @@ def lines(said: dict[str, Any]) -> list[str]:
 
 
 def would_start(changes: list[dict[str, Any]]) -> list[str]:
-    """The smallest changes that start a job."""
-    return ["Would start it now, each by itself:", *(f"  {change['text']}" for change in changes)] if changes else []
+    """The smallest changes that start a job: the certain starts, then the likely ones."""
+    found: list[str] = []
+    for certain, text in ((True, "Would start it now"), (False, "Would likely start it now")):
+        those = [f"  {change['text']}" for change in changes if bool(change.get("certain")) is certain]
+        found += [f"{text}, each by itself:", *those] if those else []
+    return found
 
 
 def would_not(without: list[dict[str, Any]]) -> list[str]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from fleet.foresee.answer import Answer
+from fleet.foresee.certain import starts
 from fleet.foresee.edits import Edit, Hold, MoveTo, Prioritize, Submit
-from fleet.foresee.smallest import Answer, smallest, starts
+from fleet.foresee.smallest import smallest
 from fleet.model.matching import member_bars
 from fleet.model.plan import Plan
 from fleet.model.reason import OF_QUOTA, Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
+from fleet.placement.problem import Solver
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
@@ -57,16 +60,23 @@ def named_by(edits: Iterable[Edit]) -> list[str]:
 
 
 def what_binds(
-    snapshot: Snapshot, plan: Plan, units: Iterable[str], *, now: float, seed: int, enough: Callable[[], bool]
+    snapshot: Snapshot,
+    plan: Plan,
+    units: Iterable[str],
+    *,
+    now: float,
+    seed: int,
+    enough: Callable[[], bool],
+    solver: Solver | None = None,
 ) -> tuple[Bound, ...]:
-    """Of those of `units` that wait by `plan`, the first few. `enough`: as `smallest` takes it."""
+    """Of the units among `units` that wait by `plan`, the first few. `enough`, `solver`: as `smallest` takes them."""
     found: list[Bound] = []
     for key in units:
         unit = snapshot.units.get(key)
         if unit is not None and key in plan.reasons and not starts(plan, key) and len(found) < MOST_JOBS:
             where, holders = _held(snapshot, plan, unit, plan.reasons[key])
             greedy = plan if plan.certificate.shipped == "greedy" else None
-            answer = smallest(snapshot, key, now=now, seed=seed, plan=greedy, enough=enough)
+            answer = smallest(snapshot, key, now=now, seed=seed, plan=greedy, enough=enough, solver=solver)
             found.append(Bound(unit, plan.reasons[key], where, holders, answer))
     return tuple(found)
 

@@ -30,11 +30,11 @@ from random import Random
 from statistics import NormalDist
 
 from fleet.decide import decide
+from fleet.foresee.certain import starts
 from fleet.foresee.forward import Forward, Stop, core
 from fleet.foresee.history import History
 from fleet.foresee.position import standing
 from fleet.foresee.quantiles import four_fifths, quantile
-from fleet.foresee.smallest import starts
 from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason, Severity
 from fleet.model.unit import Phase, Unit

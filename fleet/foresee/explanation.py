@@ -1,7 +1,8 @@
 """The whole explanation of one waiting unit: its reason, its place, its estimated start, the changes that start it now.
 
 The reason and the position cost one decision. The smallest changes and the estimate cost dozens and hundreds. Each has
-half of the time that the caller allows, and the parts that are not ready by then are left out, by name.
+half of the time that the caller allows, and the parts that are not ready by then are left out, by name. A start is said
+to be certain only where the decision with a solver makes it, too (certain.py).
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fleet.decide import decide
+from fleet.foresee.answer import Answer
 from fleet.foresee.change import KINDS, cost, text
 from fleet.foresee.estimate import BeyondHorizon, Estimate, NeverStarts, NotEstimated, Outcome, estimate
 from fleet.foresee.history import History
 from fleet.foresee.position import Position, position
-from fleet.foresee.smallest import Answer, smallest
+from fleet.foresee.smallest import smallest
 from fleet.model.reason import Reason, instant
 from fleet.model.unit import Unit
+from fleet.placement.problem import Solver
 from fleet.snapshot import Snapshot
 
 TOO_LONG = "it would take too long to run the queue forward"
@@ -44,13 +47,16 @@ def explain(
     elapsed_s: Callable[[], float] = lambda: 0.0,
     limit_s: float = float("inf"),
     improve: Callable[[Estimate], Estimate] = lambda said: said,
+    solver: Solver | None = None,
 ) -> Explanation:
     """For a waiting unit. `elapsed_s`: how long this has taken; parts that take longer than `limit_s` are left out.
-    `improve` may move the ends of an estimate (see estimate.stretched). Raises KeyError for a unit that is not there or
-    does not wait, BadSnapshot as `decide` does."""
+    `improve` may move the ends of an estimate (see estimate.stretched). `solver` tells which starts are certain. Raises
+    KeyError for a unit that is not there or does not wait, BadSnapshot as `decide` does."""
     plan = decide(snapshot, now=now, seed=seed, solver=None)
     place = position(snapshot, plan, unit)
-    answer = smallest(snapshot, unit, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s / 2)
+    answer = smallest(
+        snapshot, unit, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s / 2, solver=solver
+    )
     if elapsed_s() > limit_s:
         outcome: Outcome = NotEstimated(TOO_LONG)
     else:
@@ -70,6 +76,7 @@ def document(explanation: Explanation, reader: str | None = None) -> dict[str, A
         "queue": explanation.unit.leaf,
         "priority": explanation.unit.priority,
         "starts": answer.starts,
+        "certain": None in answer.certain,
         "reason": _reason(answer.reason, reader),
         "then": _reason(answer.then, reader),
         "position": None if place is None else asdict(place),
@@ -82,7 +89,12 @@ def changes(answer: Answer, unit: Unit) -> dict[str, Any]:
     """The smallest changes of an answer as JSON, and the kinds that have none."""
     return {
         "changes": [
-            {"kind": KINDS[type(change)].value, "text": text(change), "cost": round(cost(change, unit), 4)}
+            {
+                "kind": KINDS[type(change)].value,
+                "text": text(change),
+                "cost": round(cost(change, unit), 4),
+                "certain": change in answer.certain,
+            }
             for change in answer.changes
         ],
         "without": [{"kind": kind.value, "why": why.value} for kind, why in answer.without],

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from fleet.foresee.change import Limit, MoreQuota, Raise, limit_at, more_quota, raised_tree, step
-from fleet.model.reason import Code, Reason
+from fleet.model.reason import OF_QUOTA, Code, Reason
 from fleet.model.unit import Phase, Unit
 from fleet.quota.guarantee import capacity, guarantees, with_potential
 from fleet.quota.tree import MAX_JOBS, QuotaTree
@@ -92,6 +92,16 @@ def refused(
         more = max(more, enough - now)
     by = _whole(more, resource)
     return Raise(node, limit, resource, by, now + by, user)
+
+
+def missing(given: Raise, reason: Reason | None) -> int:
+    """By how many steps the limit of this raise is short, if that is the unit's obstacle without it; else 0."""
+    numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
+    short = numbers.get("short")
+    mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
+    if not isinstance(short, int) or mine != (given.node, given.resource, given.user):
+        return 0
+    return -(-short // step(given.resource))
 
 
 def _promise_for(snapshot: Snapshot, tree: QuotaTree, node: str, resource: str, short: int) -> int | None:

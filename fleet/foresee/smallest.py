@@ -1,10 +1,13 @@
 """The smallest change that would start a waiting unit: for each kind of change, the least of it that is enough.
 
-Nothing here reasons about quota, order or room. A change is made to the snapshot, the snapshot is decided (greedily: a
-solver's answer may differ by luck, and a promise must not), and the unit starts or does not. So every input of a
-decision is heard, at the price of some dozens of decisions. The amount is found between one that does not start the
-unit and one that does, by halving. The answer always starts it and one step less does not, also where a larger amount
-once hurts. The numbers of reasons (short by so much) are only where the search begins.
+Nothing here reasons about quota, order or room. A change is made to the snapshot, the snapshot is decided, and the unit
+starts or does not. So every input of a decision counts, at the price of some dozens of decisions. These are greedy: the
+solver's are slower, and the amounts would depend on its luck. The search halves the distance between an amount that
+does not start the unit and an amount that does. The answer always starts the unit and one step less does not, also
+where a larger amount once hurts. The numbers of reasons (short by so much) are only where the search begins.
+
+The controllers decide with a solver, which may give the room to others. So each change that was found is tried once
+more, with the solver; a change that fails there, or that was not tried for lack of time, starts the unit only likely.
 
 A search is bounded by the decisions it may ask for, in all and for each kind, and by `enough`, which a caller with a
 deadline answers. Kinds that were not finished within that are named, never guessed.
@@ -13,11 +16,12 @@ deadline answers. Kinds that were not finished within that are named, never gues
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import partial
 
 from fleet.decide import decide
+from fleet.foresee.answer import Answer, Why
+from fleet.foresee.certain import is_certain, starts
 from fleet.foresee.change import (
     KINDS,
     AnotherMember,
@@ -40,12 +44,13 @@ from fleet.foresee.change import (
     step,
 )
 from fleet.foresee.more_nodes import least, pools_that_help
-from fleet.foresee.more_quota import explained, limits_passed, promised, refused, with_steps
+from fleet.foresee.more_quota import explained, limits_passed, missing, promised, refused, with_steps
 from fleet.model.member import Member
 from fleet.model.plan import Plan
 from fleet.model.reason import OF_QUOTA, Code, Reason
 from fleet.model.unit import MOST_PRIORITY, Component, Phase
 from fleet.placement.packing.room import MemberRoom, Shape, Space
+from fleet.placement.problem import Solver
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
 
@@ -83,28 +88,6 @@ _ASKED: Mapping[Code, tuple[Kind, ...]] = {
 _EVERY = (Kind.REPLICAS, Kind.PRIORITY, Kind.MEMBER, Kind.QUOTA, Kind.NODES)
 
 
-class Why(StrEnum):
-    """Why there is no change of a kind."""
-
-    NONE = "no single change of this kind starts it"
-    SPENT = "not found within the decisions or the time that the search may take"
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """`starts`: it starts as things are, or its victims are leaving, and nothing need change; else `reason` is why it
-    waits. `changes`: the smallest of each kind that has one, cheapest first. `without`: the kinds that were tried and
-    have none. `then`: its next obstacle once it is let go, or its back-off is over. `decisions`: how many were asked
-    for."""
-
-    starts: bool
-    reason: Reason | None
-    changes: tuple[Change, ...] = ()
-    without: tuple[tuple[Kind, Why], ...] = ()
-    then: Reason | None = None
-    decisions: int = 0
-
-
 def smallest(
     snapshot: Snapshot,
     unit: str,
@@ -114,21 +97,17 @@ def smallest(
     decisions: int = DECISIONS,
     plan: Plan | None = None,
     enough: Callable[[], bool] = lambda: False,
+    solver: Solver | None = None,
 ) -> Answer:
-    """For the waiting unit with this id. `plan`: the greedy plan of the snapshot, when the caller has it. Raises
+    """For the waiting unit with this id. `plan`: the greedy plan of the snapshot, if the caller has it. `solver` tells
+    the certain starts from the likely ones; without it, only a start that depends on no solver is certain. Raises
     KeyError for a unit that is not in the snapshot or does not wait, and BadSnapshot as `decide` does."""
     if snapshot.units[unit].phase is not Phase.WAITING:
         raise KeyError(unit)
     search = _Search(snapshot, unit, now, seed, decisions, enough)
-    return search.run(plan)
-
-
-def starts(plan: Plan, unit: str) -> bool:
-    """Whether a plan starts the unit: now, or as soon as those have left who must leave for it."""
-    if any(placement.unit == unit for placement in plan.placements):
-        return True
-    reason = plan.reasons.get(unit)
-    return reason is not None and reason.code is Code.ROOM_CLAIMED
+    answer = search.run(plan)
+    certain = search.certain((None,) if answer.starts else answer.changes, solver)
+    return replace(answer, certain=certain, decisions=search.asked)
 
 
 _Raises = dict[tuple[str, Limit, str, str], Raise]
@@ -183,6 +162,20 @@ class _Search:
         order = list(Kind)
         found.sort(key=lambda change: (cost(change, self.unit), order.index(KINDS[type(change)])))
         return Answer(False, self.reason, tuple(found), tuple(without), self.then, self.asked)
+
+    def certain(self, changes: Iterable[Change | None], solver: Solver | None) -> frozenset[Change | None]:
+        """The changes after which the solver's plan starts the unit, as far as decisions and time allow to try them."""
+        found: set[Change | None] = set()
+        for change in changes:
+            if self.asked >= self.most or self.enough():
+                break
+            self.asked += 1
+            world, now = self.snapshot, self.now
+            if change is not None:
+                world, now = applied(world, self.unit.id, change, now)
+            if is_certain(world, self.unit.id, now=now, seed=self.seed, solver=solver):
+                found.add(change)
+        return frozenset(found)
 
     def left(self, change: Change) -> Reason | None:
         """Why the unit waits after the change; None: it starts. Raises _Spent."""
@@ -336,8 +329,8 @@ class _Search:
             most = given.by // one
             lowered = partial(with_steps, tree, change, given)
             asked = -(-self.unit.total[given.resource] // one)
-            missing = _missing(given, self.met[without])
-            hints = [most - 1, *((missing, missing - 1) if missing else ()), asked, asked - 1]
+            short = missing(given, self.met[without])
+            hints = [most - 1, *((short, short - 1) if short else ()), asked, asked - 1]
             change = lowered(self._least(0, most, lowered, hints))
         return change
 
@@ -379,18 +372,8 @@ def _by_limit(raises: Iterable[Raise]) -> _Raises:
     return {(given.node, given.limit, given.resource, given.user): given for given in raises}
 
 
-def _missing(given: Raise, reason: Reason | None) -> int:
-    """By how many steps the limit of this raise is short, if that is what is in the way without it; else 0."""
-    numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
-    short = numbers.get("short")
-    mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
-    if not isinstance(short, int) or mine != (given.node, given.resource, given.user):
-        return 0
-    return -(-short // step(given.resource))
-
-
 def _without_pods(number: int, part: Component, pods: int) -> FewerReplicas:
     return FewerReplicas(number, part.name, part.replicas - pods, part.replicas)
 
 
-__all__ = ["DECISIONS", "Answer", "Why", "least", "smallest", "starts"]
+__all__ = ["DECISIONS", "least", "smallest"]

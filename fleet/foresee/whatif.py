@@ -141,7 +141,7 @@ def what_if(
         decide(snapshot, now=now, seed=seed, solver=solver),
         decide(after, now=now, seed=seed, solver=solver),
     )
-    bound = what_binds(after, plans[1], named_by(edits), now=now, seed=seed, enough=enough_changes)
+    bound = what_binds(after, plans[1], named_by(edits), now=now, seed=seed, enough=enough_changes, solver=solver)
     times = _times((snapshot, after), runs, now, seed, horizon_s, enough)
     befores = _standings(snapshot, plans[0], times.before)
     afters = _standings(after, plans[1], times.after)

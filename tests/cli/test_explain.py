@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from fleet.amc.client import Answer
 from fleet.cli import explain
 from fleet.cli.explain import described, evictions
-from fleet.cli.explanation import lines
+from fleet.cli.explanation import lines, would_start
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
 from fleet.cli.main import app
@@ -66,6 +66,35 @@ def test_a_job_that_waits_shows_its_reason_its_place_its_start_and_what_would_st
     assert "  raise max of root/vision by 8 nvidia.com/gpu, to 40" in shown
     assert "  1 instead of 2 replicas of worker" in shown
     assert "Would not start it: a higher priority" in shown
+
+
+def contended(tmp_path: Path, **more: Any) -> str:
+    """The first job of two queues has room, but the two others use more GPUs together, so the solver prefers them."""
+    units = [
+        {"id": "u", "name": "team/first", "gang": "1x5", "enqueued_at": 100, **more},
+        {"id": "b1", "name": "team/b1", "gang": "1x4", "enqueued_at": 200},
+        {"id": "b2", "name": "team/b2", "gang": "1x4", "enqueued_at": 300},
+    ]
+    members = [{"name": "east", "nodes": [{"count": 1, GPU: 8}]}]
+    return written(tmp_path / "contended.json", {"version": 1, "now": 400, "units": units, "members": members})
+
+
+def test_a_start_that_the_solver_does_not_find_is_only_likely(tmp_path: Path) -> None:
+    held = contended(tmp_path, held=True)
+    for options in ([], ["--greedy"]):
+        shown = explained(held, "--explain", "first", *options).splitlines()
+        assert shown[-2:] == ["Would likely start it now, each by itself:", "  release it"]
+    [change] = json.loads(explained(held, "--explain", "first", "-o", "json"))["changes"]
+    assert (change["kind"], change["certain"]) == ("Release", False)
+    shown = explained(contended(tmp_path), "--explain", "first").splitlines()
+    assert shown == ["team/first: likely starts", "It likely starts with the next decision."]
+
+
+def test_the_certain_starts_stand_before_the_likely_ones() -> None:
+    changes = [{"text": "a", "certain": False}, {"text": "b", "certain": True}, {"text": "c", "certain": False}]
+    assert would_start(changes) == [
+        "Would start it now, each by itself:", "  b", "Would likely start it now, each by itself:", "  a", "  c",
+    ]  # fmt: skip
 
 
 def test_programs_get_the_same_as_json(case: str) -> None:
@@ -197,8 +226,9 @@ def test_a_bad_file_names_the_field(tmp_path: Path) -> None:
 
 
 def test_a_job_that_starts_says_so_and_no_more() -> None:
-    said = {"starts": True, "reason": None}
+    said = {"starts": True, "certain": True, "reason": None}
     assert lines(said) == ["It starts with the next decision."]
+    assert lines({**said, "certain": False}) == ["It likely starts with the next decision."]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from fleet.decide import decide
+from fleet.foresee.answer import Answer, Why
+from fleet.foresee.certain import starts
 from fleet.foresee.change import (
     AnotherMember,
     Change,
@@ -22,7 +24,7 @@ from fleet.foresee.change import (
     less,
     text,
 )
-from fleet.foresee.smallest import Answer, Why, least, smallest, starts
+from fleet.foresee.smallest import least, smallest
 from fleet.model.member import Taint
 from fleet.model.reason import Code
 from fleet.quota.users import USER_MAX
@@ -187,7 +189,8 @@ def test_a_unit_that_backs_off_or_is_held_is_told_what_comes_after() -> None:
 
 
 def test_a_unit_that_starts_needs_no_change() -> None:
-    assert smallest(snapshot(member("m").nodes(1), unit("u")), "u", now=NOW) == Answer(True, None, decisions=1)
+    answer = smallest(snapshot(member("m").nodes(1), unit("u")), "u", now=NOW)
+    assert answer == Answer(True, None, decisions=2, certain=frozenset({None}))
 
 
 def test_a_search_that_may_ask_for_no_more_decisions_says_so() -> None:
