@@ -3,8 +3,9 @@
 Units start where the decider says and their pods are seen at once; they end when `runs_s` says. An evicted unit leaves
 after a grace and waits again, with the time of its first enqueueing. Claims and heads are carried into the next
 snapshot. So the real decider is asked, as often as things change, and its acts are the result. Acts of a member by
-itself (slow starts, failures) are left out. Decisions stand `cycle_s` apart at least, and while a unit waits they are
-made again every `tick_s`, since protection, claims and heads are matters of time.
+itself (slow starts, failures) are left out. Decisions stand `cycle_s` apart at least. While a unit waits they are made
+again every `tick_s`, since protection, claims and heads are matters of time, and when a head becomes overdue or ceases
+to be.
 
     run = Forward(snapshot, now=now, decider=core(seed=0), runs_s=by_walltime(3600.0))
     run.submit(now + 60.0, unit)                    # a unit that comes later
@@ -21,14 +22,17 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from heapq import heappop, heappush
+from math import ceil
 
 from fleet.decide import decide
 from fleet.foresee.nodes import Nodes
 from fleet.model.plan import Plan
 from fleet.model.unit import Claim, Phase, Unit
 from fleet.placement.problem import Solver
-from fleet.placement.reservation.heads import nominated
+from fleet.placement.reservation.heads import nominated, overdue_change
 from fleet.snapshot import Changes, Snapshot
+
+_STEP_S = 1.0  # at the least between a decision and the next change of a head
 
 RunsS = Callable[[Unit, float], float | None]
 """How long a placed unit still runs from an epoch second on; None: it does not end by itself. Asked once for every
@@ -205,8 +209,22 @@ class Forward:
             return max(self.now, self._decided_at + max(self._cycle_s, grown))
         config = self._snapshot.config
         longest = max(config.head_after_s, config.protection_s, config.claim_s) + self._tick_s
-        tick_s = max(self._tick_s, grown)
-        return self._decided_at + tick_s if self._decided_at - self._last <= longest else None
+        quiet_s = self._decided_at - self._last
+        tick = [self._decided_at + max(self._tick_s, grown)] if quiet_s <= longest else []
+        return min([*tick, *self._overdue_changes(self._decided_at)], default=None)
+
+    def _overdue_changes(self, decided_at: float) -> Iterator[float]:
+        """For each head with a reservation the second after a decision in which guaranteed work begins or ceases to
+        wait for it, within one whole turn of the head since the last event. A later turn brings nothing new."""
+        config = self._snapshot.config
+        turn_s = config.delay_s + config.head_after_s
+        for unit in (self.units[key] for key in self._heads):
+            if unit.head is None or not unit.head.member:
+                continue
+            change = overdue_change(unit, config, decided_at)
+            first = unit.enqueued_at + 2 * config.head_after_s
+            if change is not None and change <= max(self._last, first) + turn_s:
+                yield max(ceil(change), decided_at + max(_STEP_S, self._cycle_s))
 
     def _begin(self, unit: Unit) -> None:
         if unit.phase is Phase.WAITING:

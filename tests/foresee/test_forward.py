@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from fleet.foresee.forward import Forward, Stop, What, by_walltime, core
+from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Unit
 from fleet.snapshot import Config, Snapshot
 from tests.builders import GPU, NOW, MemberBuilder, UnitBuilder, member, snapshot, tree, unit
@@ -109,3 +112,74 @@ def test_the_decider_sees_seats_and_the_same_run_twice_is_the_same() -> None:
     assert runs().log == runs().log
     running = [u for shot in seen for u in shot.units.values() if u.phase is Phase.PLACED]
     assert running and all(u.seats and sum(s.holds[GPU] for s in u.seats) == u.total[GPU] for u in running)
+
+
+BOUND = 60.0
+TIMES = Config(head_after_s=BOUND, protection_s=0.0, claim_s=1.0)
+
+
+def behind_a_head(
+    delay_s: float, half_s: float | None, promised_s: float, waited_s: float = 2 * BOUND, config: Config = TIMES
+) -> Snapshot:
+    """A gang of two nodes is a head. One of them is free, on the other a job runs for `half_s` more seconds (None: for
+    ever). A guaranteed job of one node comes last, and runs for `promised_s`."""
+    return snapshot(
+        replace(config, guarantee_delay_s=delay_s),
+        member("x").nodes(1, free_gpu=0).nodes(1),
+        tree(a={}, b={}, c={"min": {GPU: 8}}),
+        eight("half", 1.0).queue("root/a").runs_in("x").having(walltime_s=None if half_s is None else half_s + 5),
+        unit("large").gpus(8, pods=2).queue("root/b").since(waited_s).having(walltime_s=10.0),
+        eight("promised", promised_s, since=1).queue("root/c"),
+    )
+
+
+def run_to_the_end(world: Snapshot, **options: float) -> tuple[Forward, list[float]]:
+    """The run, and the times of its decisions. Jobs without a walltime do not end."""
+    times: list[float] = []
+
+    def decider(run: Forward) -> Plan:
+        times.append(run.now - NOW)
+        return core(seed=1)(run)
+
+    run = Forward(world, now=NOW, decider=decider, runs_s=by_walltime(), **options)
+    run.run(most_events=10_000, until=NOW + 5_000)
+    return run, times
+
+
+@pytest.mark.parametrize("growth", [0.0, 0.5])
+def test_guaranteed_work_starts_when_the_window_of_an_overdue_head_ends_however_long_it_is(growth: float) -> None:
+    """Nothing happens meanwhile, and the window is longer than the run would look at time alone."""
+    run, _ = run_to_the_end(behind_a_head(500, None, 10), growth=growth)
+    assert starts(run) == {"promised": 500}
+    assert run.stopped is Stop.STUCK
+
+
+def test_a_decision_is_made_when_a_head_becomes_overdue_and_when_it_ceases_to_be() -> None:
+    """While nothing happens, for one whole turn of the head: then time alone changes nothing any more."""
+    world = behind_a_head(500, None, 10, waited_s=BOUND)
+    world = replace(world, units={key: world.units[key] for key in ("half", "large")})
+    run, times = run_to_the_end(world)
+    assert run.stopped is Stop.STUCK
+    assert times == [0, 60, 120, 180, 560, 620], "ticks for two minutes, then only the changes"
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "half_s", "promised_s", "waited_s"),
+    [
+        pytest.param(200, 100, 250, 2 * BOUND, id="the head starts in its window, for certain"),
+        pytest.param(200, 100, 50, 2 * BOUND, id="the other job ends before the head starts"),
+        pytest.param(200, 300, 900, 2 * BOUND, id="the window ends before the head would start"),
+        pytest.param(500, 300, 900, 2 * BOUND, id="a window longer than the run looks at time alone"),
+        pytest.param(40, 300, 900, 2 * BOUND, id="a window shorter than a tick"),
+        pytest.param(40, 300, 250, 2 * BOUND + 39, id="a window that ends in a second"),
+        pytest.param(200, 150, 900, BOUND, id="a head that is not overdue yet"),
+        pytest.param(200, 30, 900, BOUND + 10, id="a head that starts before it is overdue"),
+    ],
+)
+def test_starts_are_those_of_a_decision_every_second(
+    delay_s: float, half_s: float, promised_s: float, waited_s: float
+) -> None:
+    found, _ = run_to_the_end(behind_a_head(delay_s, half_s, promised_s, waited_s))
+    patient = replace(TIMES, claim_s=1_200.0)  # the run looks at time alone for so long
+    often, _ = run_to_the_end(behind_a_head(delay_s, half_s, promised_s, waited_s, patient), tick_s=1.0)
+    assert set(starts(found)) == {"large", "promised"} and starts(found) == starts(often)
