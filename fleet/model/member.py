@@ -31,6 +31,14 @@ class Pool:
     allocatable: Amounts = NOTHING
 
     @property
+    def counts(self) -> dict[Amounts, int]:
+        """How many nodes have each free vector: `free` may name a vector more than once."""
+        found: dict[Amounts, int] = {}
+        for vector, nodes in self.free:
+            found[vector] = found.get(vector, 0) + nodes
+        return found
+
+    @property
     def most(self) -> dict[str, int]:
         """The most that an empty node of the pool offers, as far as the inventory shows."""
         most = dict(self.allocatable.items_)

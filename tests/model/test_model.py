@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fleet.model.amounts import Amounts
@@ -9,7 +11,7 @@ from fleet.model.matching import pool_takes, tolerates
 from fleet.model.member import Pool, Taint
 from fleet.model.reason import TABLE, Code, Reason, Severity, human
 from fleet.model.unit import NodeClaim, Requirement, Toleration
-from tests.builders import unit
+from tests.builders import amounts, member, unit
 
 
 def test_equal_amounts_are_equal_however_they_came_about() -> None:
@@ -92,3 +94,9 @@ def test_amounts_for_people(amount: int, resource: str, text: str) -> None:
 def test_a_quota_that_allows_no_job_says_so() -> None:
     reason = Reason(Code.MAX_JOBS, {"node": "root/a", "resource": "kube-queue/max-jobs", "used": 0, "max": 0})
     assert reason.text == "root/a may run no jobs at all: its max kube-queue/max-jobs is 0"
+
+
+def test_a_vector_that_a_pool_names_twice_is_counted_together() -> None:
+    pool = member("x").nodes(1).value.pools[0]
+    (vector, _), other = pool.free[0], amounts(gpu=1)
+    assert replace(pool, free=((vector, 2), (other, 1), (vector, 3))).counts == {vector: 5, other: 1}
