@@ -386,7 +386,7 @@ def empty_node(pool: Pool) -> Amounts:
 
 def _grown(member: Member, change: MoreNodes) -> Member:
     pool = member.pools[change.pool]
-    free = dict(pool.free)
+    free = pool.counts
     free[change.each] = free.get(change.each, 0) + change.nodes
     grown = replace(pool, free=tuple(free.items()))
     return replace(member, pools=(*member.pools[: change.pool], grown, *member.pools[change.pool + 1 :]))

@@ -242,7 +242,7 @@ def _scaled(member: Member, edit: Scale) -> Member:
     empty = pool.allocatable
     if not empty.items_:
         raise BadEdit(f"of pool {edit.pool} of member {member.name} it is not known what an empty node has", "pool")
-    free = dict(pool.free)
+    free = pool.counts
     spare = free.get(empty, 0)
     if spare + edit.by < 0:
         raise BadEdit(f"pool {edit.pool} of member {member.name} has {spare} empty nodes, not {-edit.by}", "by")

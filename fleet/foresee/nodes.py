@@ -56,7 +56,7 @@ class Nodes:
         self._build(member, [u for u in units if u.member == member.name and u.phase is not Phase.WAITING])
 
     def _build(self, member: Member, sitting: Sequence[Unit]) -> None:
-        left = [{self._vector(free): nodes for free, nodes in pool.free if nodes > 0} for pool in member.pools]
+        left = [{self._vector(free): n for free, n in pool.counts.items() if n > 0} for pool in member.pools]
         for unit in sitting:
             if any(pods > 0 for _, pods in unit.visible) and not unit.seats:
                 self._loose.add(unit.id)

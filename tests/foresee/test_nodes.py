@@ -105,3 +105,10 @@ def test_pods_that_are_not_seen_yet_leave_their_nodes_once() -> None:
     assert nodes.seat(placed)
     nodes.release(replace(placed, visible=(("worker", 1),)))
     assert sum(count for _, count in nodes.vectors()) == 1
+
+
+def test_nodes_that_a_pool_names_twice_are_all_there() -> None:
+    made = member("x").nodes(1).value
+    (vector, _) = made.pools[0].free[0]
+    twice = replace(made, pools=(replace(made.pools[0], free=((vector, 1), (vector, 2))),))
+    assert free(Nodes(twice)) == {8: 3}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import HealthCheck, given, settings
 
 from fleet.decide import decide
@@ -235,6 +237,18 @@ def test_a_member_that_would_have_to_grow_or_to_be_cleared_counts_as_another_one
         unit("u").gpus(8).queue("root/a").only_in("full"),
     )
     assert of_kind(smallest(cleared, "u", now=NOW), AnotherMember) == [AnotherMember("lent", (Lift.AFFINITY,))]
+
+
+def test_nodes_more_come_beside_all_that_a_pool_names() -> None:
+    made = member("m").nodes(1).value
+    (vector, _) = made.pools[0].free[0]
+    twice = replace(made, pools=(replace(made.pools[0], free=((vector, 1), (vector, 2))),))
+    world = replace(snapshot(unit("u").gpus(8, pods=4)), members={"m": twice})
+    answer = smallest(world, "u", now=NOW)
+    [change] = of_kind(answer, MoreNodes)
+    assert isinstance(change, MoreNodes) and change.nodes == 1
+    after, _ = applied(world, "u", change, NOW)
+    assert after.members["m"].pools[0].free == ((vector, 4),)
 
 
 def test_nodes_beside_those_that_could_be_added_are_enough() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -131,6 +132,15 @@ def test_nodes_more_and_fewer() -> None:
     assert said(FULL, Scale("x", 0, 2)) == {"big": Verdict.STARTS}
     spare = snapshot(unit("a").gpus(8), member("x").nodes(1))
     assert said(spare, Scale("x", 0, -1)) == {"a": Verdict.WAITS}
+
+
+def test_nodes_that_a_pool_names_twice_are_counted_together() -> None:
+    made = member("x").nodes(1).value
+    (vector, _) = made.pools[0].free[0]
+    twice = replace(made, pools=(replace(made.pools[0], free=((vector, 1), (vector, 2))),))
+    world = Snapshot(members={"x": twice})
+    assert edited(world, [Scale("x", 0, 1)]).members["x"].pools[0].free == ((vector, 4),)
+    assert edited(world, [Scale("x", 0, -2)]).members["x"].pools[0].free == ((vector, 1),)
 
 
 def test_nodes_that_somebody_is_on_the_way_to_are_not_empty() -> None:
