@@ -73,11 +73,11 @@ class Site:
         self._traits = [self._of(pool) for pool in member.pools]
 
     def places(self) -> list[Place]:
-        free = [dict(pool.free) for pool in self._member.pools]
+        free = [pool.counts for pool in self._member.pools]
         found = [*self._nodes(free), *self._loose()]
         groups: dict[tuple[tuple[bool, ...], str, bool, tuple[int, ...]], int] = {}
         sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
-                 *((pool, dict(pool.free), True) for pool in self._member.potential))  # fmt: skip
+                 *((pool, pool.counts, True) for pool in self._member.potential))  # fmt: skip
         for pool, left, potential in sides:
             takes, domain = self._of(pool)
             for amounts, nodes in left.items():

@@ -83,7 +83,7 @@ class NodeTable:
     def once_gone(self, ended: Iterable[Unit]) -> SpanNodes:
         """The nodes once the visible pods of `ended` are gone. The room that a unit without known seats leaves
         behind lies on nodes where nothing is free now."""
-        pools = [dict(pool.free) for pool in self._member.pools]
+        pools = [pool.counts for pool in self._member.pools]
         pairs: list[dict[Pair, int]] = [{} for _ in pools]
         vector = cache(self._space.vector)
         full = vector(NOTHING)
