@@ -46,7 +46,7 @@ from fleet.quota.usage import Usage, account_of, request_of
 def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
     """What evicting it throws away: seconds since its start or checkpoint, for each of its devices. `request`: what it
     is charged, where that is known."""
-    since = max(unit.placed_at or now, unit.checkpoint_at or 0.0)
+    since = max(now if unit.placed_at is None else unit.placed_at, unit.checkpoint_at or 0.0)
     amounts = (request or request_of(unit)).items_
     devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= BOUNDS.weighed_devices)
     return int(max(0.0, now - since)) * max(1, devices)

@@ -47,6 +47,17 @@ def cost(victims: list[Unit], tiers: Any) -> Cost:
     return within, len(victims), sum(lost_work(unit, NOW) for unit in victims)
 
 
+@pytest.mark.parametrize(
+    ("placed_at", "checkpoint_at", "seconds"),
+    [(0.0, None, NOW), (0.0, NOW - 50, 50), (NOW - 90, None, 90), (None, None, 0), (NOW - 90, 0.0, 90)],
+)
+def test_work_since_the_epoch_second_zero_is_lost_too(
+    placed_at: float | None, checkpoint_at: float | None, seconds: float
+) -> None:
+    made = unit("u").gpus(2).runs_in("x").having(placed_at=placed_at, checkpoint_at=checkpoint_at)
+    assert lost_work(made.value, NOW) == 2 * seconds
+
+
 def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
     """Of all sets of those that it may evict, without which it has quota, and room in some member."""
     assert world.tree is not None and owner.leaf is not None
