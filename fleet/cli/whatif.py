@@ -11,78 +11,59 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
+from fleet.cli.whatif_options import (
+    AddMemberOption,
+    DrainOption,
+    FailOverOption,
+    HoldOption,
+    LimitsOption,
+    LoseOption,
+    MoveOption,
+    PriorityOption,
+    ReleaseOption,
+    RemoveOption,
+    RunsForOption,
+    ScaleOption,
+    SeedOption,
+    SnapshotArgument,
+    SolverOption,
+    SubmitOption,
+    TimesOption,
+    TreeOption,
+)
 
 if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
     from fleet.cli.whatif_edits import Asked, Source
 
 TIMES_S = 30.0  # that the runs forward may take
 CHANGES_S = 30.0  # that the search may take for changes which start jobs that wait all the same
 
-Texts = list[str] | None
-
 
 def what_if(
-    snapshot: Annotated[
-        Path | None,
-        typer.Argument(help='A snapshot or decision record as JSON ("-": stdin); else the hub is asked.'),
-    ] = None,
-    add_member: Annotated[
-        Texts, typer.Option(metavar="MEMBER", help="Add a member: NAME=NODESxGPUS, or a file that describes it.")
-    ] = None,
-    drain: Annotated[
-        Texts, typer.Option(metavar="MEMBER", help="Drain a member: its jobs wait again, and start elsewhere.")
-    ] = None,
-    lose: Annotated[
-        Texts,
-        typer.Option(
-            metavar="MEMBER", help="Lose a member: its jobs stay there, but those whose policy has failover.cluster."
-        ),
-    ] = None,
-    fail_over: Annotated[
-        Texts, typer.Option(metavar="MEMBER", help="Lose a member, and start all its jobs elsewhere.")
-    ] = None,
-    scale: Annotated[
-        Texts, typer.Option(metavar="MEMBER=N", help="Empty nodes more or fewer: MEMBER=+4, or MEMBER/POOL=-1.")
-    ] = None,
-    set_: Annotated[
-        Texts,
-        typer.Option(
-            "--set",
-            metavar="NODE.FIELD=VALUE",
-            help="Edit the quota tree: root/a.max.nvidia.com/gpu=32; =none for no limit.",
-        ),
-    ] = None,
-    tree: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Another quota tree: an ElasticQuotaTree, YAML or JSON.")
-    ] = None,
-    submit: Annotated[
-        list[Path] | None, typer.Option(metavar="FILE", help="Submit the jobs of a YAML file, as kubectl takes it.")
-    ] = None,
-    remove: Annotated[Texts, typer.Option(metavar="JOB", help="Delete a job: NAME, or NAMESPACE/NAME.")] = None,
-    hold: Annotated[Texts, typer.Option(metavar="JOB", help="Hold a waiting job.")] = None,
-    release: Annotated[Texts, typer.Option(metavar="JOB", help="Release a job that is held.")] = None,
-    priority: Annotated[Texts, typer.Option(metavar="JOB=N", help="Another priority for a waiting job: JOB=5.")] = None,
-    move: Annotated[
-        Texts, typer.Option(metavar="JOB=QUEUE", help="Another queue for a waiting job: JOB=root/b.")
-    ] = None,
+    snapshot: SnapshotArgument = None,
+    add_member: AddMemberOption = None,
+    drain: DrainOption = None,
+    lose: LoseOption = None,
+    fail_over: FailOverOption = None,
+    scale: ScaleOption = None,
+    set_: LimitsOption = None,
+    tree: TreeOption = None,
+    submit: SubmitOption = None,
+    remove: RemoveOption = None,
+    hold: HoldOption = None,
+    release: ReleaseOption = None,
+    priority: PriorityOption = None,
+    move: MoveOption = None,
     namespace: NamespaceOption = None,
-    runs_for: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="How long jobs without a walltime run: 90m, 12h. Without it they are taken not to end."
-        ),
-    ] = "",
-    times: Annotated[bool, typer.Option(help="Run the queues forward, to say when jobs start.")] = True,
-    solver: Annotated[
-        bool, typer.Option("--solver", help="Ask the solver, as the hub does; else decisions are greedy.")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of the solver.")] = 0,
+    runs_for: RunsForOption = "",
+    times: TimesOption = True,
+    solver: SolverOption = False,
+    seed: SeedOption = 0,
     output: OutputOption = Output.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -93,54 +74,80 @@ def what_if(
     Nothing is changed. Edits may be given several times, and together. They are made in the order of the options here,
     whatever their order on the command line.
     """
-    from fleet.cli import whatif_asked, whatif_edits, whatif_table
+    from fleet.cli import whatif_asked, whatif_edits
+
+    source, hub = _source(snapshot, kubeconfig, data_dir, context)
+    where = namespace or (hub.namespace if hub is not None else "") or "default"
+    asked = whatif_edits.Asked(
+        add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
+        remove or [], hold or [], release or [], priority or [], move or [], where,
+    )  # fmt: skip
+    otherwise = whatif_edits.seconds(runs_for, "--runs-for") if runs_for else None
+    here = solver or otherwise is not None or not times  # the hub draws durations itself, and asks no solver
+    if source is None:
+        if here or hub is None:
+            raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
+        found = whatif_asked.answer(hub, asked)
+    elif source.hub is not None and not here:
+        found = _answered(source.hub, _edits(asked, source))
+    else:
+        found = _compared(source, _edits(asked, source), times, otherwise, solver, seed)
+    _show(found, output)
+
+
+def _source(
+    snapshot: Path | None, kubeconfig: Path | None, data_dir: Path | None, context: str | None
+) -> tuple[Source | None, Hub | None]:
+    """The fleet to ask, and the hub where no file is given. No fleet: the user may not read the hub's snapshot."""
+    from fleet.cli import whatif_edits
+
+    if snapshot is not None:
+        return whatif_edits.from_file(snapshot), None
+    from fleet.cli.hub import connect
+
+    hub = connect(kubeconfig, data_dir, context)
+    return whatif_edits.from_hub(hub), hub
+
+
+def _answered(hub: Hub, edits: list[Any]) -> Any:
+    """The comparison that the hub makes."""
+    from fleet.notation.edits import encode_edits
+
+    return hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(edits)}).body
+
+
+def _compared(source: Source, edits: list[Any], times: bool, otherwise: float | None, solver: bool, seed: int) -> Any:
+    """The comparison that this process makes. `otherwise`: seconds that jobs without a walltime run. Raises Failure."""
     from fleet.decide import BadSnapshot
     from fleet.foresee.edits import BadEdit
     from fleet.foresee.forward import by_walltime
     from fleet.foresee.whatif import what_if as compare
-    from fleet.notation.edits import encode_comparison, encode_edits
+    from fleet.notation.edits import encode_comparison
 
-    source = None if snapshot is None else whatif_edits.from_file(snapshot)
-    if source is None:
-        from fleet.cli.hub import connect
+    began = time.monotonic()
+    try:
+        compared = compare(
+            source.snapshot,
+            edits,
+            now=source.now,
+            seed=seed,
+            solver=_solver() if solver else None,
+            runs=(by_walltime(otherwise),) if times else (),
+            enough_changes=lambda: time.monotonic() > began + CHANGES_S,
+            enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
+        )
+    except (BadSnapshot, BadEdit) as error:
+        raise Failure(f"{source.name}: {error}") from error
+    return encode_comparison(compared, source.now)
 
-        hub = connect(kubeconfig, data_dir, context)
-        namespace = namespace or hub.namespace
-        source = whatif_edits.from_hub(hub)
-    asked = whatif_edits.Asked(
-        add_member or [], drain or [], lose or [], fail_over or [], scale or [], set_ or [], tree, submit or [],
-        remove or [], hold or [], release or [], priority or [], move or [], namespace or "default",
-    )  # fmt: skip
-    otherwise = whatif_edits.seconds(runs_for, "--runs-for") if runs_for else None
-    if source is None:
-        if solver or runs_for or not times:
-            raise Failure(f"--solver, --runs-for and --no-times {whatif_asked.NEEDS}")
-        found = whatif_asked.answer(hub, asked)
-    elif source.hub is not None and times and not (solver or runs_for):
-        edits = _edits(asked, source)
-        found = source.hub.request("POST", "/fleet/v1/what-if", {"edits": encode_edits(edits)}).body
-    else:
-        edits = _edits(asked, source)
-        began = time.monotonic()
-        try:
-            compared = compare(
-                source.snapshot,
-                edits,
-                now=source.now,
-                seed=seed,
-                solver=_solver() if solver else None,
-                runs=(by_walltime(otherwise),) if times else (),
-                enough_changes=lambda: time.monotonic() > began + CHANGES_S,
-                enough=lambda: time.monotonic() > began + CHANGES_S + TIMES_S,
-            )
-        except (BadSnapshot, BadEdit) as error:
-            raise Failure(f"{source.name}: {error}") from error
-        found = encode_comparison(compared, source.now)
+
+def _show(found: Any, output: Output) -> None:
+    from fleet.cli import whatif_table
+    from fleet.cli.output import show_one
+
     if output is Output.table:
         sys.stdout.writelines(line.rstrip() + "\n" for line in whatif_table.lines(found))
     else:
-        from fleet.cli.output import show_one
-
         show_one(found, output)
 
 
