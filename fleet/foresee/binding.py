@@ -1,8 +1,8 @@
 """The obstacles of a job that still waits after some edits: the users of the missing room or quota, and the smallest
 changes that start it.
 
-Holders are told by queue, as sums: how many jobs, and how much of each resource that is short. Where quota refuses the
-job these are the jobs below the quota node that refuses; else those in the members that policy allows the job.
+Holders are summed by queue: the number of jobs, and the amount of each resource that is short. Where quota refuses the
+job, the holders are the jobs below the quota node that refuses; else the jobs in the members that policy allows it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 
-MOST_JOBS = 3  # of which this is asked in one answer: it costs some dozens of decisions
+MOST_JOBS = 3  # in one answer: each costs some dozens of decisions
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """`jobs` jobs of one queue ("": outside quota) hold `amounts` of what is short, by resource."""
+    """`jobs` jobs of one queue ("": outside quota) hold `amounts` of the resources that are short, by resource."""
 
     queue: str
     jobs: int
@@ -37,8 +37,9 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`where`: the quota node, or the members, in which `holders` hold what the unit lacks; largest first. A resource
-    that no node has is in no unit's use. `answer`: the smallest changes that start it."""
+    """`where`: the quota node, or the members, in which `holders` hold the resources that the unit lacks; the largest
+    holder is first. A resource that no node has is in no unit's use. `answer`: the smallest changes that start the
+    unit."""
 
     unit: Unit
     reason: Reason
@@ -48,7 +49,7 @@ class Bound:
 
 
 def named_by(edits: Iterable[Edit]) -> list[str]:
-    """The units that somebody submits, or does something to so that they start, by id."""
+    """The ids of the units that an edit submits, or changes so that they start."""
     found: dict[str, None] = {}
     for edit in edits:
         match edit:
@@ -69,7 +70,7 @@ def what_binds(
     enough: Callable[[], bool],
     solver: Solver | None = None,
 ) -> tuple[Bound, ...]:
-    """Of the units among `units` that wait by `plan`, the first few. `enough`, `solver`: as `smallest` takes them."""
+    """The obstacles of the first few of `units` that wait by `plan`. `enough`, `solver`: as `smallest` takes them."""
     found: list[Bound] = []
     for key in units:
         unit = snapshot.units.get(key)
@@ -84,7 +85,7 @@ def what_binds(
 def _held(snapshot: Snapshot, plan: Plan, unit: Unit, reason: Reason) -> tuple[tuple[str, ...], tuple[Holder, ...]]:
     if reason.code in OF_QUOTA:
         node, user = str(reason.numbers.get("node")), str(reason.numbers.get("user", ""))
-        firm = reason.code is Code.MIN_EXHAUSTED  # only what may not be preempted uses min up
+        firm = reason.code is Code.MIN_EXHAUSTED  # only units that may not be preempted use min up
         there = [
             u for u, _ in _there(snapshot, plan)
             if _below(u.leaf, node) and user in ("", u.user) and not (firm and u.preemptible)
@@ -112,7 +113,7 @@ def _below(leaf: str | None, node: str) -> bool:
 
 
 def _asked(unit: Unit) -> tuple[str, ...]:
-    """The devices that it asks for; else all that it asks for."""
+    """The devices that the unit asks for; else all resources that it asks for."""
     names = tuple(name for name, amount in unit.total.items_ if amount)
     return tuple(name for name in names if "/" in name) or names
 

@@ -25,7 +25,7 @@ _LIFTS_MOST = 8  # taints and the like that one member may have to be cleared of
 
 
 class Kind(StrEnum):
-    """The kind of a change. In order of the people who can do it: none has to, the user, an administrator."""
+    """The kind of a change, in order of the people who can do it: nobody, the user, an administrator."""
 
     WAIT = "Wait"
     RELEASE = "Release"
@@ -60,7 +60,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A person lets it go: `what` is "held" or "suspended"."""
+    """A person lets the unit go: `what` is "held" or "suspended"."""
 
     what: str
 
@@ -93,8 +93,8 @@ class AnotherMember:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: whose, when it is a limit per user. `scaled`:
-    of a `min` where the tree promises more than there is: the part of it that holds before and after, the whole promise
+    """`limit` of `resource` at a node goes up by `by`, to `to`. `user`: the user of a limit per user. `scaled`: of a
+    `min` where the tree promises more than there is: the part of it that holds before and after, the whole promise
     then, and the whole room."""
 
     node: str
@@ -108,8 +108,8 @@ class Raise:
 
 @dataclass(frozen=True, slots=True)
 class MoreQuota:
-    """All of `raises`, together. `follows`: the other limits that must grow for the tree to add up as admission wants
-    it."""
+    """All of `raises`, together. `follows`: the other limits that must grow for the tree to add up as admission
+    wants."""
 
     raises: tuple[Raise, ...]
     follows: tuple[Raise, ...] = ()
@@ -117,7 +117,7 @@ class MoreQuota:
 
 @dataclass(frozen=True, slots=True)
 class MoreNodes:
-    """So many empty nodes more, like those of the member's pool number `pool`, each with `each`."""
+    """`nodes` empty nodes more, like those of the member's pool number `pool`, each with `each`."""
 
     member: str
     pool: int
@@ -165,8 +165,8 @@ def applied(snapshot: Snapshot, unit: str, change: Change, now: float) -> tuple[
 
 
 def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
-    """The change with one step less: one way for each amount in it; none where there is nothing to take a step of,
-    and a step less is to leave things as they are."""
+    """The change with one step less: one way for each amount in it. None where the change has no amount, and where a
+    step less leaves things as they are."""
     match change:
         case FewerReplicas():
             return () if change.replicas + 1 >= change.of else (replace(change, replicas=change.replicas + 1),)
@@ -188,9 +188,9 @@ def less(change: Change, tree: QuotaTree | None = None) -> tuple[Change, ...]:
 
 
 def cost(change: Change, unit: Unit) -> float:
-    """The size of a change, to put the smallest first: the amount that it adds or gives up, as a share of the gang's
-    own requests (of a resource, or of pods). It is one half for each word of a policy that changes and for another
-    priority, which take room from other units or from none. It is nothing for waiting and letting go."""
+    """The size of a change, to put the smallest first: the amount that the change adds or gives up, as a share of the
+    gang's own requests (of a resource, or of pods). The size is one half for each word of a policy that changes and for
+    another priority, which take room from other units or from none. Waiting and letting go cost nothing."""
     match change:
         case Wait() | Release():
             return 0.0
@@ -255,8 +255,8 @@ def _raise_text(given: Raise) -> str:
 
 
 def more_quota(tree: QuotaTree, raises: tuple[Raise, ...]) -> MoreQuota:
-    """The raises, and their consequences: min at most max, parents promise at least the sum of their children, and a
-    root whose min is its max keeps it so."""
+    """The raises, and their consequences: min is at most max, parents promise at least the sum of their children, and a
+    root whose min is its max stays so."""
     after = tree
     for given in raises:
         after = _raised(after, given)
@@ -298,7 +298,7 @@ def raised_tree(tree: QuotaTree, change: MoreQuota) -> QuotaTree:
 
 
 def limit_at(tree: QuotaTree, node: str, limit: Limit, resource: str, user: str = "") -> int | None:
-    """The present value there; None for no limit. A `min` that is not set is 0."""
+    """The present value; None for no limit. A `min` that is not set is 0."""
     at = tree.nodes[node]
     match limit:
         case Limit.MAX:
@@ -343,7 +343,7 @@ def lifts_for(unit: Unit, member: Member) -> tuple[Lift, ...] | None:
 
 
 def _bar(unit: Unit, member: Member) -> Lift | None:
-    """The first that keeps it out and can be lifted."""
+    """The first obstacle that keeps the unit out and can be lifted."""
     if unit.affinity_groups and not any(member.name in group.members for group in unit.affinity_groups):
         return Lift.AFFINITY
     if repelled_by(member.taints, unit.tolerations) is not None:

@@ -25,8 +25,8 @@ AMOUNT_MOST = 2**63 - 1
 
 
 class BadEdit(ValueError):
-    """The edit does not fit the snapshot, or nothing; the text says why. `field`: the field of the edit that is wrong,
-    "" for the whole; `index`: the number of the edit, when there were several."""
+    """The edit does not fit the snapshot, or any snapshot; the text gives the cause. `field`: the field of the edit
+    that is wrong, "" for the whole; `index`: the number of the edit, where there are several."""
 
     def __init__(self, text: str, field: str = "") -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ class BadEdit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class AddMember:
-    """One more member. It must not be there yet."""
+    """One more member. A member of that name must not be there yet."""
 
     member: Member
 
@@ -50,7 +50,7 @@ class DrainMember:
 
 @dataclass(frozen=True, slots=True)
 class LoseMember:
-    """`failover`: ids of its units that start elsewhere all the same; None: all."""
+    """`failover`: ids of the member's units that start elsewhere all the same; None: all."""
 
     member: str
     failover: frozenset[str] | None = frozenset()
@@ -58,7 +58,7 @@ class LoseMember:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """So many empty nodes more in pool number `pool` of a member, or fewer, of those that are empty."""
+    """`by` empty nodes more in pool number `pool` of a member; below zero: so many of its empty nodes fewer."""
 
     member: str
     pool: int
@@ -91,7 +91,7 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """A unit that is deleted, wherever it is."""
+    """The unit is deleted, wherever it is."""
 
     unit: str
 
@@ -216,7 +216,8 @@ def _placed_in(snapshot: Snapshot, member: str) -> list[Unit]:
 
 
 def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
-    """The unit is gone, and the room of its pods on nodes that are known is free. The units beside them see it."""
+    """The changes after which the unit is gone, and the room of its pods on nodes that are known is free. The units
+    beside them see that room."""
     member = snapshot.members.get(unit.member or "")
     if member is None:
         return Changes(removed_units=(unit.id,))
@@ -228,7 +229,7 @@ def _removed(snapshot: Snapshot, unit: Unit) -> Changes:
 
 
 def _waiting_again(unit: Unit) -> Unit:
-    """As after an eviction: it waits with its first time of enqueueing."""
+    """The unit as after an eviction: it waits with its first time of enqueueing."""
     return replace(
         unit, phase=Phase.WAITING, member=None, placed_at=None, share_until=None, visible=(), seats=(), claim=None,
         attempts=unit.attempts + 1,

@@ -6,8 +6,8 @@ starts in these runs are the estimate: p50 is their median, and between p10 and 
 lie (quantiles.py, in the logarithm of the wait).
 
 Work of one time is alike: users submit ten of a kind, and all ten are longer than their like was last month. Drawn one
-by one, such differences cancel out, and the runs agree with each other more than with what happens. So each run has a
-pace of its own, for all work and for each leaf, by which what is drawn is longer or shorter.
+by one, such differences cancel out, and the runs agree with each other more than with reality. So each run has a pace
+of its own, for all work and for each leaf, by which the drawn durations are longer or shorter.
 
 Runs do not know everything, so real starts lie wider than the runs say, and the range is stretched by how well ranges
 fitted before. `Scored` has the earlier ranges and the real starts. `stretched` moves both ends so that in the past they
@@ -73,15 +73,16 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class NeverStarts:
-    """It does not start as things are, were all others to end: a person must change something first. `reason` is why it
-    waits."""
+    """The unit does not start as things are, even if all others end: a person must change something first. `reason`:
+    the cause of its waiting."""
 
     reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
 class BeyondHorizon:
-    """In at least half of the `samples` it does not start before the epoch second `horizon`, up to which they went."""
+    """In at least half of the `samples` the unit does not start before the epoch second `horizon`, the end of the
+    runs."""
 
     horizon: float
     samples: int
@@ -189,8 +190,8 @@ def of_runs(found: Iterable[float], now: float, horizon_s: float = HORIZON_S) ->
 
 
 class Pace:
-    """How much longer than its like in the past work of one run lasts: a factor, with a median of one. The factors of
-    all work are spread evenly over the runs, so that few runs do."""
+    """The factor by which the work of one run lasts longer than its like in the past; its median is one. The factors of
+    all work are spread evenly over the runs, so that few runs suffice."""
 
     def __init__(self, rng: Random, number: int) -> None:
         self._rng = rng
@@ -205,7 +206,7 @@ class Pace:
 
 
 def never(reason: Reason) -> bool:
-    """Whether a unit that waits for this waits until a person changes something."""
+    """Whether a unit with this reason waits until a person changes something."""
     request, limit = reason.numbers.get("request"), reason.numbers.get("max")
     larger = isinstance(request, int) and isinstance(limit, int) and request > limit
     no_jobs = reason.code is Code.MAX_JOBS and isinstance(limit, int) and limit <= 0
@@ -214,9 +215,9 @@ def never(reason: Reason) -> bool:
 
 def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | None:
     """The snapshot without most of the waiting units that stand behind these; None when too many stand before them. Of
-    the units behind, the first of each leaf stay, since theirs may be the next turn, and so do units with a
-    reservation. Units that their queue does not consider yet are considered: when it would is not the core's to
-    know."""
+    the units behind, the first of each leaf stay, since the next turn may be theirs, and so do units with a
+    reservation. A unit that its queue does not consider yet counts as considered, since the core does not know when its
+    queue will consider it."""
     waiting = [unit for unit in snapshot.units.values() if unit.phase is Phase.WAITING]
     first = [unit for unit in waiting if unit.id not in plan.reasons]  # these start now
     line = sorted((u for u in waiting if u.id in plan.reasons), key=partial(standing, plan.reasons))
@@ -237,8 +238,8 @@ def _near(snapshot: Snapshot, plan: Plan, units: Collection[str]) -> Snapshot | 
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """When units started in a run, as epoch seconds; how far it came, if it was cut short, else infinity; and whether
-    it ended since nothing could start any more."""
+    """The starts of units in a run, as epoch seconds; the end of the run, if it was cut short, else infinity; and
+    whether the run ended since nothing could start any more."""
 
     started: Mapping[str, float]
     until: float
@@ -312,8 +313,8 @@ class Scored:
 
     @property
     def score(self) -> float:
-        """How far from the median it started, in lengths of the half of the range that it lies in: between -1 and 1
-        inside the range."""
+        """The distance of the start from the median, in lengths of the half of the range that the start lies in:
+        between -1 and 1 inside the range."""
         middle = _log(self.said.p50 - self.at)
         off = _log(self.started - self.at) - middle
         half = middle - _log(self.said.p10 - self.at) if off < 0 else _upper(self.said, self.at) - middle
@@ -327,9 +328,9 @@ _NARROWEST = 0.05  # of half a range, in the logarithm of the wait: five per cen
 
 
 def stretched(said: Estimate, at: float, scores: Sequence[float]) -> Estimate:
-    """The estimate with both ends moved to where they would have held four fifths of what happened before: `scores` of
-    earlier estimates, oldest first. Unchanged while there are too few; and few move it little, since those of one time
-    share their luck."""
+    """The estimate with both ends moved to where they would have held four fifths of the earlier starts: `scores` of
+    earlier estimates, oldest first. Unchanged while there are too few; a few move it little, since estimates of one
+    time share their luck."""
     if len(scores) < _SCORES_LEAST:
         return said
     newest = sorted([*scores[-_SCORES_MOST:], *_AS_SAID])

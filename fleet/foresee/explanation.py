@@ -28,7 +28,7 @@ TOO_LONG = "it would take too long to run the queue forward"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`at`: the epoch second that it is of. `answer.reason` is the reason."""
+    """`at`: the epoch second of the explanation. `answer.reason` is the reason."""
 
     unit: Unit
     at: float
@@ -61,7 +61,7 @@ def explain(
         outcome: Outcome = NotEstimated(TOO_LONG)
     else:
         outcome = estimate(snapshot, unit, history, now=now, seed=seed, plan=plan, enough=lambda: elapsed_s() > limit_s)
-    if isinstance(outcome, Estimate) and outcome.samples > 1:  # what starts with the next decision is no estimate
+    if isinstance(outcome, Estimate) and outcome.samples > 1:  # a start with the next decision is no estimate
         outcome = improve(outcome)
     return Explanation(snapshot.units[unit], now, place, answer, outcome)
 

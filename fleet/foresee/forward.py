@@ -77,8 +77,8 @@ def core(seed: int, solver: Solver | None = None) -> Decider:
 
 
 def by_walltime(otherwise: float | None = None) -> RunsS:
-    """Units run for their walltime since their start, those without one for `otherwise` seconds; None: they do not end.
-    A unit that is beyond it runs a second more."""
+    """Units run for their walltime since their start, units without one for `otherwise` seconds; None: these do not
+    end. A unit that is beyond its walltime runs a second more."""
 
     def runs_s(unit: Unit, now: float) -> float | None:
         length = unit.walltime_s or otherwise
@@ -109,8 +109,8 @@ class Forward:
         passes: Callable[[float], None] | None = None,
     ) -> None:
         """`growth`: decisions stand apart by this share of the time that has passed in the run, too, but no more than
-        `gap_s`. `gangs`: units shaped like those that `submit` will bring, where the snapshot has none like them.
-        `passes` is told each time that comes, before it does: until then all is as it is."""
+        `gap_s`. `gangs`: units shaped like the units that `submit` will bring, where the snapshot has none like them.
+        `passes` gets each time that comes, before it comes: until then nothing changes."""
         self.now = now
         self.units: dict[str, Unit] = dict(snapshot.units)
         known = [*self.units.values(), *gangs]
@@ -163,14 +163,15 @@ class Forward:
         return self._snapshot
 
     def run(self, *, most_events: int, until: float, watch: Collection[str] = ()) -> Stop:
-        """Go on until a bound is reached, and say which. `most_events`: happenings and decisions together; `until`: an
-        epoch second; `watch`: ids of units whose first start is all that is asked for. May be called again."""
+        """Go on until a bound is reached, and return the bound. `most_events`: happenings and decisions together;
+        `until`: an epoch second; `watch`: ids of units: the run ends at the last of their first starts. May be called
+        again."""
         for _ in self.steps(most_events=most_events, until=until, watch=watch):
             pass
         return self.stopped
 
     def steps(self, *, most_events: int, until: float, watch: Collection[str] = ()) -> Iterator[Plan]:
-        """As `run`, one decision at a time; `stopped` says in the end why."""
+        """Run as `run` does, one decision at a time; `stopped` gives the cause of the end."""
         missing = {key for key in watch if key not in self.started}
         for _ in range(most_events):
             if watch and not missing:
@@ -283,7 +284,7 @@ class Forward:
             self._wait(again)
 
     def _free(self, unit: Unit) -> None:
-        """The room of the unit is free; units that wait for room in that member get it, in order."""
+        """Free the room of the unit. Units that wait for room in that member get it, in order."""
         name = unit.member or ""
         nodes, queue = self.nodes.get(name), self._unseated.get(name, {})
         queue.pop(unit.id, None)
@@ -297,8 +298,8 @@ class Forward:
                 self._seat(self.units[key])
 
     def _seat(self, unit: Unit, since: float | None = None) -> None:
-        """The pods of a placed unit are seen, and it runs (`since` an epoch second, unless from now on). Or the member
-        has no room for it yet."""
+        """Give the pods of a placed unit their nodes, so that it runs (`since` an epoch second, unless from now on). A
+        unit for which the member has no room yet waits there."""
         name = unit.member or ""
         nodes = self.nodes.get(name)
         if nodes is None or not nodes.seat(unit):
@@ -340,4 +341,4 @@ class Forward:
             )  # fmt: skip
             self._set(placed)
             self._seat(placed)
-        self._fresh = False  # planning again on what was just planned changes nothing (I7)
+        self._fresh = False  # planning again right after a plan changes nothing (I7)

@@ -1,15 +1,15 @@
-"""The history of earlier work: how long it ran, and when it came. The future is drawn from it.
+"""The history of earlier work: its durations and its arrivals. The future is drawn from them.
 
-How long a unit runs is known of nobody beforehand, and mean and spread differ by user, leaf and size more than any
-formula says; so durations are drawn from those of like work: the same leaf, user and devices where there are enough of
-those, else the same leaf and devices, else the same leaf, else the fleet. Users submit ten of a kind, so most draws are
-from those that were submitted nearest to this one, before or after it, and the others from all times.
+The duration of a unit is unknown beforehand, and mean and spread differ by user, leaf and size more than any formula
+says. So durations are drawn from those of like work: the same leaf, user and devices where there are enough such units,
+else the same leaf and devices, else the same leaf, else the fleet. Users submit ten of a kind, so most draws are from
+the units that were submitted nearest to this one, before or after it, and the others from all times.
 
 Work that still runs counts too, as lasting longer than it has until now. A draw of such a job passes on to jobs that
-lasted longer (which is the Kaplan-Meier estimate); to leave it out would take long work for rare. There is little work
+lasted longer (which is the Kaplan-Meier estimate); without such jobs long work would look rare. There is little work
 like a job that has run for long. The fewer jobs have lasted so long, the more draws say that it lasts as long again
-(median), which is the heavy tail that durations of training jobs have. Beyond everything seen, all do. Of what has just
-started, and all its like outlasted, none does.
+(median): durations of training jobs have this heavy tail. Beyond everything seen, all draws say so. For a job that has
+just started, and that all its like outlasted, no draw does.
 
 Where users give a walltime, their use of it is drawn instead: the shares of their walltimes that such units ran. A job
 over its walltime, and over the longest share of any, is over it for as long again (median).
@@ -33,9 +33,9 @@ _LIKE = 20  # so many ends of a kind tell about the kind
 _NEAR = 40  # so many are nearest to a unit in submission …
 _NEAR_LEAST = 8  # … and so few tell nothing
 _NEAR_SHARE = 0.7  # of the draws that are from the nearest
-_DOUBT = 10.0  # draws beyond what a unit has run take the tail, as if so many of those that lasted so long were like it
+_DOUBT = 10.0  # where a draw goes beyond the time that a unit has run, so many units count as like it
 _DAYS_MOST = 28  # days of arrivals that are looked back
-_LEAST_S = 3600.0  # what came in less than that comes again as often as this: a script submits hundreds in a minute
+_LEAST_S = 3600.0  # a history shorter than this counts as this long: a script submits hundreds in a minute
 _DAYS_AHEAD_MOST = 4096
 _PRIOR_S = (60.0, 86_400.0)  # how long work runs where nothing has run yet: evenly in the logarithm between these
 _SHORTEST_S = 1.0
@@ -44,8 +44,8 @@ _OVER_LEAST = 0.01  # of a walltime
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """One unit of the past: submitted, and perhaps started and ended, at epoch seconds. `ended` is None while it runs,
-    and for what was taken away before its end."""
+    """One unit of the past: submitted, and perhaps started and ended, at epoch seconds. `ended` is None while the unit
+    runs, and for a unit that was taken away before its end."""
 
     unit: Unit
     submitted: float
@@ -58,7 +58,7 @@ class Past:
 
 
 class Durations:
-    """How long work of one kind ran: a list of (seconds, whether that was its end)."""
+    """The durations of work of one kind: a list of (seconds, whether the work ended then)."""
 
     def __init__(self, seen: Iterable[tuple[float, bool]]) -> None:
         self._seen = sorted(seen, key=lambda entry: (entry[0], not entry[1]))
@@ -73,7 +73,7 @@ class Durations:
         return self._lengths[-1] if self._lengths else 0.0
 
     def lasted(self, beyond: float) -> int:
-        """How many lasted longer than that."""
+        """The number of units that lasted longer."""
         return len(self._lengths) - bisect_right(self._lengths, beyond)
 
     def draw(self, rng: Random, beyond: float) -> float | None:
@@ -108,7 +108,7 @@ class _Kind:
         return self._all
 
     def near(self, submitted: float) -> Durations:
-        """The `_NEAR` that were submitted nearest to that epoch second."""
+        """The `_NEAR` units that were submitted nearest to that epoch second."""
         low, high = 0, len(self._submitted) - _NEAR
         while low < high:  # the first slice whose end is nearer than the next one
             middle = (low + high) // 2
@@ -125,7 +125,7 @@ class History:
     """The past as known at one time. Immutable."""
 
     def __init__(self, pasts: Iterable[Past], now: float) -> None:
-        """`now`: nothing that happened later is looked at."""
+        """`now`: later events do not count."""
         self.now = now
         self.pasts = sorted((p for p in pasts if p.submitted <= now), key=lambda p: (p.submitted, p.unit.id))
         self._kinds: dict[_Key, _Kind] = {}
@@ -148,8 +148,8 @@ class History:
         self._submitted = [past.submitted for past in self.pasts]
 
     def runs_s(self, rng: Random, unit: Unit, ran: float = 0.0, factor: float = 1.0) -> float:
-        """For how long the unit runs in all, drawn given that it has run for `ran` seconds. The time that is still to
-        come is taken times `factor`, unless a walltime bounds it."""
+        """The whole duration of the unit in seconds, drawn given that the unit has run for `ran` seconds. The rest of
+        it is taken times `factor`, unless a walltime bounds it."""
         if unit.walltime_s:
             share = self._share(rng, unit, ran / unit.walltime_s)
             return max(ran + _SHORTEST_S, share * unit.walltime_s)
@@ -168,8 +168,8 @@ class History:
         return ran + (_tail(rng, max(low, beyond)) - ran) * factor
 
     def _like(self, unit: Unit, near: bool) -> Iterator[Durations]:
-        """The history that may tell about the unit, the closest first: of each kind of it the nearest, then the kinds
-        as a whole."""
+        """The history of units like this one, the closest first: of each kind the nearest in time, then the kinds as a
+        whole."""
         kinds = [kind for kind in map(self._kinds.get, _keys(unit)) if kind is not None]
         for kind in kinds[:-1] if near else ():
             close = kind.near(unit.enqueued_at)
@@ -198,8 +198,8 @@ class History:
         return used - over + _tail(rng, over)
 
     def arrivals(self, rng: Random) -> Iterator[tuple[float, Unit]]:
-        """(epoch second after `now`, a unit like the one that comes then), in order, for as long as is asked. Nothing,
-        where nothing ever came."""
+        """Pairs (epoch second after `now`, a unit like the one that comes then), in order and without end. Nothing,
+        where no unit ever came."""
         for ahead in range(_DAYS_AHEAD_MOST if self.pasts else 0):
             back = rng.randint(1, self._blocks)
             begin = self.now - back * self._block_s

@@ -32,7 +32,7 @@ def least(no: int, yes: int, works: Callable[[int], bool], hints: Iterable[int])
 
 
 def pools_that_help(snapshot: Snapshot, unit: Unit, most: int) -> list[tuple[int, MoreNodes]]:
-    """One more node of each kind of pool that helps at all, with how many the gang needs at the very least."""
+    """One more node of each kind of pool that helps at all, with the least number that the gang needs."""
     space = Space([unit.components], [unit.topology])
     shape = space.shape(unit.components, unit.topology)
     found: list[tuple[int, int, str, MoreNodes]] = []

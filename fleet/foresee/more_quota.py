@@ -1,7 +1,7 @@
 """The quota that could be missing for a waiting unit: the limits to raise, and by how much at the most.
 
-These are where a search begins (smallest.py): raised so far, a limit keeps nobody out any more. The search there finds
-the needed part, by deciding.
+A search begins with these limits (smallest.py): raised so far, a limit keeps no unit out any more. The search finds the
+needed part, by deciding.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _AMOUNT_MOST = 1 << 62
 
 
 def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, behind: bool) -> tuple[Raise, ...]:
-    """Every limit on its way up raised as far as all charges there could need: of its own requests, and for its user.
-    `behind`: it waits for others of its leaf, so what any of them asks for counts, too."""
+    """Every limit above the unit raised as far as all charges there could need: of the resources that the unit asks
+    for, and for its user. `behind`: the unit waits for others of its leaf, so the resources of the others count,
+    too."""
     total: dict[str, int] = {}
     names, users = set(request_of(unit)), {unit.user}
     for other in snapshot.units.values():
@@ -46,8 +47,9 @@ def limits_passed(snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *,
 def promised(
     snapshot: Snapshot, unit: Unit, tree: QuotaTree, leaf: str, *, every: bool = False, behind: bool = False
 ) -> tuple[Raise, ...]:
-    """Its leaf's `min`, raised over all that runs or waits in the leaf: so that the unit is within it. Of what the tree
-    promises anybody, or, with `every`, of all that it asks for; `behind`: and that others waiting in its leaf do."""
+    """The `min` of the unit's leaf, raised over all that runs or waits in the leaf, so that the unit is within it. The
+    resources are those of the unit that the tree promises anywhere, or, with `every`, all of the unit's; `behind`:
+    those of the units that wait in the leaf, too."""
     named = {name for node in tree.nodes.values() for name in node.min if name != MAX_JOBS}
     mine = dict.fromkeys(name for name in unit.total if name != "pods")
     total: dict[str, int] = {}
@@ -95,7 +97,8 @@ def refused(
 
 
 def missing(given: Raise, reason: Reason | None) -> int:
-    """By how many steps the limit of this raise is short, if that is the unit's obstacle without it; else 0."""
+    """The number of steps by which the limit of this raise is short, if that is the unit's obstacle without it; else
+    0."""
     numbers = reason.numbers if reason is not None and reason.code in OF_QUOTA else {}
     short = numbers.get("short")
     mine = (numbers.get("node"), numbers.get("resource"), str(numbers.get("user", "")))
@@ -125,7 +128,7 @@ def _there(snapshot: Snapshot) -> Mapping[str, int]:
 
 
 def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuota:
-    """The change, and of each `min` in it that is scaled down what of it holds."""
+    """The change, and for each `min` in it that is scaled down the part that holds."""
     there = _there(snapshot)
     before, after = guarantees(tree, there), guarantees(raised_tree(tree, change), there)
     raises: list[Raise] = []
@@ -140,7 +143,7 @@ def explained(snapshot: Snapshot, tree: QuotaTree, change: MoreQuota) -> MoreQuo
 
 
 def with_steps(tree: QuotaTree, change: MoreQuota, given: Raise, steps: int) -> MoreQuota:
-    """The change where one of its raises is so many steps, or is not there at all."""
+    """The change where one of its raises is so many steps, or is absent for 0."""
     by = steps * step(given.resource)
     at = change.raises.index(given)
     smaller = (replace(given, by=by, to=given.to - given.by + by),) if steps else ()

@@ -132,7 +132,7 @@ class Nodes:
         return amounts
 
     def seats(self, unit: str) -> tuple[Seat, ...]:
-        """Where the unit sits, for `Unit.seats`; empty when nobody knows."""
+        """The seats of the unit, for `Unit.seats`; empty when they are unknown."""
         held = self._held.get(unit, {})
         return tuple(
             Seat(node, self._at[node][0], self._seen(self._at[node][1]), self._seen(holds))
@@ -177,7 +177,7 @@ class Nodes:
         return False
 
     def release(self, unit: Unit) -> None:
-        """The unit's pods are gone. Of pods whose nodes nobody knows, each leaves a place of its own size."""
+        """Remove the unit's pods. Each pod on an unknown node leaves a place of its own size."""
         self._unseat(unit)
         if unit.id not in self._loose:
             return
@@ -207,7 +207,8 @@ class Nodes:
         return found
 
     def _parts(self, unit: Unit) -> tuple[tuple[Vector, NodeClaim, int], ...] | None:
-        """(needs of one pod, claim, pods that are not seen yet), largest first; None when it asks for what is none."""
+        """Tuples (needs of one pod, claim, pods that are not seen yet), largest first; None when the unit asks for a
+        resource that no node has."""
         if not unit.visible:
             found = self._needs.get(unit.components)
             if found is None and unit.components not in self._needs:
@@ -243,7 +244,7 @@ class Nodes:
         return True
 
     def _domains(self, unit: Unit) -> Sequence[frozenset[int] | None]:
-        """The sets of pools that the gang may lie in whole: None is all of them; the fullest domain comes first."""
+        """The sets of pools that the gang may lie in whole, the fullest domain first; None is all pools."""
         if not unit.topology:
             return (None,)
         domains: dict[str, list[int]] = {}

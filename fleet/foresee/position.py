@@ -39,8 +39,8 @@ class Position:
 
 
 def tier_of(numbers: Mapping[str, Any]) -> str | None:
-    """The tier of a unit, by the numbers of its reason: Guaranteed, Share, Crossing or Borrowed. None where they do not
-    say: of units outside quota, and of units that wait for another of their queue."""
+    """The tier of a unit, by the numbers of its reason: Guaranteed, Share, Crossing or Borrowed. None where the numbers
+    do not say: for units outside quota, and for units that wait for another unit of their queue."""
     named = numbers.get("tier")
     return named if named in _TIERS else None
 
@@ -52,7 +52,8 @@ def rank_of(tier: str | None, in_quota: bool) -> int:
 
 
 def position(snapshot: Snapshot, plan: Plan, unit: str) -> Position | None:
-    """After the plan; None for a unit that is not in line (it starts, is held, suspended, backs off, has no queue)."""
+    """The position after the plan; None for a unit that is not in line (it starts, is held, suspended, backs off, has
+    no queue)."""
     mine = snapshot.units.get(unit)
     if mine is None or not _in_line(plan.reasons, mine):
         return None
@@ -84,5 +85,5 @@ def _in_line(reasons: Mapping[str, Reason], unit: Unit) -> bool:
 
 
 def standing(reasons: Mapping[str, Reason], unit: Unit) -> tuple[int, int, float, str, str]:
-    """By which waiting units are considered, lowest first. `reasons`: of a plan, with one for this unit."""
+    """The key by which waiting units are considered, lowest first. `reasons`: of a plan, with one for this unit."""
     return (rank_of(tier_of(reasons[unit.id].numbers), unit.leaf is not None), *queue_order(unit))

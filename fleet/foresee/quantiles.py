@@ -30,8 +30,8 @@ def quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def four_fifths(ordered: Sequence[float]) -> tuple[float, float]:
-    """Between which values the next one is in four of five cases, a tenth on either side. One value tells nothing: it
-    is both ends. Infinite values are larger than everything, and an end among them is infinite."""
+    """The two values between which the next value lies in four of five cases, a tenth on either side. A single value is
+    both ends. Infinite values are larger than everything, and an end among them is infinite."""
     beyond = _BEYOND.get(len(ordered))
     if beyond is None:
         return quantile(ordered, 0.1), quantile(ordered, 0.9)

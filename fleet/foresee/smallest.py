@@ -58,7 +58,7 @@ DECISIONS = 80
 _OF_A_KIND = 24  # decisions
 _ROUNDS = 8
 _ROUNDS_MORE = 4
-_MEMBERS = 6  # tried, of those that are kept from it
+_MEMBERS = 6  # tried, of the members that the unit is kept from
 _POOLS = 6
 _COMPONENTS = 4
 _NODES_MOST = 4096
@@ -132,7 +132,7 @@ class _Search:
         self.reason: Reason | None = None
         self.then: Reason | None = None
         self.known: dict[Change, Reason | None] = {}
-        self.met: dict[Change | None, Reason | None] = {}  # what is in the way after a change: see `_in_the_way`
+        self.met: dict[Change | None, Reason | None] = {}  # the obstacle after a change: see `_in_the_way`
 
     def run(self, plan: Plan | None) -> Answer:
         if plan is None:
@@ -178,7 +178,7 @@ class _Search:
         return frozenset(found)
 
     def left(self, change: Change) -> Reason | None:
-        """Why the unit waits after the change; None: it starts. Raises _Spent."""
+        """The reason of the unit after the change; None: it starts. Raises _Spent."""
         if change not in self.known:
             if self.asked >= self.until or self.enough():
                 raise _Spent
@@ -190,7 +190,7 @@ class _Search:
         return self.known[change]
 
     def _in_the_way(self, plan: Plan) -> Reason | None:
-        """Why it waits, or, where it waits for the first of its queue, why that one does."""
+        """The reason of the unit, or, where it waits for the first of its queue, the reason of that unit."""
         reason = plan.reasons.get(self.unit.id)
         if reason is not None and reason.code is Code.BEHIND_IN_QUEUE:
             first, units = reason.numbers.get("head"), self.snapshot.units
@@ -241,8 +241,8 @@ class _Search:
         return self._tight(HigherPriority(steps[number], mine))
 
     def member(self) -> Change | None:
-        """The member that takes the fewest words to change, of those that may have room: first those that have it,
-        then those that could grow, then those where somebody could be told to leave."""
+        """The member that takes the fewest words to change, of those that may have room: first members that have it,
+        then members that could grow, then members where work could be told to leave."""
         space = Space([self.unit.components], [self.unit.topology])
         shape = space.shape(self.unit.components, self.unit.topology)
         options: list[tuple[int, int, int, str, tuple[Lift, ...]]] = []
@@ -304,7 +304,7 @@ class _Search:
         return change if change is not None and self.works(change) else None
 
     def _met(self, tree: QuotaTree, raises: _Raises, reason: Reason | None, rounds: int) -> MoreQuota | None:
-        """On top of `raises`, each limit that is in the way raised by what is short of it, until none is."""
+        """On top of `raises`, raise each limit that is an obstacle by its shortage, until none is an obstacle."""
         for _ in range(rounds):
             if reason is None or reason.code not in OF_QUOTA:
                 return None
@@ -335,7 +335,7 @@ class _Search:
         return change
 
     def _tight(self, change: Change) -> Change:
-        """The change, or one with fewer steps while one step less is enough too."""
+        """The change, or a smaller one: as long as one step less is enough, too, a step is taken off."""
         for _ in range(_ROUNDS):
             smaller = next((c for c in less(change, self.snapshot.tree) if self.works(c)), None)
             if smaller is None:
@@ -344,7 +344,7 @@ class _Search:
         raise _Spent
 
     def nodes(self) -> Change | None:
-        """Of the pools that may take it, the one that needs the fewest nodes more."""
+        """Of the pools that may take the unit, the one that needs the fewest nodes more."""
         best: MoreNodes | None = None
         for least_of_all, change in pools_that_help(self.snapshot, self.unit, _POOLS):
             if best is not None:
@@ -363,7 +363,7 @@ class _Search:
         return best
 
     def _nodes_for_all(self) -> int:
-        """So many that a node a pod would be there for all that wait."""
+        """The number of pods that wait: with so many nodes each has one."""
         pods = sum(unit.pods for unit in self.snapshot.units.values() if unit.phase is Phase.WAITING)
         return min(_NODES_MOST, pods)
 

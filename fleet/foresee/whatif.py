@@ -75,8 +75,8 @@ class When:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a unit stands under one decision. `member`: where it runs, starts, or leaves. `reason`: why it waits. `when`
-    it starts or, if it leaves, starts again; None where nothing tells."""
+    """The state of a unit under one decision. `member`: where the unit runs, starts, or leaves. `reason`: why it waits.
+    `when`: its start or, if it leaves, its next start; None where that is unknown."""
 
     state: State
     member: str = ""
@@ -97,8 +97,8 @@ class Row:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """`rows`: submitted units first, then by verdict and name. `until`: a unit without a time does not start before it.
-    `no_times` says why nobody has a time, if so. `endless`: running jobs of which nothing tells when they end. `bound`:
-    the obstacles of units that the edits are about, and that wait all the same."""
+    `no_times`: the cause why no unit has a time, or "". `endless`: the number of running jobs without a known end.
+    `bound`: the obstacles of units that the edits are about, and that wait all the same."""
 
     rows: tuple[Row, ...]
     before: Plan
@@ -189,7 +189,7 @@ def _times(
     for runs_s in runs:
         pair, cut = _pair(worlds, runs_s, now, seed, horizon_s, enough)
         if made and cut < now + horizon_s:
-            break  # those that were run to their end say more than this one
+            break  # runs to the end say more than this one
         until, made = min(until, cut), made + 1
         for starts, one in zip(found, pair, strict=True):
             for key, at in one.items():
@@ -212,8 +212,9 @@ def _pair(
     horizon_s: float,
     enough: Callable[[], bool],
 ) -> tuple[tuple[dict[str, float], ...], float]:
-    """When each unit starts in either world that does not run now, or is told to leave: epoch seconds, and up to when
-    both were run. They go side by side, the one that is behind first, so that `enough` finds both equally far."""
+    """For either world the starts of the units that do not run now, or are told to leave, in epoch seconds; and the
+    second up to which both were run. The worlds go side by side, the one behind first, so that `enough` finds both
+    equally far."""
     runs = [_run(world, runs_s, now, seed) for world in worlds]
     steps = [run.steps(most_events=_MOST_EVENTS, until=now + horizon_s) for run in runs]
     going, taken = [0, 1], [0, 0]
