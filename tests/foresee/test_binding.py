@@ -9,6 +9,7 @@ from fleet.foresee.change import KINDS, Kind
 from fleet.foresee.edits import Hold, MoveTo, Prioritize, Remove, Submit
 from fleet.model.reason import Code
 from fleet.snapshot import Snapshot
+from fleet.solver.cpsat import CpSat
 from tests.builders import GIB, GPU, member, snapshot, tree, unit
 from tests.foresee.test_whatif import asked, running
 
@@ -90,3 +91,13 @@ def test_at_most_three_are_looked_into() -> None:
 def test_changes_that_are_not_found_in_time_are_named() -> None:
     [bound] = asked(FULL, Submit(unit("new").gpus(8).value), enough_changes=lambda: True).bound
     assert bound.answer.changes == () and bound.answer.without
+
+
+def test_with_a_solver_the_changes_that_it_confirms_are_certain() -> None:
+    world = snapshot(member("x").nodes(1, free_gpu=0), unit("b1").gpus(5), unit("b2").gpus(4))
+    new = Submit(unit("new").gpus(6).since(999).value)
+    [alone] = asked(world, new).bound
+    [nodes] = [change for change in alone.answer.changes if KINDS[type(change)] is Kind.NODES]
+    assert nodes not in alone.answer.certain, "the decision has a question for a solver"
+    [bound] = asked(world, new, solver=CpSat()).bound
+    assert nodes in bound.answer.certain
