@@ -14,9 +14,8 @@ the search are named in the certificate; a unit that is not reached waits for th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from heapq import merge
 from itertools import chain, islice
 
@@ -30,10 +29,10 @@ from fleet.placement.candidates.candidate import Candidate, Group, before, gaps,
 from fleet.placement.greedy.greedy import Outcome, settle
 from fleet.placement.greedy.situation import Situation, behind_claims, claims_of
 from fleet.placement.packing.space import Shape
+from fleet.placement.preemption.choice import Choice, Deal, Tries
 from fleet.placement.preemption.search import Search
 from fleet.placement.preemption.state import LOWER, Able, Runners, State, Work, may_evict, policy_of
 from fleet.placement.preemption.together import Together
-from fleet.placement.preemption.trial import Choice, Deal, Tries
 from fleet.placement.preemption.victims import Asking
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
@@ -86,21 +85,23 @@ class Reclaim:
         self._tree = snapshot.tree
         self._now = situation.now
         self._asking = asking
-        self._tries = Tries(BOUNDS.tries)
-        self._tries_together = Tries(BOUNDS.tries_together)
+        self._reached = space.reached
+        self._tries = Tries("tries", space)
+        self._tries_together = Tries("tries_together", space)
+        self._searches: list[VictimSearch] = []
         self._state = State(snapshot.members, situation.free, space, coming, situation.kept, usage.copy())
         self._running = Runners(space)
-        self._returning: dict[str, list[tuple[Unit, str, Amounts]]] = {}  # by leaf: the units that leave already
+        self._returning: dict[str | None, list[Work]] = {}  # by leaf: the units that leave already
         requests = Requests()
         for key, unit in sorted(snapshot.backlog.holding.items()):
-            request, account = requests.of(unit), account_of(self._tree, unit)
+            request = requests.of(unit)
+            lost = lost_work(unit, self._now, request)
+            work = Work(unit, tiers.get(key, Tier.BORROWED), lost, request, account_of(self._tree, unit))
             if leaves(unit, self._now, snapshot.config.claim_s):
-                self._state.leaving_already(unit, account, request)
-                if account is not None:
-                    self._returning.setdefault(unit.leaf or "", []).append((unit, account, request))
+                self._state.leave(work)
+                self._returning.setdefault(unit.leaf, []).append(work)
             elif unit.phase is Phase.PLACED and unit.leaf is not None and unit.preemptible and self._may_leave(unit):
-                lost = lost_work(unit, self._now, request)
-                self._running.put(Work(unit, tiers.get(key, Tier.BORROWED), lost, request, account))
+                self._running.put(work)
 
     def _may_leave(self, unit: Unit) -> bool:
         """Whether its member can be told to stop it, and no protection time keeps it."""
@@ -108,88 +109,87 @@ class Reclaim:
         old = unit.placed_at is None or self._now - unit.placed_at >= self._snapshot.config.protection_s
         return member is not None and member.ready and old
 
-    def _may_evict(self, candidate: Candidate, work: Work) -> bool:
-        return may_evict(self._tree, candidate.unit, candidate.tier, work.unit, work.tier)
-
     def run(self, preemptors: Iterable[Candidate]) -> Found:
-        """`preemptors`: waiting candidates that may take back, in order."""
+        """The victims for waiting candidates that may take back, in order."""
         done: list[Choice] = []
-        batch: list[Choice] = []
+        batch: list[Choice] = []  # their victims are chosen as a whole
         before = self._state
-        searches: list[VictimSearch] = []
         hopeless: set[tuple[object, ...]] = set()
         stopped: set[str | None] = set()  # queues in which a candidate without room stops all that come after it
         cut = ""
         for number, candidate in enumerate(preemptors):
-            cut = self._spent(number)
             alike = (
                 candidate.account, candidate.tier, candidate.unit.priority, candidate.shape,
                 candidate.eligibility.number, candidate.unit.preemptible,
             )  # fmt: skip
-            if not cut and candidate.unit.leaf in stopped:
-                continue
-            if not cut and alike not in hopeless and len(hopeless) >= BOUNDS.hopeless:
-                cut = f"no room for {BOUNDS.hopeless} kinds of gangs"
+            cut = self._spent(number, 0 if alike in hopeless else len(hopeless))
             if cut:
                 break
-            best: Choice | None = None
-            if alike not in hopeless:
-                search = Search(self._state, candidate, self._able(candidate), self._tries)
-                best, how = search.best(self._asking)
-                searches += [how] if how is not None else []
-                if best is None:
-                    hopeless.add(alike)
+            if candidate.unit.leaf in stopped:
+                continue
+            best = self._alone(candidate) if alike not in hopeless else None
+            if best is None:
+                hopeless.add(alike)
             if best is None or not self._has_turn(candidate, best.victims):
                 stopped |= {candidate.unit.leaf} if candidate.block else set()
                 continue
             if not batch:
-                before = self._state.fork()
+                before = self._state
+                self._reached |= {"together"} if done else set()
             batch.append(best)
-            for work in best.victims:
-                self._state.leave(work)
-                self._running.remove(work)
-            self._state.keep(candidate, best.member)
+            self._make(Deal((best,)), self._state)
             if len(batch) == BOUNDS.together:
-                done += self._together(before, batch, searches)
+                done += self._together(before, batch)
                 batch = []
-        done += self._together(before, batch, searches)
-        return self._found(done, searches, cut)
+        return self._found([*done, *self._together(before, batch)], cut)
 
     def _able(self, candidate: Candidate) -> Able:
-        return self._running.able(partial(self._may_evict, candidate))
+        unit, tier = candidate.unit, candidate.tier
+        return self._running.able(lambda work: may_evict(self._tree, unit, tier, work.unit, work.tier))
 
-    def _together(self, before: State, choices: list[Choice], searches: list[VictimSearch]) -> Iterable[Choice]:
-        """What those found one after another get as a whole."""
-        found = Deal(tuple(choices), self._state)
-        if len(choices) < 2 or not found.victims:
-            return choices
+    def _make(self, deal: Deal, before: State) -> None:
+        self._state = deal.made(before)
+        for work in deal.victims:
+            self._running.remove(work)
+
+    def _alone(self, candidate: Candidate) -> Choice | None:
+        """The victims that leave for one candidate."""
+        able = self._able(candidate)
+        best = Search(self._state, candidate, able, self._tries).best()
+        if best is None or not best.victims:
+            return best
+        alone = Together(self._state, [candidate], [able], self._tries)
+        return self._better(alone, Deal((best,))).choices[0]
+
+    def _together(self, before: State, batch: Sequence[Choice]) -> Iterable[Choice]:
+        """The choices that candidates get as a whole. `before`: the state before those found one after another."""
+        found = Deal(tuple(batch))
+        if len(batch) < 2 or not found.victims:
+            return batch
         for work in found.victims:
             self._running.put(work)
-        candidates = [choice.candidate for choice in choices]
+        candidates = [choice.candidate for choice in batch]
         together = Together(before, candidates, list(map(self._able, candidates)), self._tries_together)
-        best, how = together.better(found, self._asking)
-        searches += [how] if how is not None else []
-        for work in best.victims:
-            self._running.remove(work)
-        self._state = best.state
+        best = self._better(together, together.less(found))
+        self._make(best, before)
         return best.choices
+
+    def _better(self, together: Together, known: Deal) -> Deal:
+        best, how = together.better(known, self._asking)
+        self._searches += [how] if how is not None else []
+        return best
 
     def _has_turn(self, candidate: Candidate, victims: Iterable[Work]) -> bool:
         """Whether a candidate has quota beside the units that leave already and return to its queue before it, once
         the `victims` are gone as well."""
-        usage, turn = self._state.usage, queue_order(candidate.unit)
-        back = [one for one in self._returning.get(candidate.unit.leaf or "", ()) if queue_order(one[0]) < turn]
-        if not back:
-            return True
-        usage = usage.copy()
-        for _, account, request in back:
-            usage.charge(account, request)
-        for work in victims:
-            if work.account is not None:
-                usage.charge(work.account, work.request, -1)
-        return usage.refusal(candidate.account or "", candidate.request) is None
+        turn, usage = queue_order(candidate.unit), self._state.usage.copy()
+        back = [work for work in self._returning.get(candidate.unit.leaf, ()) if queue_order(work.unit) < turn]
+        for works, times in ((back, 1), (victims, -1)):
+            for work in works:
+                usage.charge(work.account or "", work.request, times)
+        return not back or usage.refusal(candidate.account or "", candidate.request) is None
 
-    def _found(self, choices: Iterable[Choice], searches: Iterable[VictimSearch], cut: str) -> Found:
+    def _found(self, choices: Iterable[Choice], cut: str) -> Found:
         until = self._now + self._snapshot.config.claim_s
         evictions: list[Eviction] = []
         claims: list[RoomClaim] = []
@@ -199,13 +199,19 @@ class Reclaim:
             evictions += [Eviction(work.unit.id, work.unit.member or "", unit.id) for work in choice.victims]
             claims.append(RoomClaim(unit.id, member, unit.total, until))
             kept.append((choice.candidate, member))
-        return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(searches), cut)
+        return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(self._searches), cut)
 
-    def _spent(self, looked_at: int) -> str:
+    def _spent(self, looked_at: int, hopeless: int) -> str:
         """Why no further gang is looked at; "" if it is."""
         if looked_at >= BOUNDS.preemptors:
+            self._reached.add("preemptors")
             return f"{BOUNDS.preemptors} gangs were looked at"
-        return f"{BOUNDS.tries} tries were made" if self._tries.left <= 0 else ""
+        if self._tries.over:
+            return f"{BOUNDS.tries} tries were made"
+        if hopeless >= BOUNDS.hopeless:
+            self._reached.add("hopeless")
+            return f"no room for {BOUNDS.hopeless} kinds of gangs"
+        return ""
 
 
 def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Situation, Outcome, Found]:

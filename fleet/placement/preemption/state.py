@@ -1,8 +1,9 @@
-"""The state that victims are looked for in: the running units with their ranks, units that leave, pods that come, room
+"""The state in which victims are searched: the running units with their ranks, units that leave, pods that come, room
 that is kept, quota that is used.
 
 Whether a gang may evict another depends on the leaf, tier and priority of the victim. So units alike in these are one
-kind, and what the units of a kind hold in each member is added up: the victims of a preemptor are whole kinds.
+kind, and the amounts that the units of a kind hold in each member are added up. The victims of a preemptor are whole
+kinds.
 
 The state changes while a plan finds the victims of one preemptor after another. The free room of a member is remembered
 until another unit leaves it, or more of it is kept.
@@ -10,7 +11,7 @@ until another unit leaves it, or more of it is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 
@@ -20,7 +21,7 @@ from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.packing.room import MemberRoom
 from fleet.placement.packing.space import Shape, Space, Vector
-from fleet.placement.preemption.vacancy import Vacancy
+from fleet.placement.preemption.vacancy import Inventory, Vacancy
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import Usage
@@ -62,6 +63,24 @@ class Work:
     @property
     def borrows(self) -> bool:
         return self.tier is Tier.BORROWED
+
+
+Lacking = Sequence[tuple[str, str, int]]  # quota node, resource, and how much of it must leave there
+
+
+def freeing(usage: Usage, lacking: Lacking, works: Iterable[Work]) -> dict[str, tuple[int, ...]]:
+    """By id, the amounts of what is lacking that each unit frees; units that free nothing of it are left out."""
+    found: dict[str, tuple[int, ...]] = {}
+    known: dict[tuple[str | None, int], tuple[int, ...]] = {}  # requests are shared by units that ask for the same
+    for work in works if lacking else ():
+        alike = (work.account, id(work.request))
+        freed = known.get(alike)
+        if freed is None:
+            path = usage.path(work.account) if work.account is not None else ()
+            freed = known[alike] = tuple(work.request[resource] if node in path else 0 for node, resource, _ in lacking)
+        if any(freed):
+            found[work.unit.id] = freed
+    return found
 
 
 @dataclass(slots=True)
@@ -138,7 +157,8 @@ def holds(unit: Unit, space: Space) -> Vector:
 
 class State:
     """`rooms`: the members as the inventory shows them; `coming`: (unit, member, shape) of pods that are committed but
-    not seen; `usage`: once the plan so far is committed, kept room included; it becomes the state's own."""
+    not seen; `kept`: the gangs for which room is kept; `usage`: once the plan so far is committed, kept room
+    included."""
 
     def __init__(
         self,
@@ -150,22 +170,21 @@ class State:
         usage: Usage,
     ) -> None:
         self.members = members
-        self.rooms = rooms
         self.space = space
         self.usage = usage
         self.coming: dict[str, list[tuple[str, str, Shape]]] = {}
         self.kept: dict[str, list[Shape]] = {}
         self.leaving: dict[str, list[Unit]] = {}
+        self._rooms = rooms
+        self._inventories: dict[str, Inventory] = {}
         self._vacancies: dict[str, Vacancy] = {}
-        self._read: dict[str, Vacancy] = {}  # the first of each member
-        self._free: dict[str, Vector] = {}
         for item in coming:
             self.coming.setdefault(item[1], []).append(item)
         for candidate, member in kept:
             self.kept.setdefault(member, []).append(space.shapes[candidate.shape])
 
     def fork(self) -> State:
-        """Another one that changes by itself from now on."""
+        """Another state, which changes by itself from now on."""
         other = copy(self)
         other.usage = self.usage.copy()
         other.kept = {member: list(shapes) for member, shapes in self.kept.items()}
@@ -174,17 +193,15 @@ class State:
         return other
 
     def leave(self, work: Work) -> None:
-        """Let a unit go that this plan evicts."""
-        self.leaving_already(work.unit, work.account, work.request)
-
-    def leaving_already(self, unit: Unit, account: str | None, request: Amounts) -> None:
-        if unit.member is not None:
-            self.leaving.setdefault(unit.member, []).append(unit)
-            self._vacancies.pop(unit.member, None)
-        if account is not None:
-            self.usage.charge(account, request, -1)
+        """Count on a unit as gone."""
+        if work.unit.member is not None:
+            self.leaving.setdefault(work.unit.member, []).append(work.unit)
+            self._vacancies.pop(work.unit.member, None)
+        if work.account is not None:
+            self.usage.charge(work.account, work.request, -1)
 
     def keep(self, candidate: Candidate, member: str) -> None:
+        """Keep quota and room for a gang."""
         self.kept.setdefault(member, []).append(self.space.shapes[candidate.shape])
         self._vacancies.pop(member, None)
         if candidate.account is not None:
@@ -193,23 +210,15 @@ class State:
     def vacancy(self, member: str) -> Vacancy:
         found = self._vacancies.get(member)
         if found is None:
-            found = self._vacancies[member] = Vacancy(
-                self.members[member], self.space, self.leaving.get(member, ()), self.coming.get(member, ()),
-                self.kept.get(member, ()), self._read.get(member),
-            )  # fmt: skip
-            self._read.setdefault(member, found)
+            inventory = self._inventories.get(member)
+            if inventory is None:
+                inventory = Inventory(self.members[member], self._rooms[member], self.space)
+                self._inventories[member] = inventory
+            leaving, kept = self.leaving.get(member, ()), self.kept.get(member, ())
+            found = self._vacancies[member] = Vacancy(inventory, leaving, self.coming.get(member, ()), kept)
         return found
 
     def free(self, member: str) -> Vector:
-        """The sum over its nodes, before any unit has left."""
-        found = self._free.get(member)
-        if found is None:
-            totals = [pool.total for pool in self.rooms[member].pools if not pool.potential]
-            nothing = (0,) * len(self.space.resources)
-            found = self._free[member] = tuple(map(sum, zip(nothing, *totals, strict=True)))
-        return found
-
-    def able(self, able: Able, member: str) -> Vector:
-        """At most what would be free there, with all this work and all units that leave gone."""
-        leaving = (holds(unit, self.space) for unit in self.leaving.get(member, ()))
-        return tuple(map(sum, zip(self.free(member), able.sum(member), *leaving, strict=True)))
+        """The sum over the nodes of a member, before any unit has left."""
+        totals = [pool.total for pool in self._rooms[member].pools if not pool.potential]
+        return tuple(map(sum, zip((0,) * len(self.space.resources), *totals, strict=True)))

@@ -1,29 +1,35 @@
-"""The victims of several gangs as a whole: better than the victims that were found for one gang after another.
+"""The victims of some gangs as a whole: better than the victims that were found for one gang after another.
 
 Each gang by itself gets the fewest and cheapest victims, and may take the room that two gangs could have shared. So for
-gangs that found room one after another, all of which get room in any case, the victims are chosen once more, for all
-of them together: fewest that do not even borrow, then fewest, then the least lost work, then the members that policies
-put first. Every victim is needed, and by a gang that may evict it: were it to stay, the first gang in order without
-room is the gang that it leaves for. The order is theirs, or has one of them before the others. So no victim leaves for
-a gang that it ranks above on the pretext of another. Without a solver, only the victims that are needed leave.
+gangs that found room one after another, all of which get room in any case, the victims are chosen once more by the
+solver, for all of them together: fewest that do not even borrow, then fewest, then the least lost work, then the
+members that policies put first. One gang is the case of several. Every victim is needed, and by a gang that may evict
+it: were it to stay, the first gang in order without room is the gang that it leaves for. The order is theirs, or has
+one of them before the others. So no victim leaves for a gang that it ranks above on the pretext of another. Without a
+solver, only the victims that are needed leave.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from fleet.model.plan import VictimSearch
+from fleet.model.bounds import BOUNDS
+from fleet.model.plan import Said, VictimSearch
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.preemption.search import Search
+from fleet.placement.packing.space import Shape
+from fleet.placement.preemption.choice import Choice, Deal, Tries, needed
+from fleet.placement.preemption.search import promising
 from fleet.placement.preemption.state import Able, State, Work
-from fleet.placement.preemption.trial import Choice, Deal, Trial, Tries, dearest
-from fleet.placement.preemption.victims import Asking, Cut, Wanting, bettered, question
+from fleet.placement.preemption.victims import Asking, Wanting, question, sound
 from fleet.placement.problem import VictimProblem
+
+Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
 
 
 class Together:
-    """Several gangs, in order. `before`: the state without them; `ables`: the work that each may evict there."""
+    """Some gangs, in order. `before`: the state without them; `ables`: the work that each may evict there."""
 
     def __init__(self, before: State, candidates: Sequence[Candidate], ables: Sequence[Able], tries: Tries) -> None:
         self._before = before
@@ -32,27 +38,69 @@ class Together:
         self._tries = tries
         self._alike = self._classes()
 
-    def better(self, found: Deal, asking: Asking) -> tuple[Deal, VictimSearch | None]:
-        """The best deal known, where `found` is what they get one after another; and how the solver was asked."""
-        simple = found
-        if self._tries.left > 0:  # less the victims that need not leave since others have left
-            deal = self._deal([choice.member for choice in found.choices], found.victims)
-            simple = deal if isinstance(deal, Deal) and deal.cost < found.cost else found
-        units = [candidate.unit.id for candidate in self._candidates]
-        return bettered(
-            simple, "one by one", asking, units, self._tries, lambda: self._question(simple), self._tried
-        )  # fmt: skip
+    def less(self, found: Deal) -> Deal:
+        """A deal without the victims that need not leave since others have left."""
+        if self._tries.over:
+            return found
+        deal = self._deal([choice.member for choice in found.choices], found.victims)
+        return deal if isinstance(deal, Deal) and deal.cost < found.cost else found
+
+    def better(self, known: Deal, asking: Asking) -> tuple[Deal, VictimSearch | None]:
+        """The better of a known deal and the solver's; and how the solver was asked."""
+        if asking.absent:
+            return known, None
+        units = tuple(candidate.unit.id for candidate in self._candidates)
+        found, why, members, said = self._asked(known, asking)
+        name = "one by one" if len(units) > 1 else "greedy"
+        better = found is not None and found.cost < known.cost
+        if found is not None and found.cost > known.cost:
+            why = f"{name} is better"
+        elif not better and (found is not None or not why):
+            why = f"{name} is as good"
+        shipped, stages = "cp-sat" if better else "greedy", said[-1].stages if said else ()
+        how = VictimSearch(units[0], shipped, why, stages, members, tuple(said), units[1:])
+        return found if found is not None and better else known, how
+
+    def _asked(self, known: Deal, asking: Asking) -> tuple[Deal | None, str, int, list[Said]]:
+        """The solver's deal, or why there is none; over how many members, and all that the solver said."""
+        together, reached = len(self._candidates) > 1, self._before.space.reached
+        said: list[Said] = []
+        why = asking.silent(reached, together=together)
+        works, problem = self._question(known) if not why else ([], None)
+        members = len(problem.sites) if problem is not None else 0
+        if problem is None:
+            why = why or "too many units could leave for the solver"
+        while problem is not None and not why:
+            answer, word = asking.ask(problem, together=together)
+            said.append(word)
+            why = answer.why
+            if answer.empty or not sound(problem, answer):
+                if not answer.stages or any(stage.status not in ("OPTIMAL", "INFEASIBLE") for stage in answer.stages):
+                    why = why or "the solver found no answer in its time"
+                break
+            if self._tries.over:
+                why = "the tries for it were made"
+                break
+            tried = self._tried(problem, answer.placed, [works[index] for index in word.leaves])
+            if isinstance(tried, Deal):
+                return tried, why, members, said
+            problem = replace(problem, cuts=(*problem.cuts, (tried, word.leaves)))
+            if len(problem.cuts) > BOUNDS.cuts:
+                reached.add("cuts")
+                why = "the solver's choices do not suffice"
+            why = why or asking.silent(reached, together=together)
+        return None, why, members, said
 
     def _question(self, known: Deal) -> tuple[list[Work], VictimProblem | None]:
         """Over the members of a known answer, and all others that any of the gangs looks into."""
         members = list(dict.fromkeys(choice.member for choice in known.choices))
         pairs = zip(self._candidates, self._ables, strict=True)
-        looks = Counter(site for c, able in pairs for site in Search(self._before, c, able, self._tries).sites)
-        others = sorted(looks.keys() - set(members), key=lambda name: (-looks[name], name))
+        looks = Counter(site for candidate, able in pairs for site in promising(self._before, candidate, able))
+        others = sorted((name for name in looks if name not in members), key=lambda name: -looks[name])
         wanting = [Wanting([self._candidates[gang] for gang in alike], self._ables[alike[0]]) for alike in self._alike]
         return question(self._before, wanting, members, others, known.victims)
 
-    def _tried(self, problem: VictimProblem, placed: Sequence[int], victims: list[Work]) -> Deal | Cut | None:
+    def _tried(self, problem: VictimProblem, placed: Sequence[int], victims: list[Work]) -> Deal | Cut:
         sites = dict(zip((gang for alike in self._alike for gang in alike), placed, strict=True))
         found = self._deal([problem.sites[sites[gang]] for gang in range(len(sites))], victims)
         if isinstance(found, Deal):
@@ -62,7 +110,8 @@ class Together:
         return tuple((alike, site, count) for (alike, site), count in sorted(many.items()))
 
     def _classes(self) -> list[list[int]]:
-        """The gangs that differ in nothing that matters here; one that must lie within a value of a label is alone."""
+        """The gangs that differ in nothing that matters here; a gang that must lie within a value of a label is
+        alone."""
         found: dict[object, list[int]] = {}
         for gang, candidate in enumerate(self._candidates):
             shape, unit = self._before.space.shapes[candidate.shape], candidate.unit
@@ -74,64 +123,55 @@ class Together:
     def _deal(self, members: Sequence[str], victims: Iterable[Work]) -> Deal | int:
         """Each of the gangs in its member once these have left, less those that are not needed. Else how many of them,
         in order, it is about that this is no deal."""
-        works = sorted(victims, key=dearest)
+        works = list(victims)
         short = self._short(members, works)
         if short is not None:
             return short + 1
-        for work in list(works):
-            rest = [other for other in works if other is not work]
-            if self._short(members, rest, work) is None:
-                works = rest
-        owners = self._owners(members, works)
+        least = needed(works, lambda gone, stay: self._short(members, gone, stay) is None, self._tries)
+        owners = self._owners(members, least) if least is not None else None
         if owners is None:
             return len(members)
-        order, own = owners
-        state = self._before.fork()
-        for work in works:
-            state.leave(work)
-        for gang in order:
-            state.keep(self._candidates[gang], members[gang])
-        return Deal(tuple(Choice.of(self._candidates[gang], members[gang], own[gang]) for gang in order), state)
+        return Deal(tuple(Choice(self._candidates[gang], members[gang], tuple(own)) for gang, own in owners.items()))
 
-    def _owners(self, members: Sequence[str], works: Sequence[Work]) -> tuple[list[int], list[list[Work]]] | None:
-        """The order in which the gangs are served, and the victims that leave for each: were a victim to stay, this
-        gang is the first without room. The order is theirs, or else has one of them before the others; so no gang
+    def _owners(self, members: Sequence[str], works: Sequence[Work]) -> dict[int, list[Work]] | None:
+        """The gangs in the order in which they are served, and the victims that leave for each: were a victim to stay,
+        this gang is the first without room. The order is theirs, or else has one of them before the others; so no gang
         counts on room that a later one makes. None where, in every such order, a victim ranks above its gang."""
-        gangs = range(len(members))
-        for first in (0, *gangs[1:]):
-            if first and self._tries.left <= 0:
-                break
-            order = sorted(gangs, key=lambda gang: (gang != first, gang))
-            if first and self._short(members, works, None, order) is not None:
+        for first in range(len(members)):
+            order = sorted(range(len(members)), key=lambda gang: (gang != first, gang))
+            if first and (self._tries.over or self._short(members, works, order=order) is not None):
                 continue
-            own: list[list[Work]] = [[] for _ in gangs]
+            own: dict[int, list[Work]] = {gang: [] for gang in order}
             for work in works:
-                short = self._short(members, [other for other in works if other is not work], work, order)
+                short = self._short(members, [other for other in works if other is not work], [work], order)
                 if short is None or work not in self._ables[short]:
                     break
                 own[short].append(work)
             else:
-                return order, own
+                return own
         return None
 
     def _short(
-        self,
-        members: Sequence[str],
-        gone: Iterable[Work],
-        stays: Work | None = None,
-        order: Iterable[int] | None = None,
+        self, members: Sequence[str], gone: Sequence[Work], stay: Sequence[Work] = (), order: Iterable[int] = ()
     ) -> int | None:
         """The first of the gangs, in `order` or their own, that is without quota, or without room in its member, once
-        these have left. `stays`: all others have room if only this one leaves, too."""
-        state = self._before.fork()
+        these have left. `stay`: all have room if these leave, too."""
+        state, usage = self._before, self._before.usage.copy()
+        kept: dict[str, list[Shape]] = {}
+        left = {work.unit.member for work in stay}
         for work in gone:
-            state.leave(work)
-        for number in order if order is not None else range(len(members)):
+            if work.account is not None:
+                usage.charge(work.account, work.request, -1)
+        for number in order or range(len(members)):
             candidate, member = self._candidates[number], members[number]
-            trial = Trial(state, candidate, (), self._tries)
-            if not trial.quota(()):
+            if usage.refusal(candidate.account or "", candidate.request) is not None:
                 return number
-            if (stays is None or stays.unit.member == member) and not trial.fits(member, ()):
-                return number
-            state.keep(candidate, member)
+            usage.charge(candidate.account or "", candidate.request)
+            shape, beside = state.space.shapes[candidate.shape], kept.setdefault(member, [])
+            if not left or member in left:
+                self._tries.left -= 1
+                there = [work.unit for work in gone if work.unit.member == member]
+                if not state.vacancy(member).fits(shape, there, beside):
+                    return number
+            beside.append(shape)
         return None

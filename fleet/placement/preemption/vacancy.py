@@ -1,9 +1,8 @@
 """The free room of one member once some units have left it, asked many times with other units.
 
-As `vacated` of fleet/model/leaving.py says it, but on the vectors of one decision and by what changes: the member is
-read once, and a try moves the nodes that are left and copies the pools in which they lie. Pods that are on their way
-find their nodes before any unit has left, so they lie on nodes that are free now. Only pods without room now are
-counted on room that becomes free.
+The result is that of `vacated` in fleet/model/leaving.py, by what changes: the member is read once. A try moves the
+nodes that are left and copies the pools in which they lie. Pods that are on their way find their nodes before any unit
+has left, so they lie on nodes that are free now. Only pods without room now are counted on room that becomes free.
 """
 
 from __future__ import annotations
@@ -18,6 +17,8 @@ from fleet.model.unit import Unit
 from fleet.placement.packing.room import MemberRoom, PoolRoom, largest_first
 from fleet.placement.packing.space import Shape, Space, Vector
 
+Moves = Mapping[tuple[int, Vector], Sequence[Vector]]  # what nodes have free now, by pool and by what they had
+
 
 @dataclass(frozen=True, slots=True)
 class _Leaves:
@@ -30,163 +31,122 @@ class _Leaves:
 
 @dataclass(frozen=True, slots=True)
 class _Landed:
-    """A member with what is coming. `late`: what has no room there yet. `moves`: what nodes have free then, by pool and
-    by what they had."""
+    """A member with the pods that are on their way. `late`: the shapes without room there yet."""
 
     room: MemberRoom
     late: tuple[Shape, ...]
-    moves: Mapping[tuple[int, Vector], Sequence[Vector]]
+    moves: Moves
+
+
+class Inventory:
+    """A member as the inventory shows it. `room`: the same in the terms of the decision."""
+
+    def __init__(self, member: Member, room: MemberRoom, space: Space) -> None:
+        self.room = room
+        self.space = space
+        self._member = member
+        self._known: dict[str, _Leaves] = {}
+        kinds = {(pool.takes, pool.domains): at for at, pool in enumerate(room.pools) if not pool.potential}
+        self._kinds = [kinds.get(space.traits(pool), -1) for pool in member.pools]
+
+    def left_by(self, unit: Unit) -> _Leaves:
+        known = self._known.get(unit.id)
+        if known is None:
+            vector, kinds = self.space.vector, self._kinds
+            seats = [seat for seat in unit.seats if 0 <= seat.pool < len(kinds) and kinds[seat.pool] >= 0]
+            nodes = ((kinds[seat.pool], seat.node, vector(seat.free), vector(seat.holds)) for seat in seats)
+            behind = ((kinds[home], vector(amounts), pods) for home, amounts, pods in left_behind(unit, self._member))
+            places = (place for place in behind if place[0] >= 0)
+            known = self._known[unit.id] = _Leaves(tuple(nodes), tuple(places))
+        return known
 
 
 class Vacancy:
     """One member in one state of a plan: `leaving` have left it in any case; `coming` (unit, member, shape) come before
-    they do, and `kept` have room before anybody else."""
+    they do, and `kept` have room before any other gang."""
 
     def __init__(
         self,
-        member: Member,
-        space: Space,
+        inventory: Inventory,
         leaving: Iterable[Unit],
-        coming: Sequence[tuple[str, str, Shape]],
-        kept: Sequence[Shape],
-        like: Vacancy | None = None,
+        coming: Iterable[tuple[str, str, Shape]],
+        kept: Iterable[Shape],
     ) -> None:
-        """`like`: one of the same member and space, which has read them already."""
-        self._member = member
-        self._space = space
-        self._room: MemberRoom = MemberRoom.of(member, space) if like is None else like._room
+        self._inventory = inventory
+        self._space = inventory.space
         self._leaving = tuple(leaving)
         gone = {unit.id for unit in self._leaving}
-        self._coming = largest_first([item for item in coming if item[0] not in gone], space)
+        self._coming = largest_first([item for item in coming if item[0] not in gone], self._space)
         self._kept = tuple(kept)
         self._beside: dict[frozenset[str], _Landed] = {}
-        self._known: dict[str, _Leaves] = {}
-        self._kinds: list[int] = []
-        if like is not None:
-            self._kinds, self._known = like._kinds, like._known
-            return
-        kinds = {
-            (pool.takes, pool.domains): number
-            for number, pool in enumerate(self._room.pools)
-            if not pool.potential
-        }  # fmt: skip
-        self._kinds = [kinds.get(space.traits(pool), -1) for pool in member.pools]
 
-    def fits(self, shape: Shape, gone: Iterable[Unit]) -> bool:
-        """Whether a gang of this shape finds room once these have left, too."""
-        gone, devices = tuple(gone), self._space.devices
-        landed = self._landed(gone)
+    def fits(self, shape: Shape, gone: Iterable[Unit], beside: Iterable[Shape] = ()) -> bool:
+        """Whether a gang of this shape finds room `beside` others once these units have left, too."""
+        gone, kept, devices = tuple(gone), (*self._kept, *beside), self._space.devices
+        names = frozenset(unit.id for unit in gone)
+        landed = self._landed(names)
         after = self._after(landed, gone)
-        if None in [after.hold(other, devices) for other in (*landed.late, *self._kept)] and self._kept:
-            names = {unit.id for unit in gone}
-            coming = [item for item in self._coming if item[0] not in names]
-            kept = [("", self._member.name, other) for other in self._kept]
-            anew = self._after(_Landed(self._room, (), {}), gone)
-            if None not in [anew.hold(item[2], devices) for item in largest_first([*coming, *kept], self._space)]:
+        if None in [after.hold(other, devices) for other in (*landed.late, *kept)] and kept:
+            others = [*(item for item in self._coming if item[0] not in names), *(("", "", other) for other in kept)]
+            anew = self._after(_Landed(self._inventory.room, (), {}), gone)
+            if None not in [anew.hold(item[2], devices) for item in largest_first(others, self._space)]:
                 after = anew
         return after.fit(shape, devices) is not None
 
-    def _landed(self, gone: Iterable[Unit]) -> _Landed:
-        """The member as it is now, with what is coming, but for those of `gone` that are still coming themselves."""
-        names = frozenset(unit.id for unit in gone)
-        stay_out = frozenset(unit for unit, _, _ in self._coming if unit in names)
+    def _landed(self, gone: frozenset[str]) -> _Landed:
+        """The member as it is now, with the pods that come, but for pods of the units that are `gone`."""
+        stay_out = gone.intersection(item[0] for item in self._coming)
         found = self._beside.get(stay_out)
         if found is None:
-            room, moved = self._room.copy(), _Moved()
-            late: list[Shape] = []
-            for unit, _, shape in self._coming:
-                if unit in stay_out:
-                    continue
-                fit = room.fit(shape, self._space.devices) or room.fit(shape, self._space.devices, potential=True)
+            room, late, devices = self._inventory.room.copy(), list[Shape](), self._space.devices
+            for shape in (shape for unit, _, shape in self._coming if unit not in stay_out):
+                fit = room.fit(shape, devices) or room.fit(shape, devices, potential=True)
                 if fit is not None:
-                    moved.see(room.pools, fit.pools)
                     room.take(fit)
                 else:
                     late.append(shape)
-            found = self._beside[stay_out] = _Landed(room, tuple(late), moved.moves())
+            found = _Landed(room, tuple(late), _moves(self._inventory.room.pools, room.pools))
+            self._beside[stay_out] = found
         return found
 
     def _after(self, landed: _Landed, gone: Iterable[Unit]) -> MemberRoom:
-        pools = list(landed.room.pools)
-        moves = {key: list(vectors) for key, vectors in landed.moves.items()}
-        own: set[int] = set()
-        at: dict[str, tuple[int, Vector]] = {}  # where a node stands now, if somebody has left it
-        named: Counter[tuple[int, Vector]] = Counter()  # how many of those nodes stand there
-
-        def changing(index: int) -> PoolRoom:
-            if index not in own:
-                pools[index] = pools[index].copy()
-                own.add(index)
-            return pools[index]
-
-        for unit in (*self._leaving, *gone):
-            leaves = self._of(unit)
+        nodes: dict[str, tuple[int, Vector, Vector]] = {}  # pool, what is free, what becomes free
+        places: list[tuple[int, Vector, int]] = []
+        for leaves in map(self._inventory.left_by, (*self._leaving, *gone)):
             for index, node, free, held in leaves.nodes:
-                pool = changing(index)
-                if node in at:
-                    index, before = at[node]
-                    pool = changing(index)
-                    named[index, before] -= 1
-                else:
-                    before = free
-                    if pool.counts.get(before, 0) <= named[index, before] and moves.get((index, free)):
-                        before = moves[index, free].pop()  # pods that are coming lie there
-                    if pool.counts.get(before, 0) <= named[index, before]:  # the inventory moved on meanwhile
-                        before = (0,) * len(held)
-                        pool.put(before, 1)
-                after = tuple(have + more for have, more in zip(before, held, strict=True))
-                pool.move(before, after, 1)
-                at[node] = (index, after)
-                named[index, after] += 1
-            for index, vector, count in leaves.places:
-                changing(index).put(vector, count)
-        return MemberRoom(self._member.name, tuple(pools), self._space.reached)
-
-    def _of(self, unit: Unit) -> _Leaves:
-        known = self._known.get(unit.id)
-        if known is None:
-            known = self._known[unit.id] = self._read(unit)
-        return known
-
-    def _read(self, unit: Unit) -> _Leaves:
-        nodes = tuple(
-            (self._kinds[seat.pool], seat.node, self._space.vector(seat.free), self._space.vector(seat.holds))
-            for seat in unit.seats
-            if 0 <= seat.pool < len(self._kinds) and self._kinds[seat.pool] >= 0
-        )
-        behind = left_behind(unit, self._member)
-        known = ((self._kinds[home], self._space.vector(amounts), pods) for home, amounts, pods in behind)
-        return _Leaves(nodes, tuple(place for place in known if place[0] >= 0))
+                index, free, more = nodes.get(node, (index, free, (0,) * len(held)))
+                nodes[node] = index, free, tuple(map(sum, zip(more, held, strict=True)))
+            places += leaves.places
+        pools = list(landed.room.pools)
+        for index in {index for index, _, _ in (*nodes.values(), *places)}:
+            pools[index] = pools[index].copy()
+        moves = {key: list(vectors) for key, vectors in landed.moves.items()}
+        left: Counter[tuple[int, Vector]] = Counter()
+        for index, free, held in nodes.values():
+            before = free
+            if landed.room.pools[index].counts.get(free, 0) <= left[index, free] and moves.get((index, free)):
+                before = moves[index, free].pop()  # pods that are coming lie there
+            left[index, before] += 1
+            if landed.room.pools[index].counts.get(before, 0) < left[index, before]:  # the inventory moved on meanwhile
+                places.append((index, held, 1))
+            else:
+                pools[index].move(before, tuple(map(sum, zip(before, held, strict=True))), 1)
+        for index, vector, count in places:
+            pools[index].put(vector, count)
+        return landed.room.with_pools(tuple(pools))
 
 
-class _Moved:
-    """Which nodes gangs land on, one gang after another: what each of them had at first, by what it has now."""
-
-    def __init__(self) -> None:
-        self._had: dict[tuple[int, Vector], list[Vector]] = {}
-
-    def see(self, before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> None:
-        """Count a gang. Vectors have no names, so each node that has less becomes a likely one of those after it."""
-        come: list[tuple[int, Vector, Vector]] = []
-        for index, (had, has) in enumerate(zip(before, after, strict=True)):
-            if had is has:
-                continue
-            new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
-            for vector in reversed(had.keys):
-                for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
-                    low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
-                    to = next(low, None)
-                    if to is not None:
-                        new.remove(to)
-                        moved = self._had.get((index, vector))
-                        come.append((index, moved.pop() if moved else vector, to))
-        for index, first, to in come:
-            self._had.setdefault((index, to), []).append(first)
-
-    def moves(self) -> Mapping[tuple[int, Vector], Sequence[Vector]]:
-        """What nodes have now, by pool and by what they had at first."""
-        found: dict[tuple[int, Vector], list[Vector]] = {}
-        for (index, to), firsts in self._had.items():
-            for first in firsts:
-                found.setdefault((index, first), []).append(to)
-        return found
+def _moves(before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> Moves:
+    """What nodes have once gangs have come. Vectors have no names, so each node that has less becomes a likely one: the
+    fullest node first, with the most that it may have left."""
+    found: dict[tuple[int, Vector], list[Vector]] = {}
+    for index, (had, has) in enumerate(zip(before, after, strict=True)):
+        new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
+        for vector in had.keys:
+            for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
+                low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
+                to = next(low, None)
+                if to is not None:
+                    new.remove(to)
+                    found.setdefault((index, vector), []).append(to)
+    return found

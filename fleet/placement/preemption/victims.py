@@ -10,21 +10,19 @@ is needed, never for more. A set that turns out not to suffice comes back as a c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.model.gang import gang_key
 from fleet.model.leaving import left_behind
 from fleet.model.member import Member, Pool
-from fleet.model.plan import Said, Stage, VictimSearch
+from fleet.model.plan import Said, Stage
 from fleet.model.unit import Seat, Unit
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.packing.space import Need
-from fleet.placement.preemption.state import Able, State, Work
-from fleet.placement.preemption.trial import Choice, Deal, Lacking, Tries, freeing
+from fleet.placement.packing.space import Need, Vector
+from fleet.placement.preemption.state import Able, Lacking, State, Work, freeing
 from fleet.placement.problem import Answer, Demand, FreedRow, Place, Solver, Victim, VictimProblem
 
 
@@ -50,15 +48,15 @@ def beside(state: State, site: int, name: str, victims: Sequence[tuple[int, Unit
 
 @dataclass(slots=True)
 class _Node:
-    """A node that units may leave. `seat`: the first seat on it."""
+    """A node that units may leave. `seat`: the first seat on it; `holds`: by number of the victim, -1 for units that
+    leave in any case."""
 
     seat: Seat
-    leaving: Amounts = NOTHING
     holds: dict[int, Amounts] = field(default_factory=dict)
 
 
 class Site:
-    """The places of one member."""
+    """The places of one member. `mixed`: different pods may meet on a node."""
 
     def __init__(
         self, state: State, site: int, member: Member, victims: Sequence[tuple[int, Unit]], topology: int, mixed: bool
@@ -66,8 +64,7 @@ class Site:
         self._space = state.space
         self._site = site
         self._member = member
-        self._leaving = state.leaving.get(member.name, ())
-        self._victims = victims
+        self._going = [*((-1, unit) for unit in state.leaving.get(member.name, ())), *victims]
         self._topology = topology
         self._alone_max = BOUNDS.alone_nodes if mixed else 0
         self._traits = [self._of(pool) for pool in member.pools]
@@ -75,49 +72,44 @@ class Site:
     def places(self) -> list[Place]:
         free = [pool.counts for pool in self._member.pools]
         found = [*self._nodes(free), *self._loose()]
-        groups: dict[tuple[tuple[bool, ...], str, bool, tuple[int, ...]], int] = {}
+        groups: Counter[tuple[tuple[bool, ...], str, bool, Vector]] = Counter()
         sides = (*((pool, left, False) for pool, left in zip(self._member.pools, free, strict=True)),
                  *((pool, pool.counts, True) for pool in self._member.potential))  # fmt: skip
         for pool, left, potential in sides:
             takes, domain = self._of(pool)
             for amounts, nodes in left.items():
-                key = (takes, domain, potential, self._space.vector(amounts))
-                groups[key] = groups.get(key, 0) + max(0, nodes)
+                groups[takes, domain, potential, self._space.vector(amounts)] += max(0, nodes)
         for (takes, domain, wide, vector), nodes in sorted(groups.items()):
             if nodes and any(amount > 0 for amount in vector):
                 alone = nodes if nodes <= self._alone_max else 1
-                found += [
-                    Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain) for _ in range(alone)
-                ]
+                if alone < nodes and self._alone_max:
+                    self._space.reached.add("alone_nodes")
+                place = Place(self._site, nodes // alone, vector, takes, wide=wide, domain=domain)
+                found += [place] * alone
         return found
 
     def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
         """The nodes that units may leave, taken out of `free`."""
         nodes: dict[str, _Node] = {}
-        for unit in self._leaving:
-            for seat in unit.seats:
-                node = nodes.setdefault(seat.node, _Node(seat))
-                node.leaving = node.leaving.plus(seat.holds)
-        for index, unit in self._victims:
+        for index, unit in self._going:
             for seat in unit.seats:
                 node = nodes.setdefault(seat.node, _Node(seat))
                 node.holds[index] = node.holds.get(index, NOTHING).plus(seat.holds)
-        for name in sorted(nodes):
-            node = nodes[name]
-            if not 0 <= node.seat.pool < len(free):
+        for _, node in sorted(nodes.items()):
+            pool, before = node.seat.pool, NOTHING
+            if not 0 <= pool < len(free):
                 continue
-            takes, domain = self._traits[node.seat.pool]
-            there = free[node.seat.pool]
-            before = NOTHING  # the inventory moved on meanwhile: what leaves is there all the same
-            if there.get(node.seat.free, 0) > 0:
-                there[node.seat.free] -= 1
+            if free[pool].get(node.seat.free, 0) > 0:  # else the inventory moved on meanwhile
+                free[pool][node.seat.free] -= 1
                 before = node.seat.free
+            takes, domain = self._traits[pool]
+            there = self._space.vector(before.plus(node.holds.pop(-1, NOTHING)))
             holds = tuple((index, self._space.vector(amounts)) for index, amounts in sorted(node.holds.items()))
-            yield Place(self._site, 1, self._space.vector(before.plus(node.leaving)), takes, holds, domain=domain)
+            yield Place(self._site, 1, there, takes, holds, domain=domain)
 
     def _loose(self) -> Iterable[Place]:
         """The places that units without known seats leave behind, one for each pod."""
-        for owner, unit in (*((-1, unit) for unit in self._leaving), *self._victims):
+        for owner, unit in self._going:
             for home, amounts, pods in left_behind(unit, self._member):
                 takes, domain = self._traits[home]
                 yield Place(self._site, pods, self._space.vector(amounts), takes, (), owner, domain=domain)
@@ -129,9 +121,6 @@ class Site:
 
 TOGETHER_PART = 0.7  # of the time, for those
 LEAST_S = 0.02  # that a question needs
-
-T = TypeVar("T", Choice, Deal)
-Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
 
 
 class Asking:
@@ -148,15 +137,15 @@ class Asking:
     def absent(self) -> bool:
         return self._solver is None
 
-    def silent(self, *, together: bool = False) -> str:
-        """Why it may not be asked any more; "" if it may."""
-        if self._solver is None:
-            return "no solver was asked"
-        most = BOUNDS.questions_together if together else BOUNDS.questions
-        able = self._may_take(together) > LEAST_S and self._asked[together] < most
-        return "" if able else "the time for finding victims is over"
+    def silent(self, reached: set[str], *, together: bool) -> str:
+        """Why it may not be asked any more; "" if it may. `reached`: gets the name of a bound that forbids it."""
+        bound, most = ("questions_together", BOUNDS.questions_together) if together else ("questions", BOUNDS.questions)
+        if self._asked[together] >= most:
+            reached.add(bound)
+            return f"{most} questions were asked"
+        return "" if self._may_take(together) > LEAST_S else "the time for finding victims is over"
 
-    def ask(self, problem: VictimProblem, *, together: bool = False) -> tuple[Answer, Said]:
+    def ask(self, problem: VictimProblem, *, together: bool) -> tuple[Answer, Said]:
         assert self._solver is not None
         self._asked[together] += 1
         try:
@@ -193,62 +182,6 @@ class Wanting:
 
     candidates: Sequence[Candidate]
     able: Able
-
-
-def bettered(
-    known: T,
-    name: str,
-    asking: Asking,
-    units: Sequence[str],
-    tries: Tries,
-    question: Callable[[], tuple[list[Work], VictimProblem | None]],
-    try_out: Callable[[VictimProblem, Sequence[int], list[Work]], T | Cut | None],
-) -> tuple[T, VictimSearch | None]:
-    """Return the better of `known`, found as `name` says, and the solver's choice, for these units; and how the solver
-    was asked. `try_out`: what an answer comes to; a cut where its victims do not suffice."""
-    if asking.absent:
-        return known, None
-    together = len(units) > 1
-    found: T | None = None
-    said: list[Said] = []
-    why = asking.silent(together=together)
-    works: list[Work] = []
-    problem: VictimProblem | None = None
-    if not why:
-        works, problem = question()
-    if problem is None:
-        why = why or "too many units could leave for the solver"
-    while problem is not None and not why:
-        asked: VictimProblem = problem
-        answer, word = asking.ask(asked, together=together)
-        said.append(word)
-        why = answer.why
-        if answer.empty or not sound(asked, answer):
-            done = ("OPTIMAL", "INFEASIBLE")
-            if not answer.stages or any(stage.status not in done for stage in answer.stages):
-                why = why or "the solver found no answer in its time"
-            break
-        if tries.left <= 0:
-            why = "the tries for it were made"
-            break
-        tried = try_out(asked, answer.placed, [works[index] for index in word.leaves])
-        if not isinstance(tried, tuple):
-            found = tried
-            break
-        cuts = (*asked.cuts, (tried, word.leaves))
-        problem = replace(asked, cuts=cuts)
-        why = "the solver's choices do not suffice" if len(cuts) > BOUNDS.cuts else ""
-        why = why or asking.silent(together=together)
-    better = found is not None and found.cost < known.cost
-    if found is not None and found.cost > known.cost:
-        why = f"{name} is better"
-    elif not better and (found is not None or not why):
-        why = f"{name} is as good"
-    stages = said[-1].stages if said else ()
-    members = len(problem.sites) if problem is not None else 0
-    shipped = "cp-sat" if better else "greedy"
-    how = VictimSearch(units[0], shipped, why, stages, members, tuple(said), tuple(units[1:]))
-    return found if found is not None and better else known, how
 
 
 def question(
@@ -289,6 +222,7 @@ def _question_about(
     pods = sum(part.replicas * len(wanting[gang].candidates) for gang, part in parts)
     works = _useful(state, known.values(), by, freed, lacking, sites, pods, needed)
     if len(works) > BOUNDS.victims:
+        state.space.reached.add("victims")
         return [], None
     index = {member: site for site, member in enumerate(sites)}
     victims: list[Victim] = []
@@ -310,6 +244,7 @@ def _question_about(
         mixed = bool(others) or len(kinds) > 1
         places += Site(state, site, state.members[name], there, topology, mixed).places()
         if len(demands) * len(places) > BOUNDS.cells:
+            state.space.reached.add("cells")
             return [], None
     return works, VictimProblem(
         tuple(victims), tuple(sites), tuple(rows), tuple(places), tuple(demands), tuple(gangs),
@@ -320,15 +255,10 @@ def _question_about(
 
 
 def _lacking(state: State, candidates: Sequence[Candidate]) -> Lacking:
-    """What must leave each node for its max to allow all of them."""
-    usage = state.usage.copy()
-    for candidate in candidates:
-        usage.charge(candidate.account or "", candidate.request)
-    found: dict[tuple[str, str], int] = {}
-    for candidate in candidates:
-        usage.charge(candidate.account or "", candidate.request, -1)
-        for node, name, need in usage.lacking(candidate.account or "", candidate.request):
-            found[node, name] = need
+    """The amounts that must leave each quota node for its max to allow all of them."""
+    usage, found = state.usage.copy(), dict[tuple[str, str], int]()
+    for candidate in candidates:  # a later one lacks the amounts of those before it, too
+        found |= {(node, name): need for node, name, need in usage.lacking(candidate.account or "", candidate.request)}
         usage.charge(candidate.account or "", candidate.request)
     return [(node, name, need) for (node, name), need in found.items()]
 
@@ -339,7 +269,7 @@ def _useful(
     by: Mapping[str, tuple[int, ...]],
     freed: Mapping[str, tuple[int, ...]],
     lacking: Lacking,
-    sites: Container[str],
+    sites: Sequence[str],
     pods: int,
     needed: Container[str],
 ) -> list[Work]:
@@ -348,7 +278,7 @@ def _useful(
     works, exact = sorted(works, key=lambda work: (work.lost, work.unit.id)), state.usage.withholds
     leaving = (unit for units in state.leaving.values() for unit in units)
     on = Counter(node for unit in (*(w.unit for w in works), *leaving) for node in {seat.node for seat in unit.seats})
-    crowd = {member: _pods_beside(state, member) for member in {work.unit.member or "" for work in works}}
+    crowd = {name: sum(other.replicas for other in beside(state, 0, name, ())) for name in sites}
     counts = Counter[tuple[object, ...]]()
     found: list[Work] = []
     for work in works:
@@ -366,9 +296,3 @@ def _useful(
         if counts[alike] <= most or unit.id in needed or (exact and unit.member in sites):
             found.append(work)
     return found
-
-
-def _pods_beside(state: State, member: str) -> int:
-    """How many pods find room in a member beside the gangs."""
-    shapes = (*state.kept.get(member, ()), *(shape for _, _, shape in state.coming.get(member, ())))
-    return sum(part.replicas for shape in shapes for part in shape)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +12,17 @@ from fleet.model.leaving import vacated
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Phase, Seat, Unit
 from fleet.placement.packing.room import MemberRoom
-from fleet.placement.packing.space import Space
-from fleet.placement.preemption.vacancy import Vacancy
+from fleet.placement.packing.space import Shape, Space
+from fleet.placement.preemption.vacancy import Inventory, Vacancy
 from fleet.snapshot import Snapshot
 from tests.builders import GPU, amounts, unit
 from tests.placement.preemption.test_victims import random_world
+
+
+def vacancy_of(
+    member: Member, space: Space, *, leaving: Sequence[Unit] = (), coming: Sequence[tuple[str, str, Shape]] = ()
+) -> Vacancy:
+    return Vacancy(Inventory(member, MemberRoom.of(member, space), space), leaving, coming, ())
 
 
 def homes_of(member: Member, units: list[Unit]) -> dict[str, int]:
@@ -60,7 +66,7 @@ def test_by_what_changes_as_by_reading_anew(seed: int) -> None:
     for member in world.members.values():
         here = [u for u in works if u.member == member.name]
         leaving = [u for u in here if rng.random() < 0.3]
-        vacancy = Vacancy(member, space, leaving, (), ())
+        vacancy = vacancy_of(member, space, leaving=leaving)
         for _ in range(4):
             gone = [u for u in here if u not in leaving and rng.random() < 0.5]
             anew = MemberRoom.of(vacated(member, [*leaving, *gone]), space)
@@ -79,7 +85,7 @@ def test_there_is_no_room_but_what_is_left_by_who_is_coming_before_anybody_has_l
     if not landed:
         return
     coming = [(u.id, "x", space.shape(u.components)) for u in extra]
-    vacancy = Vacancy(world.members["x"], space, (), coming, ())
+    vacancy = vacancy_of(world.members["x"], space, coming=coming)
     for _ in range(4):
         gone = [u for u in here if rng.random() < 0.5]
         more = {seat.node: 0 for u in gone for seat in u.seats}
@@ -97,10 +103,10 @@ def test_who_is_coming_lies_on_what_is_free_now_and_not_where_somebody_leaves() 
     x = Member("x", pools=(Pool(free=((nodes[0], 2), (nodes[1], 1)), allocatable=amounts(gpu=8, pods=110)),))
     comes, wide = unit("comes").gpus(3, pods=2).value, unit("wide").gpus(5, pods=2).value
     space = Space([u.components for u in (old, half, comes, wide)])
-    vacancy = Vacancy(x, space, (), [("comes", "x", space.shape(comes.components))], ())
+    vacancy = vacancy_of(x, space, coming=[("comes", "x", space.shape(comes.components))])
     assert not vacancy.fits(space.shape(wide.components), [old, half])
     assert vacancy.fits(space.shape(unit("one").gpus(8).value.components), [old])
-    alone = Vacancy(x, space, (), (), ())
+    alone = vacancy_of(x, space)
     assert alone.fits(space.shape(wide.components), [old])
 
 
@@ -112,7 +118,7 @@ def test_nodes_that_the_inventory_has_no_more_are_told_apart_all_the_same() -> N
     x = Member("x", pools=(Pool(free=((amounts(gpu=1, pods=9), 1),), allocatable=amounts(gpu=8, pods=9)),))
     gone = [sits("a1", "a", 2, 5), sits("b", "b", 3, 2), sits("a2", "a", 4, 5)]
     space = Space([u.components for u in (*gone, unit("six").gpus(6).value, unit("seven").gpus(7).value)])
-    vacancy = Vacancy(x, space, (), (), ())
+    vacancy = vacancy_of(x, space)
     assert vacancy.fits(space.shape(unit("six").gpus(6).value.components), gone)
     assert not vacancy.fits(space.shape(unit("seven").gpus(7).value.components), gone)
 
@@ -128,6 +134,6 @@ def test_of_two_gangs_that_come_each_lies_on_nodes_that_take_it() -> None:
     wide, narrow = unit("wide").gang(3, gpu=1, cpu=40).value, unit("narrow").gang(2, gpu=1, cpu=40).value
     space = Space([u.components for u in (old, large, small, wide, narrow)])
     coming = [(u.id, "x", space.shape(u.components)) for u in (large, small)]
-    vacancy = Vacancy(x, space, (), coming, ())
+    vacancy = vacancy_of(x, space, coming=coming)
     assert vacancy.fits(space.shape(narrow.components), [old])
     assert not vacancy.fits(space.shape(wide.components), [old])
