@@ -53,17 +53,26 @@ def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What to evict, which room to claim, for which candidates, and how the victims were found. `cut`: why not all who
-    might take back were looked at; "" if they were."""
+    """The victims of a plan, and how they were found. `until`: the end of the claims; `cut`: why some candidates that
+    might take back were not looked at; "" if all were."""
 
-    evictions: tuple[Eviction, ...]
-    claims: tuple[RoomClaim, ...]
-    kept: tuple[tuple[Candidate, str], ...]
+    choices: tuple[Choice, ...] = ()
+    until: float = 0.0
     searches: tuple[VictimSearch, ...] = ()
     cut: str = ""
 
+    @property
+    def evictions(self) -> tuple[Eviction, ...]:
+        pairs = ((work.unit, choice.candidate.unit) for choice in self.choices for work in choice.victims)
+        return tuple(Eviction(unit.id, unit.member or "", preemptor.id) for unit, preemptor in pairs)
 
-NOTHING_FOUND = Found((), (), ())
+    @property
+    def claims(self) -> tuple[RoomClaim, ...]:
+        holders = ((choice.candidate.unit, choice.member) for choice in self.choices)
+        return tuple(RoomClaim(unit.id, member, unit.total, self.until) for unit, member in holders)
+
+
+NOTHING_FOUND = Found()
 
 
 class Reclaim:
@@ -141,7 +150,8 @@ class Reclaim:
             if len(batch) == BOUNDS.together:
                 done += self._together(before, batch)
                 batch = []
-        return self._found([*done, *self._together(before, batch)], cut)
+        until = self._now + self._snapshot.config.claim_s
+        return Found((*done, *self._together(before, batch)), until, tuple(self._searches), cut)
 
     def _able(self, candidate: Candidate) -> Able:
         unit, tier = candidate.unit, candidate.tier
@@ -189,18 +199,6 @@ class Reclaim:
                 usage.charge(work.account or "", work.request, times)
         return not back or usage.refusal(candidate.account or "", candidate.request) is None
 
-    def _found(self, choices: Iterable[Choice], cut: str) -> Found:
-        until = self._now + self._snapshot.config.claim_s
-        evictions: list[Eviction] = []
-        claims: list[RoomClaim] = []
-        kept: list[tuple[Candidate, str]] = []
-        for choice in choices:
-            unit, member = choice.candidate.unit, choice.member
-            evictions += [Eviction(work.unit.id, work.unit.member or "", unit.id) for work in choice.victims]
-            claims.append(RoomClaim(unit.id, member, unit.total, until))
-            kept.append((choice.candidate, member))
-        return Found(tuple(evictions), tuple(claims), tuple(kept), tuple(self._searches), cut)
-
     def _spent(self, looked_at: int, hopeless: int) -> str:
         """Why no further gang is looked at; "" if it is."""
         if looked_at >= BOUNDS.preemptors:
@@ -231,7 +229,7 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
     new = [(c.unit.id, member, shapes[c.shape]) for c, member in (*situation.first, *within)]
     search = Reclaim(situation, [*situation.coming, *new], profile.usage, entitled.running, asking)
     found = search.run(chain(firsts, preemptors))
-    if not found.claims:
+    if not found.choices:
         return situation, outcome, found
     situation = _with_claims(situation, found)
     return situation, settle(situation, situation.after(within), within), found
@@ -239,13 +237,17 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
 
 def _with_claims(situation: Situation, found: Found) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
-    plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # it says so, whatever it evicts as
-    kept = [(replace(claim, tier=plain.get(claim.unit.id, claim.tier)), member) for claim, member in found.kept]
+    plain = {
+        head.candidate.unit.id: head.plain for head in situation.chosen.heads
+    }  # their tiers, whatever they evict as
+    kept: list[tuple[Candidate, str]] = []
+    for choice in found.choices:
+        claim = choice.candidate
+        kept.append((replace(claim, tier=plain.get(claim.unit.id, claim.tier)), choice.member))
+        if usage is not None and claim.account is not None:
+            usage.charge(claim.account, claim.request)
     claims = claims_of(kept, situation.now)
-    for candidate, _ in found.kept:
-        if usage is not None and candidate.account is not None:
-            usage.charge(candidate.account, candidate.request)
-    new = frozenset(candidate.unit.id for candidate, _ in found.kept)
+    new = frozenset(claim.unit.id for claim, _ in kept)
     groups, behind = behind_claims(situation.groups, claims)
     heads = tuple(head for head in situation.chosen.heads if head.candidate.unit.id not in new)
     return replace(

@@ -5,6 +5,7 @@ members that promise most.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -12,7 +13,7 @@ from itertools import islice
 from fleet.model.bounds import BOUNDS
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.preemption.choice import Choice, Tries, cheapest, needed
-from fleet.placement.preemption.state import Able, Lacking, State, Work, freeing, holds
+from fleet.placement.preemption.state import Able, State, Work, freeing, holds
 
 
 def promising(state: State, candidate: Candidate, able: Able) -> list[str]:
@@ -38,11 +39,6 @@ def promising(state: State, candidate: Candidate, able: Able) -> list[str]:
 def _largest(work: Work) -> tuple[object, ...]:
     devices = max((amount for name, amount in work.request.items_ if "/" in name), default=0)
     return (not work.borrows, -devices, -work.unit.pods, *cheapest(work))
-
-
-def _suffices(lacking: Lacking, freed: Sequence[Sequence[int]]) -> bool:
-    """Whether the sums of these amounts are what is lacking, or more."""
-    return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(lacking))
 
 
 class Search:
@@ -127,14 +123,7 @@ class Search:
         """The smallest count that is enough, up to `most`; None when that is not, or the tries run out."""
         if self._tries.over or not enough(most):
             return None
-        low, high = 0, most
-        while low < high:
-            middle = (low + high) // 2
-            if enough(middle):
-                high = middle
-            else:
-                low = middle + 1
-        return high
+        return bisect_left(range(most), True, key=enough)
 
     def _room(self, member: str, gone: Sequence[Work]) -> bool:
         """Whether quota and the member have room once these and all that leave already are gone."""
@@ -148,7 +137,8 @@ class Search:
         """Whether quota has room once these are gone. Amounts that nodes do not lend make quota more than a sum."""
         usage, candidate = self._state.usage, self._candidate
         if not usage.withholds:
-            return _suffices(self._lacking, [self._freed[w.unit.id] for w in gone if w.unit.id in self._freed])
+            freed = [self._freed[work.unit.id] for work in gone if work.unit.id in self._freed]
+            return all(sum(row[i] for row in freed) >= need for i, (_, _, need) in enumerate(self._lacking))
         self._tries.left -= 1
         usage = usage.copy()
         for work in gone:

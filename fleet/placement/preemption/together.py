@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fleet.model.bounds import BOUNDS
 from fleet.model.plan import Said, VictimSearch
@@ -28,19 +28,18 @@ from fleet.placement.problem import VictimProblem
 Cut = tuple[tuple[int, int, int], ...]  # (gang, site, how many): where victims are known not to suffice
 
 
+@dataclass(frozen=True, slots=True)
 class Together:
     """Some gangs, in order. `before`: the state without them; `ables`: the work that each may evict there."""
 
-    def __init__(self, before: State, candidates: Sequence[Candidate], ables: Sequence[Able], tries: Tries) -> None:
-        self._before = before
-        self._candidates = candidates
-        self._ables = ables
-        self._tries = tries
-        self._alike = self._classes()
+    before: State
+    candidates: Sequence[Candidate]
+    ables: Sequence[Able]
+    tries: Tries
 
     def less(self, found: Deal) -> Deal:
         """A deal without the victims that need not leave since others have left."""
-        if self._tries.over:
+        if self.tries.over:
             return found
         deal = self._deal([choice.member for choice in found.choices], found.victims)
         return deal if isinstance(deal, Deal) and deal.cost < found.cost else found
@@ -49,7 +48,7 @@ class Together:
         """The better of a known deal and the solver's; and how the solver was asked."""
         if asking.absent:
             return known, None
-        units = tuple(candidate.unit.id for candidate in self._candidates)
+        units = tuple(candidate.unit.id for candidate in self.candidates)
         found, why, members, said = self._asked(known, asking)
         name = "one by one" if len(units) > 1 else "greedy"
         better = found is not None and found.cost < known.cost
@@ -63,7 +62,7 @@ class Together:
 
     def _asked(self, known: Deal, asking: Asking) -> tuple[Deal | None, str, int, list[Said]]:
         """The solver's deal, or why there is none; over how many members, and all that the solver said."""
-        together, reached = len(self._candidates) > 1, self._before.space.reached
+        together, reached = len(self.candidates) > 1, self.before.space.reached
         said: list[Said] = []
         why = asking.silent(reached, together=together)
         works, problem = self._question(known) if not why else ([], None)
@@ -78,7 +77,7 @@ class Together:
                 if not answer.stages or any(stage.status not in ("OPTIMAL", "INFEASIBLE") for stage in answer.stages):
                     why = why or "the solver found no answer in its time"
                 break
-            if self._tries.over:
+            if self.tries.over:
                 why = "the tries for it were made"
                 break
             tried = self._tried(problem, answer.placed, [works[index] for index in word.leaves])
@@ -94,18 +93,20 @@ class Together:
     def _question(self, known: Deal) -> tuple[list[Work], VictimProblem | None]:
         """Over the members of a known answer, and all others that any of the gangs looks into."""
         members = list(dict.fromkeys(choice.member for choice in known.choices))
-        pairs = zip(self._candidates, self._ables, strict=True)
-        looks = Counter(site for candidate, able in pairs for site in promising(self._before, candidate, able))
+        pairs = zip(self.candidates, self.ables, strict=True)
+        looks = Counter(site for candidate, able in pairs for site in promising(self.before, candidate, able))
         others = sorted((name for name in looks if name not in members), key=lambda name: -looks[name])
-        wanting = [Wanting([self._candidates[gang] for gang in alike], self._ables[alike[0]]) for alike in self._alike]
-        return question(self._before, wanting, members, others, known.victims)
+        wanting = [
+            Wanting([self.candidates[gang] for gang in alike], self.ables[alike[0]]) for alike in self._classes()
+        ]
+        return question(self.before, wanting, members, others, known.victims)
 
     def _tried(self, problem: VictimProblem, placed: Sequence[int], victims: list[Work]) -> Deal | Cut:
-        sites = dict(zip((gang for alike in self._alike for gang in alike), placed, strict=True))
+        classes = {gang: number for number, alike in enumerate(self._classes()) for gang in alike}
+        sites = dict(zip(classes, placed, strict=True))
         found = self._deal([problem.sites[sites[gang]] for gang in range(len(sites))], victims)
         if isinstance(found, Deal):
             return found
-        classes = {gang: number for number, alike in enumerate(self._alike) for gang in alike}
         many = Counter((classes[gang], sites[gang]) for gang in range(found))
         return tuple((alike, site, count) for (alike, site), count in sorted(many.items()))
 
@@ -113,8 +114,8 @@ class Together:
         """The gangs that differ in nothing that matters here; a gang that must lie within a value of a label is
         alone."""
         found: dict[object, list[int]] = {}
-        for gang, candidate in enumerate(self._candidates):
-            shape, unit = self._before.space.shapes[candidate.shape], candidate.unit
+        for gang, candidate in enumerate(self.candidates):
+            shape, unit = self.before.space.shapes[candidate.shape], candidate.unit
             alone = gang if shape and shape[0].topology else -1
             rank = (unit.leaf, candidate.tier, unit.priority)
             found.setdefault((candidate.shape, candidate.eligibility.number, rank, alone), []).append(gang)
@@ -127,11 +128,11 @@ class Together:
         short = self._short(members, works)
         if short is not None:
             return short + 1
-        least = needed(works, lambda gone, stay: self._short(members, gone, stay) is None, self._tries)
+        least = needed(works, lambda gone, stay: self._short(members, gone, stay) is None, self.tries)
         owners = self._owners(members, least) if least is not None else None
         if owners is None:
             return len(members)
-        return Deal(tuple(Choice(self._candidates[gang], members[gang], tuple(own)) for gang, own in owners.items()))
+        return Deal(tuple(Choice(self.candidates[gang], members[gang], tuple(own)) for gang, own in owners.items()))
 
     def _owners(self, members: Sequence[str], works: Sequence[Work]) -> dict[int, list[Work]] | None:
         """The gangs in the order in which they are served, and the victims that leave for each: were a victim to stay,
@@ -139,12 +140,12 @@ class Together:
         counts on room that a later one makes. None where, in every such order, a victim ranks above its gang."""
         for first in range(len(members)):
             order = sorted(range(len(members)), key=lambda gang: (gang != first, gang))
-            if first and (self._tries.over or self._short(members, works, order=order) is not None):
+            if first and (self.tries.over or self._short(members, works, order=order) is not None):
                 continue
             own: dict[int, list[Work]] = {gang: [] for gang in order}
             for work in works:
                 short = self._short(members, [other for other in works if other is not work], [work], order)
-                if short is None or work not in self._ables[short]:
+                if short is None or work not in self.ables[short]:
                     break
                 own[short].append(work)
             else:
@@ -156,20 +157,20 @@ class Together:
     ) -> int | None:
         """The first of the gangs, in `order` or their own, that is without quota, or without room in its member, once
         these have left. `stay`: all have room if these leave, too."""
-        state, usage = self._before, self._before.usage.copy()
+        state, usage = self.before, self.before.usage.copy()
         kept: dict[str, list[Shape]] = {}
         left = {work.unit.member for work in stay}
         for work in gone:
             if work.account is not None:
                 usage.charge(work.account, work.request, -1)
         for number in order or range(len(members)):
-            candidate, member = self._candidates[number], members[number]
+            candidate, member = self.candidates[number], members[number]
             if usage.refusal(candidate.account or "", candidate.request) is not None:
                 return number
             usage.charge(candidate.account or "", candidate.request)
             shape, beside = state.space.shapes[candidate.shape], kept.setdefault(member, [])
             if not left or member in left:
-                self._tries.left -= 1
+                self.tries.left -= 1
                 there = [work.unit for work in gone if work.unit.member == member]
                 if not state.vacancy(member).fits(shape, there, beside):
                     return number

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from operator import itemgetter
 
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.bounds import BOUNDS
@@ -46,15 +47,6 @@ def beside(state: State, site: int, name: str, victims: Sequence[tuple[int, Unit
     ]
 
 
-@dataclass(slots=True)
-class _Node:
-    """A node that units may leave. `seat`: the first seat on it; `holds`: by number of the victim, -1 for units that
-    leave in any case."""
-
-    seat: Seat
-    holds: dict[int, Amounts] = field(default_factory=dict)
-
-
 class Site:
     """The places of one member. `mixed`: different pods may meet on a node."""
 
@@ -64,6 +56,7 @@ class Site:
         self._space = state.space
         self._site = site
         self._member = member
+        # By number of the victim; -1 for units that leave in any case.
         self._going = [*((-1, unit) for unit in state.leaving.get(member.name, ())), *victims]
         self._topology = topology
         self._alone_max = BOUNDS.alone_nodes if mixed else 0
@@ -90,22 +83,21 @@ class Site:
 
     def _nodes(self, free: list[dict[Amounts, int]]) -> Iterable[Place]:
         """The nodes that units may leave, taken out of `free`."""
-        nodes: dict[str, _Node] = {}
+        nodes: dict[str, tuple[Seat, dict[int, Amounts]]] = {}  # the first seat, and what each unit holds
         for index, unit in self._going:
             for seat in unit.seats:
-                node = nodes.setdefault(seat.node, _Node(seat))
-                node.holds[index] = node.holds.get(index, NOTHING).plus(seat.holds)
-        for _, node in sorted(nodes.items()):
-            pool, before = node.seat.pool, NOTHING
-            if not 0 <= pool < len(free):
+                _, holds = nodes.setdefault(seat.node, (seat, {}))
+                holds[index] = holds.get(index, NOTHING).plus(seat.holds)
+        for _, (seat, holds) in sorted(nodes.items(), key=itemgetter(0)):
+            if not 0 <= seat.pool < len(free):
                 continue
-            if free[pool].get(node.seat.free, 0) > 0:  # else the inventory moved on meanwhile
-                free[pool][node.seat.free] -= 1
-                before = node.seat.free
-            takes, domain = self._traits[pool]
-            there = self._space.vector(before.plus(node.holds.pop(-1, NOTHING)))
-            holds = tuple((index, self._space.vector(amounts)) for index, amounts in sorted(node.holds.items()))
-            yield Place(self._site, 1, there, takes, holds, domain=domain)
+            here = holds.pop(-1, NOTHING)
+            if free[seat.pool].get(seat.free, 0) > 0:  # else the inventory moved on meanwhile
+                free[seat.pool][seat.free] -= 1
+                here = here.plus(seat.free)
+            takes, domain = self._traits[seat.pool]
+            held = tuple((index, self._space.vector(amounts)) for index, amounts in sorted(holds.items()))
+            yield Place(self._site, 1, self._space.vector(here), takes, held, domain=domain)
 
     def _loose(self) -> Iterable[Place]:
         """The places that units without known seats leave behind, one for each pod."""
