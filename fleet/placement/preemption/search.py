@@ -6,6 +6,7 @@ members that promise most.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
@@ -18,18 +19,16 @@ from fleet.placement.preemption.state import Able, State, Work, freeing, holds
 
 def promising(state: State, candidate: Candidate, able: Able) -> list[str]:
     """The members in the policy's order that could have enough in sum; of many, the members with the most free."""
-    total = [0] * len(state.space.resources)
+    asked = Counter[int]()
     for part in state.space.shapes[candidate.shape]:
-        for index, amount in part.need:
-            total[index] += amount * part.replicas
-    asked = [index for index, amount in enumerate(total) if amount]
+        asked.update({index: amount * part.replicas for index, amount in part.need})
     found: list[tuple[tuple[int, ...], int, str]] = []
     for number, choice in enumerate(candidate.eligibility.choices):
         free = state.free(choice.member)
         leaving = (holds(unit, state.space) for unit in state.leaving.get(choice.member, ()))
         most = tuple(map(sum, zip(free, able.sum(choice.member), *leaving, strict=True)))
-        if all(most[index] >= total[index] for index in asked):
-            found.append((tuple(-free[index] for index in asked), number, choice.member))
+        if all(most[index] >= amount for index, amount in asked.items()):
+            found.append((tuple(-free[index] for index in sorted(asked)), number, choice.member))
     if len(found) > BOUNDS.victim_members:
         state.space.reached.add("victim_members")
     nearest = sorted(found)[: BOUNDS.victim_members]

@@ -133,9 +133,6 @@ class Able:
     def __iter__(self) -> Iterator[Work]:
         return (work for kind in self._kinds for work in kind)
 
-    def __contains__(self, work: Work) -> bool:
-        return any(work.unit.id in kind.members.get(work.unit.member or "", ()) for kind in self._kinds)
-
     def at(self, member: str) -> list[Work]:
         return [work for kind in self._kinds for work in kind.members.get(member, {}).values()]
 

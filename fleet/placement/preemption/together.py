@@ -51,14 +51,11 @@ class Together:
         units = tuple(candidate.unit.id for candidate in self.candidates)
         found, why, members, said = self._asked(known, asking)
         name = "one by one" if len(units) > 1 else "greedy"
-        better = found is not None and found.cost < known.cost
-        if found is not None and found.cost > known.cost:
-            why = f"{name} is better"
-        elif not better and (found is not None or not why):
-            why = f"{name} is as good"
-        shipped, stages = "cp-sat" if better else "greedy", said[-1].stages if said else ()
-        how = VictimSearch(units[0], shipped, why, stages, members, tuple(said), units[1:])
-        return found if found is not None and better else known, how
+        best = found if found is not None and found.cost < known.cost else known
+        if best is known and (found is not None or not why):
+            why = f"{name} is {'better' if found is not None and found.cost > known.cost else 'as good'}"
+        shipped, stages = "greedy" if best is known else "cp-sat", said[-1].stages if said else ()
+        return best, VictimSearch(units[0], shipped, why, stages, members, tuple(said), units[1:])
 
     def _asked(self, known: Deal, asking: Asking) -> tuple[Deal | None, str, int, list[Said]]:
         """The solver's deal, or why there is none; over how many members, and all that the solver said."""
@@ -145,7 +142,7 @@ class Together:
             own: dict[int, list[Work]] = {gang: [] for gang in order}
             for work in works:
                 short = self._short(members, [other for other in works if other is not work], [work], order)
-                if short is None or work not in self.ables[short]:
+                if short is None or work not in self.ables[short].at(work.unit.member or ""):
                     break
                 own[short].append(work)
             else:

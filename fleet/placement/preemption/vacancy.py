@@ -82,15 +82,11 @@ class Vacancy:
 
     def fits(self, shape: Shape, gone: Iterable[Unit], beside: Iterable[Shape] = ()) -> bool:
         """Whether a gang of this shape finds room `beside` others once these units have left, too."""
-        gone, kept, devices = tuple(gone), (*self._kept, *beside), self._space.devices
-        names = frozenset(unit.id for unit in gone)
-        landed = self._landed(names)
+        gone, devices = tuple(gone), self._space.devices
+        landed = self._landed(frozenset(unit.id for unit in gone))
         after = self._after(landed, gone)
-        if None in [after.hold(other, devices) for other in (*landed.late, *kept)] and kept:
-            others = [*(item for item in self._coming if item[0] not in names), *(("", "", other) for other in kept)]
-            anew = self._after(_Landed(self._inventory.room, (), {}), gone)
-            if None not in [anew.hold(item[2], devices) for item in largest_first(others, self._space)]:
-                after = anew
+        for other in (*landed.late, *self._kept, *beside):
+            after.hold(other, devices)
         return after.fit(shape, devices) is not None
 
     def _landed(self, gone: frozenset[str]) -> _Landed:
