@@ -1,7 +1,7 @@
 """Taking room back for units that have a right to it: victims leave, and the room is claimed until the unit starts.
 
-A guaranteed unit, or a unit within its share, that cannot start and may evict gets its claim before anything that
-borrows starts. What borrows is placed again in what is left.
+A guaranteed unit, or a unit within its share, that cannot start and may evict gets its claim before any borrowing unit
+starts. Borrowing units are placed again in the room that is left.
 
 A guaranteed gang may evict work within its share or above. A gang within its share may evict only what is borrowed.
 No gang evicts higher priority (the leaf's attribute `preempt-policy` may say otherwise), work of its own leaf, work
@@ -213,8 +213,8 @@ class Reclaim:
 
 
 def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Situation, Outcome, Found]:
-    """The situation with new claims, the outcome beside them, and what leaves for them; both as given where nothing
-    does."""
+    """Return the situation with new claims, the outcome beside them, and the victims; the first two as given where no
+    claim is made."""
     snapshot, entitled = situation.snapshot, situation.entitled
     if not snapshot.config.reclaim or entitled is None:
         return situation, outcome, NOTHING_FOUND
@@ -259,9 +259,9 @@ def _with_claims(situation: Situation, found: Found) -> Situation:
 def _preemptors(
     situation: Situation, started: Container[str], entitled: Container[str], profile: Profile
 ) -> Iterator[Candidate]:
-    """The units that may take room back, in service order, as far as anybody asks; of those alike a bounded number.
-    They leave the members of reservations that bind them alone. Behind one that may not take back, and that stops its
-    queue, no unit does. `entitled`: the units of `started` within their share, which start whatever is claimed."""
+    """The units that may take room back, in service order; of units alike a bounded number. Such a unit leaves the
+    members of reservations that bind it alone. Behind a unit that may not take back, and that stops its queue, no unit
+    does. `entitled`: the units of `started` within their share, which start whatever is claimed."""
     tree = situation.snapshot.tree
     own = {path for path in tree.nodes if policy_of(tree, path) == LOWER} if tree is not None else set()
 
@@ -283,6 +283,8 @@ def _preemptors(
             if tries[group.account(index)] <= BOUNDS.tries and group.ids[index] not in started:
                 candidate = group.candidate(index)
                 yield replace(candidate, tier=_evicting(candidate, heads.get(group.ids[index])))
+        if (max(tries.values(), default=0) if group.by_user else end) > BOUNDS.tries:
+            situation.space.reached.add("tries")
 
     def waits(group: Group) -> int:
         """As `able`, up to the first that starts only while nobody else claims its room."""
@@ -311,7 +313,7 @@ def _evicting(candidate: Candidate, head: Head | None) -> Tier:
 
 def _beside_reservations(profile: Profile, candidate: Candidate) -> Candidate | None:
     """The candidate as one that goes to no member where a reservation that binds it keeps room. None where that leaves
-    it nothing, where a reservation keeps quota from it, or free room: nobody evicts for being refused that."""
+    it nothing, or where a reservation keeps quota or free room from it: no unit evicts for such a refusal."""
     bound = profile.bound(candidate)
     if not bound:
         return candidate

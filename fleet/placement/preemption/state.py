@@ -31,7 +31,7 @@ LOWER = "PreemptLowerPriority"  # lower priority only, of the own leaf too
 
 
 def may_evict(tree: QuotaTree, unit: Unit, tier: Tier, victim: Unit, victims: Tier) -> bool:
-    """Whether the rank of one lets it evict the other; age is not asked here."""
+    """Whether the rank of a unit lets it evict the victim; the age of the victim does not count here."""
     if unit.leaf is None or victim.leaf is None or not victim.preemptible:
         return False
     policy = policy_of(tree, unit.leaf)
@@ -45,7 +45,7 @@ def may_evict(tree: QuotaTree, unit: Unit, tier: Tier, victim: Unit, victims: Ti
 
 
 def policy_of(tree: QuotaTree, leaf: str) -> str:
-    """Whom jobs of the leaf may evict, as its attribute says; of a leaf that is gone, nobody."""
+    """The preemption policy of a leaf, as its attribute says; of a leaf that is gone, the policy to evict nothing."""
     node = tree.nodes.get(leaf)
     return node.attributes.get(POLICY, "") if node is not None else "Never"
 
@@ -71,13 +71,9 @@ Lacking = Sequence[tuple[str, str, int]]  # quota node, resource, and how much o
 def freeing(usage: Usage, lacking: Lacking, works: Iterable[Work]) -> dict[str, tuple[int, ...]]:
     """By id, the amounts of what is lacking that each unit frees; units that free nothing of it are left out."""
     found: dict[str, tuple[int, ...]] = {}
-    known: dict[tuple[str | None, int], tuple[int, ...]] = {}  # requests are shared by units that ask for the same
     for work in works if lacking else ():
-        alike = (work.account, id(work.request))
-        freed = known.get(alike)
-        if freed is None:
-            path = usage.path(work.account) if work.account is not None else ()
-            freed = known[alike] = tuple(work.request[resource] if node in path else 0 for node, resource, _ in lacking)
+        path = usage.path(work.account) if work.account is not None else ()
+        freed = tuple(work.request[resource] if node in path else 0 for node, resource, _ in lacking)
         if any(freed):
             found[work.unit.id] = freed
     return found
@@ -137,7 +133,7 @@ class Able:
         return [work for kind in self._kinds for work in kind.members.get(member, {}).values()]
 
     def sum(self, member: str) -> Vector:
-        """What it holds of each resource there."""
+        """The amount of each resource that this work holds there."""
         sums = (kind.sums[member] for kind in self._kinds if member in kind.sums)
         return tuple(map(sum, zip(self._nothing, *sums, strict=True)))
 

@@ -116,7 +116,7 @@ LEAST_S = 0.02  # that a question needs
 
 
 class Asking:
-    """The solver, within what one plan may spend on victims. What it said is kept, so that a replay says it again."""
+    """The solver, within the time that one plan may spend on victims. Its answers are kept, for a replay."""
 
     def __init__(self, solver: Solver | None, seed: int, limit_s: float) -> None:
         self._solver = solver
@@ -130,7 +130,7 @@ class Asking:
         return self._solver is None
 
     def silent(self, reached: set[str], *, together: bool) -> str:
-        """Why it may not be asked any more; "" if it may. `reached`: gets the name of a bound that forbids it."""
+        """Why no further question may be asked; "" if one may. `reached`: gets the name of a bound that forbids it."""
         bound, most = ("questions_together", BOUNDS.questions_together) if together else ("questions", BOUNDS.questions)
         if self._asked[together] >= most:
             reached.add(bound)
@@ -142,9 +142,9 @@ class Asking:
         self._asked[together] += 1
         try:
             answer = self._solver.solve(problem, seed=self._seed, limit_s=self._may_take(together))
-        except Exception as error:  # a solver may fail in any way it likes; there is an answer without it
+        except Exception as error:  # a solver may fail in any way; there is an answer without it
             answer = Answer(why=f"the solver failed ({type(error).__name__})")
-        # The time it says it took, not a clock's: so a replay spends the same.
+        # The time in its answer, not a clock's: so a replay spends the same.
         took = sum(stage.seconds for stage in answer.stages)
         self._left_s = 0.0 if answer.why else self._left_s - took
         self._kept_s -= took if together else 0.0
