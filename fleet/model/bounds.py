@@ -95,7 +95,8 @@ class Bounds:
     hopeless: int = 200
     """Kinds of gangs for which no room can be made, after which no other kind is looked at in this cycle."""
     tries: int = 1_000
-    """Sets of victims that are tried out in one decision, for one gang at a time."""
+    """Sets of victims that are tried out in one decision, for one gang at a time; and gangs alike of one account that
+    are looked at. Past it, gangs wait for the next cycle."""
     tries_together: int = 500
     """Sets of victims that are tried out in one decision, for several gangs."""
     victim_members: int = 8
