@@ -72,12 +72,13 @@ def test_a_hard_problem_is_answered_by_its_deadline(child: ProcessSolver) -> Non
 
 def test_what_a_child_had_streamed_before_its_deadline_counts() -> None:
     script = (
-        "import sys, time\n"
+        "import time\n"
+        "from multiprocessing.connection import Connection\n"
         "from fleet.placement.problem import Answer\n"
-        "from fleet.solver.process import _framed\n"
-        "for message in ((0, True, None), (1, False, Answer((0, 1), (0, 1)))):\n"
-        "    sys.stdout.buffer.write(_framed(message))\n"
-        "sys.stdout.flush(); time.sleep(600)\n"
+        "hub = Connection(0)\n"
+        "for message in (True, (False, Answer((0, 1), (0, 1)))):\n"
+        "    hub.send(message)\n"
+        "time.sleep(600)\n"
     )
     solver = ProcessSolver([sys.executable, "-c", script])
     solver.warm()
@@ -117,7 +118,7 @@ def test_a_child_killed_in_the_middle_of_a_solve_leaves_greedy(child: ProcessSol
 
 
 def test_a_child_that_talks_nonsense_leaves_greedy() -> None:
-    solver = ProcessSolver([sys.executable, "-c", "print('Traceback: nonsense, and more of it', flush=True); input()"])
+    solver = ProcessSolver([sys.executable, "-c", "import os; os.write(0, b'\\0\\0\\0\\4nope'); input()"])
     plan = decide(TRAP, now=NOW, seed=1, solver=solver)
     assert plan.certificate.shipped == "greedy"
     assert plan.certificate.why.startswith("the solver failed")
