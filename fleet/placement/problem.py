@@ -16,60 +16,40 @@ Terms = tuple[tuple[int, int], ...]  # (number of a variable, amount of one)
 Counts = tuple[tuple[int, ...], tuple[int, ...]]  # gangs that start, by class, and gangs placed, by lane
 
 
-class Beside(NamedTuple):
-    """The reservations whose start a gang outlasts, as bits: those that bind it, and those that it passes by right."""
+class Kind(NamedTuple):
+    """Gangs of one shape and eligibility that outlast the starts of the same reservations (`beside`, as bits)."""
 
-    binding: int = 0
-    passing: int = 0
-
-
-ALONE = Beside()
-Kind = tuple[int, int, Beside]  # shape, eligibility, and the reservations beside which gangs would start
+    shape: int
+    eligibility: int
+    beside: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GangClass:
-    """`count` waiting gangs that are equal in all that is named here, `cap` of which could start at most. `weight` is
-    the value of one in its band."""
+    """`count` waiting gangs of one kind and band, at most `cap` of which could start. `weight`: the value of one."""
 
-    leaf: str | None
+    kind: Kind
     band: int
-    age: int
-    shape: int
-    eligibility: int
     count: int
     weight: int
     cap: int
-    beside: Beside = ALONE
-
-    @property
-    def kind(self) -> Kind:
-        return self.shape, self.eligibility, self.beside
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Gangs of one shape and eligibility, beside the same reservations, placed in one member: at most `cap` of them.
-    Smaller `cost` is preferred."""
+    """Gangs of one kind, placed in one member: at most `cap` of them. Smaller `cost` is preferred."""
 
-    shape: int
-    eligibility: int
+    kind: Kind
     member: str
     cap: int
     cost: int
-    beside: Beside = ALONE
-
-    @property
-    def kind(self) -> Kind:
-        return self.shape, self.eligibility, self.beside
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A limit: Σ amount × variable ≤ room, over classes, lanes and pod variables by number.
 
-    A row about a reservation is lifted if the class `head` starts, which is the reserved gang alone (-1: none), or if
-    the reservation `passed`, a number in `Problem.passed`, is given up (-1: none)."""
+    A row about a reservation is lifted if the class `head` starts, which is the reserved gang alone (-1: none)."""
 
     name: str
     room: int
@@ -77,7 +57,6 @@ class Row:
     lanes: Terms = ()
     pods: Terms = ()
     head: int = -1
-    passed: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +71,15 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
-class Passing:
-    """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right. Then no
-    gang starts in the lanes that it binds (`bound`)."""
-
-    name: str
-    lanes: tuple[int, ...]
-    bound: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Problem:
     """The linked model: which gangs start, and where.
 
-    `bands`: names of the priority bands, the most important first; the first `guaranteed` of them are the guaranteed
-    ones. `chains`: classes of queues with policy Block, in queue order; a class starts only after the whole class
-    before it. `spans`: rows about reservations; `passed`: the reservations that an answer may give up, as few as
-    possible beside the best of the guaranteed bands. `heads`: (band, class) of heads that start in the known answer;
-    from this band's stage on they start in every answer. `hint`: the known answer, or none. `proven`: for the first
-    bands, the value that no answer exceeds which is as good in the bands before. `part`: the part of the time that may
-    be used; `fit_part`: the part of that for cheap lanes. `nodes`: whether rows are about single nodes."""
+    `bands`: names of the priority bands, the most important first. `chains`: classes of queues with policy Block, in
+    queue order; a class starts only after the whole class before it. `spans`: rows about reservations. `heads`: (band,
+    class) of heads that start in the known answer; from this band's stage on they start in every answer. `hint`: the
+    known answer, or none. `proven`: for the first bands, a value that no answer exceeds if it is as good in the bands
+    before. `part`: the part of the time that may be used; `fit_part`: the part of that for cheap lanes. `nodes`:
+    whether rows are about single nodes."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -121,8 +89,6 @@ class Problem:
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
     spans: tuple[Row, ...] = ()
-    passed: tuple[Passing, ...] = ()
-    guaranteed: int = 0
     heads: tuple[tuple[int, int], ...] = ()
     hint: Counts = ((), ())
     proven: tuple[int, ...] = ()

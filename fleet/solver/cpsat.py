@@ -1,7 +1,7 @@
 """CP-SAT on the linked model: one stage for each priority band, the most important first.
 
 A stage maximises its band; the value that it reaches is a lower limit for all stages after it. The last stage takes the
-cheapest lanes. After the guaranteed bands comes a stage that gives up as few reservations as possible.
+cheapest lanes.
 
 To prove the last unit takes most of the time, so a relative gap ends a stage. But no stage accepts less than the known
 answer reaches there, while that answer is still as good in all stages before: a stage that gives away room within its
@@ -22,7 +22,6 @@ from fleet.solver.stages import SAFE, Limit, Stages
 
 _FIT = "fit"
 _FIT_GAP, _FIT_WORK = 0.05, 0.1  # of the cost of lanes, and in deterministic time, where nodes are modelled
-_PASSING = "passing"
 _NOTHING: Counts = ((), ())
 
 
@@ -85,7 +84,6 @@ class _Run:
             for spread in problem.spreads
             for number in spread.variables
         }
-        self._spared: list[cp_model.IntVar] = []  # whether a reservation that may be given up is not
         self._constrain()
 
     def _constrain(self) -> None:
@@ -100,15 +98,7 @@ class _Run:
         for spread in problem.spreads:
             pods = sum(replicas * self._placed[lane] for lane, replicas in spread.lanes)
             model.add(sum(self._pods[number] for number in spread.variables) == pods)
-        for row in (*problem.quota, *problem.rooms):
-            self._at_most(row)
-        for number, passing in enumerate(problem.passed):
-            spared = model.new_bool_var(f"s{number}")
-            model.add(1 - spared <= sum(self._placed[index] for index in passing.lanes))
-            for index in passing.bound:
-                model.add(self._placed[index] <= problem.lanes[index].cap * spared)
-            self._spared.append(spared)
-        for row in problem.spans:
+        for row in (*problem.quota, *problem.rooms, *problem.spans):
             self._at_most(row)
         for chain in problem.chains:
             for before, after in pairwise(chain):
@@ -119,23 +109,18 @@ class _Run:
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
 
     def _at_most(self, row: Row) -> None:
-        """Add a row. Where the head that the row is about starts, or its reservation is given up, the row is lifted by
-        the most that it can be exceeded by."""
+        """Add a row. It is lifted by as much as it can be exceeded where the head starts that it is about."""
         sides = ((self._placed, row.lanes), (self._pods, row.pods), (self._admitted, row.classes))
         variables = [(side[index], amount) for side, terms in sides for index, amount in terms]
         caps = [variable.proto.domain[1] for variable, _ in variables]
         terms, room = scaled(enumerate(amount for _, amount in variables), row.room, caps.__getitem__)
         over = max(0, sum(amount * caps[index] for index, amount in terms) - room)
         lifted = over * self._admitted[row.head] if row.head >= 0 else 0
-        lifted += over * (1 - self._spared[row.passed]) if row.passed >= 0 else 0
         self._model.add(sum(amount * variables[index][0] for index, amount in terms) <= room + lifted)
 
     def run(self) -> Answer:
         problem, known = self._problem, self._problem.hint  # the known answer, while it is as good as the best
         for band, name in enumerate(problem.bands):
-            if band == problem.guaranteed:
-                self._spare()
-                known = known if self._given_up(known) <= self._given_up(self._best) else _NOTHING
             if known[0]:
                 starts = (self._admitted[index] for first, index in problem.heads if first == band)
                 self._stages.provisional += (self._model.add(head >= 1) for head in starts)
@@ -180,31 +165,9 @@ class _Run:
         return [(variable, cls.weight) for variable, cls in pairs if cls.band == band]
 
     def _value(self, band: int, admitted: Sequence[int]) -> int:
-        """The value of an answer in a band; 0 for none."""
+        """What an answer reaches in a band; 0 for none."""
         pairs = zip(admitted, self._problem.classes, strict=False)
         return sum(cls.weight * count for count, cls in pairs if cls.band == band)
-
-    def _given_up(self, answer: Counts) -> int:
-        """How many reservations an answer gives up."""
-        passed: set[int] = set()
-        for row in self._problem.spans if answer[0] else ():
-            stands = row.passed >= 0 and (row.head < 0 or not answer[0][row.head])
-            if stands and sum(amount * answer[1][index] for index, amount in row.lanes) > row.room:
-                passed.add(row.passed)
-        return len(passed)
-
-    def _spare(self) -> None:
-        """Give up as few reservations as possible from now on. This stage is not told: the others are one a band."""
-        if not self._spared:
-            return
-        most = self._given_up(self._best) if self._best[0] else len(self._spared)
-        if most:
-            found = self._stage(_PASSING, [(spared, 1) for spared in self._spared], self._best, 0)
-            self._stages.told.pop()
-            if not self._accept(found):
-                return
-            most = self._given_up(self._best)
-        self._keep(sum(self._spared) >= len(self._spared) - most)
 
     def _is_full(self, band: int, start: Counts) -> bool:
         """Whether no gang of this band or a later one can start. Asked once, for all of them together, where the best
@@ -223,7 +186,7 @@ class _Run:
         return False
 
     def _fit(self) -> None:
-        """Take the cheapest lanes for the admitted units."""
+        """Take the cheapest lanes for what is admitted."""
         lanes = zip(self._placed, self._problem.lanes, strict=True)
         terms = [(variable, lane.cost) for variable, lane in lanes if lane.cost]
         if self._found and self._best[0] and terms:
@@ -232,7 +195,7 @@ class _Run:
             self._accept(self._stage(_FIT, terms, self._best, 0))
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], start: Counts, least: int) -> Counts | None:
-        """The best answer by `terms`, at least `least` of it, the value of `start` unless infeasible."""
+        """The best answer by `terms`, at least `least` of it: what `start` reaches, unless that is infeasible."""
         fit, nodes, gap = name == _FIT, self._problem.nodes, self._problem.relative_gap
         objective = sum(weight * variable for variable, weight in terms)
         (self._model.minimize if fit else self._model.maximize)(objective)

@@ -12,7 +12,7 @@ from fleet.check import check
 from fleet.check.violation import Rule, Violation
 from fleet.decide import decide
 from fleet.model.plan import Plan
-from fleet.placement.problem import Answer, GangClass, Lane, Problem, Row, Solver, VictimProblem
+from fleet.placement.problem import Answer, GangClass, Kind, Lane, Problem, Row, Solver, VictimProblem
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.cpsat import CpSat, scaled
@@ -198,8 +198,8 @@ def test_rows_are_scaled_so_that_no_sum_overflows_and_no_answer_exceeds_the_room
 def halves(hint: tuple[int, ...], room: int = 100) -> Problem:
     """Bands of gangs of one size that share a room; half of what is proven is good enough."""
     bands = range(len(hint))
-    classes = tuple(GangClass(None, band, 0, band, 0, 60, 1, 60) for band in bands)
-    lanes = tuple(Lane(band, 0, "x", 60, 0) for band in bands)
+    classes = tuple(GangClass(Kind(band, 0), band, 60, 1, 60) for band in bands)
+    lanes = tuple(Lane(Kind(band, 0), "x", 60, 0) for band in bands)
     rows = (Row("x", room, lanes=tuple((band, 1) for band in bands)),)
     names = tuple(f"band {band}" for band in bands)
     return Problem(names, classes, lanes, (), rows, hint=(hint, hint), relative_gap=0.5)
@@ -281,8 +281,8 @@ def _packs(gangs: list[tuple[int, int]], free: list[int]) -> bool:
 
 def test_a_known_answer_that_the_model_does_not_allow_ends_no_later_stage() -> None:
     counts = (2, 1, 1)
-    classes = tuple(GangClass(None, band, 0, band, 0, count, 1, count) for band, count in enumerate(counts))
-    lanes = tuple(Lane(band, 0, "x", count, 0) for band, count in enumerate(counts))
+    classes = tuple(GangClass(Kind(band, 0), band, count, 1, count) for band, count in enumerate(counts))
+    lanes = tuple(Lane(Kind(band, 0), "x", count, 0) for band, count in enumerate(counts))
     rows = (Row("x", 1, lanes=((0, 1), (1, 1))),)
     problem = Problem(("first", "second", "third"), classes, lanes, (), rows, hint=((1, 1, 0), (1, 1, 0)))
     answer = CpSat().solve(problem, seed=1, limit_s=9.0)

@@ -21,14 +21,11 @@ from typing import NamedTuple
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
-from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.greedy.greedy import AGES_S, age_bucket, band_of
-from fleet.placement.problem import Beside
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
-from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.quota.users import split
 
@@ -44,7 +41,7 @@ class Key(NamedTuple):
     eligibility: int
     link: int
     preemptible: bool
-    beside: Beside
+    beside: int
     head: str
 
 
@@ -135,11 +132,11 @@ class Classes:
 
     def key(self, candidate: Candidate) -> Key | None:
         """The key of the class that counts a unit, if one does."""
-        unit, profile = candidate.unit, self._profile
+        unit = candidate.unit
         band = self._numbers.get(band_of(candidate))
         if band is None:
             return None
-        beside = self._beside(profile.binding(unit, candidate.tier), profile.passing(unit, candidate.tier), unit)
+        beside = self._profile.standing(self._waiting, unit)
         return Key(
             unit.leaf, self._account(candidate.account), band, age_bucket(unit, self._now), candidate.shape,
             candidate.eligibility.number, self._links.get(unit.id, 0), unit.preemptible, beside,
@@ -149,10 +146,6 @@ class Classes:
     def cap(self, group: Group, account: str | None) -> int:
         """How many gangs of a group could start at most, charged to `account`."""
         return min(self.caps.room(group.shape, group.eligibility), self.caps.quota(account, group.request))
-
-    def _beside(self, binding: int, passing: int, unit: Unit) -> Beside:
-        standing = self._profile.standing
-        return Beside(standing(binding & self._waiting, unit), standing(passing & self._waiting, unit))
 
     def _account(self, account: str | None) -> str | None:
         """The account of a class: users whose caps leave room for all their gangs are not told apart."""
@@ -189,28 +182,22 @@ class Classes:
                 stop = end
                 if age:
                     stop = bisect_right(group.units, -age, start, end, key=lambda unit: -age_bucket(unit, self._now))
-                for indices in self._parts(group, tier, start, stop):
+                for indices in self._parts(group, start, stop):
                     key = self.key(group.candidate(indices[0]))
                     if key is not None:
                         self.found.setdefault(key, []).append((group, indices))
                 start = stop
 
-    def _parts(self, group: Group, tier: Tier, start: int, stop: int) -> Iterable[Sequence[int]]:
-        """The units of a range, by account and by the reservations beside which they would start."""
+    def _parts(self, group: Group, start: int, stop: int) -> Iterable[Sequence[int]]:
+        """The units of a range, by account and by the reservations whose start they outlast."""
         if start == stop:
             return ()
-        profile = self._profile
-        binding = profile.binding(group.units[start], tier) & self._waiting
-        passing = profile.passing(group.units[start], tier) & self._waiting
-        timed = (binding | passing) and group.timed
-        if not (group.by_user and self._capped) and not timed and self._heads.isdisjoint(group.ids[start:stop]):
+        if not (group.by_user and self._capped) and not (self._waiting and group.timed):
             return (range(start, stop),)
-        found: dict[tuple[str | None, Beside, str], list[int]] = {}
+        found: dict[tuple[str | None, int], list[int]] = {}
         for index in range(start, stop):
-            unit = group.units[index]
-            head = unit.id if unit.id in self._heads else ""
-            key = (self._account(group.account(index)), self._beside(binding, passing, unit), head)
-            found.setdefault(key, []).append(index)
+            beside = self._profile.standing(self._waiting, group.units[index])
+            found.setdefault((self._account(group.account(index)), beside), []).append(index)
         return found.values()
 
     def _chain(self, groups: Sequence[Group]) -> bool:

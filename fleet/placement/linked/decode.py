@@ -203,7 +203,7 @@ def refined(
 def askable(problem: Problem, profile: Profile) -> bool:
     """Whether all members of the problem together could be modelled node by node, should its answer not pack."""
     members = {lane.member for lane in problem.lanes}
-    needs = {part.need for lane in problem.lanes for part in profile.space.shapes[lane.shape]}
+    needs = {part.need for lane in problem.lanes for part in profile.space.shapes[lane.kind.shape]}
     nodes = (sum(pool.counts.values()) for member in members for pool in profile.rooms[member].pools)
     return sum(nodes) * len(needs) <= BOUNDS.node_variables
 
@@ -232,7 +232,7 @@ def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
     have = Counter((candidate.shape, candidate.eligibility.number, member) for candidate, member in packed)
     lanes = (
         replace(lane, cap=min(lane.cap, have[key]))
-        if (key := (lane.shape, lane.eligibility, lane.member)) in kinds
+        if (key := (lane.kind.shape, lane.kind.eligibility, lane.member)) in kinds
         else lane
         for lane in problem.lanes
     )
@@ -256,7 +256,7 @@ def _nodes(
     kinds: dict[tuple[tuple[tuple[int, int], ...], int], list[tuple[int, Part, int]]] = {}
     for index, lane in enumerate(lanes):
         if lane.member == member:
-            for part in space.shapes[lane.shape]:
+            for part in space.shapes[lane.kind.shape]:
                 if part.need:
                     kinds.setdefault((part.need, part.claim), []).append((index, part, lane.cap))
     vectors = [

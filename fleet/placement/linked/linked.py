@@ -18,10 +18,9 @@ from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.greedy.greedy import Band, band_of, weight
 from fleet.placement.linked.classes import Classes, Key, Units
 from fleet.placement.linked.rows import Charged, SpanRows, lanes_of, quota_rows, room_rows
-from fleet.placement.problem import ALONE, Answer, Counts, GangClass, Kind, Problem
+from fleet.placement.problem import Answer, Counts, GangClass, Kind, Problem
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
-from fleet.quota.tiers import Tier
 from fleet.snapshot import Config
 
 _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
@@ -89,8 +88,8 @@ def build(
     alone = {key.head: index for key, index in numbers.items() if key.head}
     bands = {head.candidate.unit.id: band_of(head.candidate) for head in heads}
     lanes = lanes_of(classes, eligibilities, cut.caps)
-    if len(lanes) > BOUNDS.bound_lanes and any(cls.beside != ALONE for cls in classes):
-        classes = [replace(cls, beside=ALONE) for cls in classes]
+    if len(lanes) > BOUNDS.bound_lanes and any(cls.kind.beside for cls in classes):
+        classes = [replace(cls, kind=cls.kind._replace(beside=0)) for cls in classes]
         lanes = lanes_of(classes, eligibilities, cut.caps)
         cut.left_out.append("room beside reservations")
     usage = profile.usage
@@ -105,7 +104,6 @@ def build(
         chains=_chains(numbers),
         relative_gap=config.relative_gap,
         heads=tuple(sorted((bisect_left(cut.bands, bands[key]), alone[key]) for key in alone.keys() & started)),
-        guaranteed=sum(tier == Tier.GUARANTEED for tier, _ in cut.bands),
         deterministic_limit=config.deterministic_limit,
     )
 
@@ -115,8 +113,8 @@ def build(
 
     linked = Linked(problem, tuple(units), tuple(cut.bands), number, cut.left_out)
     problem = replace(problem, hint=linked.hint(greedy))
-    spans, passed = SpanRows(profile, waiting, problem, alone, cut.left_out).rows(keys, charged)
-    return replace(linked, problem=replace(problem, spans=spans, passed=passed))
+    spans = SpanRows(profile, waiting, problem, alone, cut.left_out).rows(units, charged)
+    return replace(linked, problem=replace(problem, spans=spans))
 
 
 def _classes(
@@ -135,8 +133,8 @@ def _classes(
         cap = min(count, cut.cap(group, key.account))
         if cap > 0 or key.link:
             worth = weight(profile.space.shapes[key.shape], key.age, profile.space)
-            kind = (key.leaf, key.band, key.age, key.shape, key.eligibility)
-            classes.append(GangClass(*kind, count, worth, cap, key.beside))
+            kind = Kind(key.shape, key.eligibility, key.beside)
+            classes.append(GangClass(kind, key.band, count, worth, cap))
             units.append(found[key])
             charged.append((key.account, group.request))
             keys.append(key)

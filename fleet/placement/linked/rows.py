@@ -1,6 +1,6 @@
 """The rows of quota and of room in the linked model, its lanes, and the rows of reservations.
 
-A row may allow too much, never too little, so that an answer's bound holds for every plan. For devices, room is counted
+A row of quota or room may allow too much, never too little: its bound holds for every plan. Room for devices is counted
 in slots of g = 1, 2, 4, 8: a pod of s devices lowers floor(free / g) of its node by at least floor(s / g). So each row
 is a true limit for every size, and together they are exact where sizes divide each other. CPU, memory and the like get
 one row of sums and one of whole pods.
@@ -9,13 +9,13 @@ Gangs that must lie within one rack count in these rows like all others, and in 
 each lane and rack. If these are too many, the racks have no rows, and decoding drops the excess. Nodes that could be
 added are in no row: they are the last choice, and are filled after the answer.
 
-A reservation binds by leaf, tier, priority and walltime, so gangs beside different reservations are of different
-classes and lanes. Quota beside a reservation is a row like any other. For room, a search finds how many gangs of one
-shape leave the reserved gang its place; gangs of several shapes share that in proportion. This is not exact: decoding
-drops what a row allows too much, and the filling up afterwards starts what it forbids too much. Gangs that pass a
-reservation by right count in its rows, too. An answer may give a reservation up if such a gang starts there: then no
-other gang that outlasts its start may. A head that greedy starts, starts in every answer. The rows of another head are
-lifted if its unit starts: then its reservation is gone.
+Gangs that outlast the starts of different reservations are of different classes and lanes. Quota beside a reservation
+limits the gangs that it binds. For room, a search finds how many gangs of one shape leave the reserved gang its place;
+gangs of several shapes share that in proportion. Gangs that pass the reservation by right count there, too, so no
+answer gives up a reservation that the known answer keeps. These rows are not exact: decoding drops the gangs that
+they allow too much, and the filling up starts gangs that they forbid too much. So a plan that gives up a reservation
+may exceed a bound. A head that greedy starts, starts in every answer. The rows of another head are lifted if its unit
+starts.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from itertools import count, islice
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.linked.classes import Key, KindCaps
+from fleet.placement.linked.classes import KindCaps, Units
 from fleet.placement.packing.room import MemberRoom, room_for
 from fleet.placement.packing.space import Part, Shape, Vector, slots
-from fleet.placement.problem import GangClass, Kind, Lane, Passing, Problem, Row, Spread, Terms
+from fleet.placement.problem import GangClass, Kind, Lane, Problem, Row, Spread, Terms
 from fleet.placement.reservation.profile import Profile
 from fleet.placement.reservation.span import Span
 from fleet.quota.usage import Usage
@@ -73,14 +73,15 @@ def lanes_of(
     for cls in classes:
         wanted[cls.kind] += cls.cap
     lanes: list[Lane] = []
-    for (shape, number, beside), gangs in wanted.items():
+    for kind, gangs in wanted.items():
+        shape, number, _ = kind
         ranks = sorted({choice.order for choice in eligibilities[number].choices})
         prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
         for choice in eligibilities[number].choices:
             cap = min(gangs, caps.lane(shape, choice.member))
             if cap > 0:
                 cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
-                lanes.append(Lane(shape, number, choice.member, cap, cost, beside))
+                lanes.append(Lane(kind, choice.member, cap, cost))
     return tuple(lanes)
 
 
@@ -101,7 +102,7 @@ def room_rows(
     for index, lane in enumerate(lanes):
         by_member.setdefault(lane.member, []).append(index)
     shapes = profile.space.shapes
-    domains = {index: _domains(profile.rooms[lane.member], shapes[lane.shape]) for index, lane in enumerate(lanes)}
+    domains = {index: _domains(profile.rooms[lane.member], shapes[lane.kind.shape]) for index, lane in enumerate(lanes)}
     modelled = sum(len(found) for found in domains.values()) <= BOUNDS.domain_variables
     if not modelled:
         left_out.append("racks")
@@ -111,7 +112,7 @@ def room_rows(
         racks: dict[tuple[int, str], _Use] = {}
         for index in by_member[member]:
             lane = lanes[index]
-            for part in shapes[lane.shape]:
+            for part in shapes[lane.kind.shape]:
                 usable = [number for number, (takes, _) in enumerate(pools) if takes[part.claim]]
                 if len(usable) == 1:
                     using[usable[0]].lanes.append((index, part, part.replicas, lane.cap))
@@ -123,7 +124,7 @@ def room_rows(
                 continue
             variables = spread(index, 1, len(domains[index]), lane.cap)
             for variable, (name, counts) in zip(variables, domains[index], strict=True):
-                for part in shapes[lane.shape]:
+                for part in shapes[lane.kind.shape]:
                     use = racks.setdefault((part.topology, name), _Use(counts))
                     use.spreads.append((variable, part, part.replicas, lane.cap))
         for number, use in enumerate(using):
@@ -218,34 +219,30 @@ class SpanRows:
         """`heads`: the classes of heads, by unit; `left_out` gets the parts that have no rows."""
         spans = [(number, span) for number, span in enumerate(profile.spans) if waiting & 1 << number]
         self._spans = [(number, span, heads.get(span.holder.unit.id, -1)) for number, span in spans]
+        self._profile = profile
         self._usage = profile.usage
         self._problem = problem
         self._left_out = left_out
         self._tries = BOUNDS.span_tries
 
-    def rows(self, keys: Sequence[Key], charged: Sequence[Charged]) -> tuple[tuple[Row, ...], tuple[Passing, ...]]:
-        """All rows, and the reservations that an answer may give up. `keys` and `charged`: of each class."""
+    def rows(self, units: Sequence[Units], charged: Sequence[Charged]) -> tuple[Row, ...]:
+        """All rows. `units` and `charged`: of each class."""
         lanes = self._problem.lanes
-        rows = self._quota(keys, charged)
-        passed: list[Passing] = []
+        rows = self._quota(units, charged)
         for number, span, head in self._spans:
-            here = [(index, lane.beside) for index, lane in enumerate(lanes) if lane.member == span.member]
-            bound = tuple(index for index, beside in here if beside.binding & 1 << number)
-            passing = tuple(index for index, beside in here if beside.passing & 1 << number)
-            found = self._room(span, head, (*bound, *passing), len(passed) if passing else -1)
-            rows += found
-            if passing and found:
-                passed.append(Passing(span.holder.unit.name, passing, bound))
+            bit = 1 << number
+            here = [i for i, lane in enumerate(lanes) if lane.member == span.member and lane.kind.beside & bit]
+            rows += self._room(span, head, here)
         if self._tries < 0:
             self._left_out.append("room beside some reservations")
-        return tuple(rows), tuple(passed)
+        return tuple(rows)
 
-    def _room(self, span: Span, head: int, here: Sequence[int], passed: int) -> list[Row]:
-        """The rows of one span over the lanes `here`, which are in its member: it binds them, or they pass it."""
+    def _room(self, span: Span, head: int, here: Sequence[int]) -> list[Row]:
+        """The rows of one span over the lanes `here`, which are in its member and outlast its start."""
         lanes, placed = self._problem.lanes, self._problem.hint[1]
         shapes: dict[int, list[int]] = {}
         for index in here:
-            shapes.setdefault(lanes[index].shape, []).append(index)
+            shapes.setdefault(lanes[index].kind.shape, []).append(index)
         rows: list[Row] = []
         joint: list[tuple[int, int]] = []
         name = f"{span.member} beside {span.holder.unit.name}"
@@ -254,11 +251,11 @@ class SpanRows:
             if most is None or most >= sum(lanes[index].cap for index in indices):
                 continue
             room = max(most, sum(placed[index] for index in indices))
-            rows.append(Row(name, room, lanes=tuple((index, 1) for index in indices), head=head, passed=passed))
+            rows.append(Row(name, room, lanes=tuple((index, 1) for index in indices), head=head))
             joint += ((index, _WHOLE // (most + 1)) for index in indices if most)
-        if len({lanes[index].shape for index, _ in joint}) > 1:
+        if len({lanes[index].kind.shape for index, _ in joint}) > 1:
             room = max(_WHOLE - 1, sum(amount * placed[index] for index, amount in joint))
-            rows.append(Row(f"{name}, in all", room, lanes=tuple(joint), head=head, passed=passed))
+            rows.append(Row(f"{name}, in all", room, lanes=tuple(joint), head=head))
         return rows
 
     def _most(self, span: Span, shape: int, cap: int) -> int | None:
@@ -275,13 +272,14 @@ class SpanRows:
                 high = middle
         return low
 
-    def _quota(self, keys: Sequence[Key], charged: Sequence[Charged]) -> list[Row]:
+    def _quota(self, units: Sequence[Units], charged: Sequence[Charged]) -> list[Row]:
         usage, classes, known = self._usage, self._problem.classes, self._problem.hint[0]
         rows: list[Row] = []
         if usage is None:
             return rows
+        bounds = [self._profile.bound(one.first) for one in units] if self._spans else []
         for number, span, head in self._spans:
-            bound = [(index, charged[index]) for index, key in enumerate(keys) if key.beside.binding & 1 << number]
+            bound = [(index, charged[index]) for index, spans in enumerate(bounds) if spans & 1 << number]
             room, about = partial(_tighter, span, usage), f" beside {span.holder.unit.name}"
             rows += quota_rows(classes, bound, usage, room, known, about, head)
             if sum(len(row.classes) for row in rows) > BOUNDS.span_terms:

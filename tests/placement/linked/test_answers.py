@@ -123,7 +123,7 @@ def test_what_does_not_pack_in_a_member_that_is_modelled_already_may_not_come_th
     assert found is not None and found[1] == known
     capped = {(c.shape, c.eligibility.number, member) for c, member in dropped}
     for before, after in zip(problem.lanes, found[0].lanes, strict=True):
-        told = (before.shape, before.eligibility, before.member) in capped
+        told = (before.kind.shape, before.kind.eligibility, before.member) in capped
         assert after == (replace(before, cap=min(1, before.cap)) if told else before)
     assert found[0].spreads == problem.spreads
 
