@@ -21,7 +21,7 @@ from fleet.model.reason import Reason
 from fleet.model.unit import LEAST_PRIORITY, MOST_PRIORITY, Unit
 from fleet.notation import byhand, bytype
 from fleet.notation.bytype import Json, decode, decode_value, encode, listed, readable
-from fleet.placement.problem import Answer, Problem, Solved, Solver, VictimProblem
+from fleet.placement.problem import Answer, Problem, Solver, VictimProblem
 from fleet.snapshot import Config, Snapshot
 
 VERSION = bytype.VERSION
@@ -206,14 +206,12 @@ class _Recorded:
             return self._victims(problem)
         certificate = self._certificate
         admitted, placed = next(self._answers, ((), ()))
-        stages = tuple(Solved(s.name, s.value, s.bound, s.status, s.seconds) for s in certificate.stages)
-        return Answer(admitted, placed, stages, certificate.why)
+        return Answer(admitted, placed, certificate.stages, certificate.why)
 
     def _victims(self, problem: VictimProblem) -> Answer:
         said = next(self._said, Said((), ()))
-        stages = tuple(Solved(s.name, s.value, s.bound, s.status, s.seconds) for s in said.stages)
         leaves = tuple(int(index in said.leaves) for index in range(len(problem.victims))) if said.member else ()
-        return Answer(leaves, said.member, stages, said.why)
+        return Answer(leaves, said.member, said.stages, said.why)
 
 
 def _document(document: object, kind: str, fields: tuple[str, ...]) -> Mapping[str, Any]:

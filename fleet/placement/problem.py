@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from fleet.model.plan import Stage
+
 Terms = tuple[tuple[int, int], ...]  # (number of a variable, amount of one)
 Counts = tuple[tuple[int, ...], tuple[int, ...]]  # gangs that start, by class, and gangs placed, by lane
 
@@ -100,24 +102,13 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Solved:
-    """One stage: its value, and the bound that is proven for it, given the stages before."""
-
-    name: str
-    value: int
-    bound: int
-    status: str
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
     """`admitted[i]` gangs of class i start, and `placed[j]` gangs go to lane j. Both are empty when there is no answer;
     then `why` gives the cause. Beside an answer, `why` says what kept it from being better."""
 
     admitted: tuple[int, ...] = ()
     placed: tuple[int, ...] = ()
-    stages: tuple[Solved, ...] = ()
+    stages: tuple[Stage, ...] = ()
     why: str = ""
 
     @property

@@ -10,46 +10,24 @@ gap makes every later stage prove that this room is useless. A stage that cannot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from math import gcd
+from math import inf
 
 from ortools.sat.python import cp_model
 
-from fleet.placement.problem import Answer, Counts, Kind, Problem, Row, Solved, VictimProblem
+from fleet.model.plan import Stage
+from fleet.placement.problem import Answer, Counts, Kind, Problem, VictimProblem
 from fleet.solver.cpsat_victims import Victims
-from fleet.solver.stages import SAFE, Limit, Stages
+from fleet.solver.stages import Stages
 
 _FIT = "fit"
 _FIT_GAP, _FIT_WORK = 0.05, 0.1  # of the cost of lanes, and in deterministic time, where nodes are modelled
 _NOTHING: Counts = ((), ())
 
 
-def scaled(
-    terms: Iterable[tuple[int, int]], room: int, caps: Callable[[int], int]
-) -> tuple[list[tuple[int, int]], int]:
-    """Σ amount × x ≤ room with numbers that the solver can add up. Dividing by the common divisor is exact; beyond
-    that amounts are rounded up and the room down, so that no answer exceeds the row."""
-    row = [(index, amount) for index, amount in terms if amount > 0]
-    if not row:
-        return [], room
-    common = gcd(*(amount for _, amount in row))
-    row = [(index, amount // common) for index, amount in row]
-    room //= common
-    largest = max(room, sum(amount * max(1, caps(index)) for index, amount in row))
-    if largest > SAFE:
-        divisor = -(-largest // SAFE)
-        row = [(index, -(-amount // divisor)) for index, amount in row]
-        room //= divisor
-    return row, room
-
-
 class CpSat:
     """Solves in this process. For a deadline that holds, use ProcessSolver, which runs this in a child."""
-
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
-        """`clock`: seconds that only grow."""
-        self._clock = clock
 
     def solve(
         self,
@@ -61,20 +39,20 @@ class CpSat:
     ) -> Answer:
         """The best answer found. `emit` gets every stage's answer as it comes."""
         if isinstance(problem, VictimProblem):
-            return Victims(problem, seed, Limit(limit_s, self._clock), emit).run()
-        return _Run(problem, seed, Limit(problem.part * limit_s, self._clock), emit).run()
+            return Victims(problem, seed, limit_s, emit).run()
+        return _Run(problem, seed, problem.part * limit_s, emit).run()
 
 
 class _Run:
     """One solve. `_best`: the best answer so far, at first the known one; `_found`: whether a stage has found one;
     `_seen`: whether the model has shown that the best answer is feasible."""
 
-    def __init__(self, problem: Problem, seed: int, limit: Limit, emit: Callable[[Answer], None]) -> None:
+    def __init__(self, problem: Problem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
-        self._fit_s = problem.fit_part * limit.left_s
+        self._fit_s = problem.fit_part * limit_s
         self._emit = emit
         self._model = model = cp_model.CpModel()
-        self._stages = Stages(model, seed, limit, problem.deterministic_limit)
+        self._stages = Stages(model, seed, limit_s, problem.deterministic_limit)
         self._best, self._found, self._seen = problem.hint, False, False
         self._asked_full = False
         self._admitted = [model.new_int_var(0, cls.cap, f"a{index}") for index, cls in enumerate(problem.classes)]
@@ -99,7 +77,9 @@ class _Run:
             pods = sum(replicas * self._placed[lane] for lane, replicas in spread.lanes)
             model.add(sum(self._pods[number] for number in spread.variables) == pods)
         for row in (*problem.quota, *problem.rooms, *problem.spans):
-            self._at_most(row)
+            of_row = ((self._placed, row.lanes), (self._pods, row.pods), (self._admitted, row.classes))
+            terms = [(variables[index], amount) for variables, part in of_row for index, amount in part]
+            self._stages.at_most(terms, row.room, self._admitted[row.head] if row.head >= 0 else None)
         for chain in problem.chains:
             for before, after in pairwise(chain):
                 whole = model.new_bool_var(f"b{before}")
@@ -107,16 +87,6 @@ class _Run:
                     model.add(whole == 0)
                 model.add(self._admitted[before] >= problem.classes[before].count * whole)
                 model.add(self._admitted[after] <= problem.classes[after].cap * whole)
-
-    def _at_most(self, row: Row) -> None:
-        """Add a row. It is lifted by as much as it can be exceeded where the head starts that it is about."""
-        sides = ((self._placed, row.lanes), (self._pods, row.pods), (self._admitted, row.classes))
-        variables = [(side[index], amount) for side, terms in sides for index, amount in terms]
-        caps = [variable.proto.domain[1] for variable, _ in variables]
-        terms, room = scaled(enumerate(amount for _, amount in variables), row.room, caps.__getitem__)
-        over = max(0, sum(amount * caps[index] for index, amount in terms) - room)
-        lifted = over * self._admitted[row.head] if row.head >= 0 else 0
-        self._model.add(sum(amount * variables[index][0] for index, amount in terms) <= room + lifted)
 
     def run(self) -> Answer:
         problem, known = self._problem, self._problem.hint  # the known answer, while it is as good as the best
@@ -129,10 +99,10 @@ class _Run:
             start = known if least > value else self._best
             value = max(least, value)
             if value == most and (most == 0 or self._found or known[0]):
-                self._stages.told.append(Solved(name, value, most, "OPTIMAL"))
+                self._stages.told.append(Stage(name, value, most, "OPTIMAL"))
                 self._best, self._seen = start, self._seen and start is self._best
             elif self._is_full(band, start):
-                self._stages.told += (Solved(rest, 0, 0, "OPTIMAL") for rest in problem.bands[band + 1 :])
+                self._stages.told += (Stage(rest, 0, 0, "OPTIMAL") for rest in problem.bands[band + 1 :])
                 self._best, self._found = start, True
                 break
             elif self._accept(self._stage(name, self._terms(band), start, value)):
@@ -196,18 +166,17 @@ class _Run:
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], start: Counts, least: int) -> Counts | None:
         """The best answer by `terms`, at least `least` of it: what `start` reaches, unless that is infeasible."""
-        fit, nodes, gap = name == _FIT, self._problem.nodes, self._problem.relative_gap
+        gap, work, limit_s = self._problem.relative_gap, self._stages.work / 2, inf
+        if name == _FIT:
+            work, limit_s = self._stages.work, self._fit_s
+            if self._problem.nodes:  # whether it packs is not known yet, and proving the last lane took long
+                gap, work = max(_FIT_GAP, gap), min(_FIT_WORK, work)
         objective = sum(weight * variable for variable, weight in terms)
-        (self._model.minimize if fit else self._model.maximize)(objective)
+        (self._model.minimize if name == _FIT else self._model.maximize)(objective)
         if least > 0:
             self._stages.provisional.append(self._model.add(objective >= least))
         hint = (*zip(self._admitted, start[0], strict=False), *zip(self._placed, start[1], strict=False))
-        work = self._stages.work if fit else self._stages.work / 2
-        quick = {"cp_model_probing_level": 0, "max_presolve_iterations": 1} if nodes else {}
-        if fit and nodes:  # whether it packs is not known yet, and proving the last lane took long
-            gap, work = max(_FIT_GAP, gap), min(_FIT_WORK, work)
-        left_s = self._fit_s if fit else float("inf")
-        solver = self._stages.run(name, hint, left_s, work, relative_gap_limit=gap, **quick)
+        solver = self._stages.run(name, hint, work, limit_s=limit_s, gap=gap, quick=self._problem.nodes)
         if solver is None:
             return None
         return tuple(map(solver.value, self._admitted)), tuple(map(solver.value, self._placed))

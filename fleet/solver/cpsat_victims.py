@@ -8,27 +8,23 @@ takes milliseconds, and the work of users is at stake.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gcd
 
 from ortools.sat.python import cp_model
 
-from fleet.placement.problem import Answer, Demand, Place, Solved, VictimProblem
-from fleet.solver.stages import SAFE, Limit, Stages
-
-
-class _TooLarge(Exception):
-    """Numbers that the solver cannot add up."""
+from fleet.model.plan import Stage
+from fleet.placement.problem import Answer, Demand, Place, VictimProblem
+from fleet.solver.stages import Stages
 
 
 class Victims:
     """One solve. The variables: whether each victim leaves, how many of each gang go to each site, and how many pods of
     each demand lie on each place."""
 
-    def __init__(self, problem: VictimProblem, seed: int, limit: Limit, emit: Callable[[Answer], None]) -> None:
+    def __init__(self, problem: VictimProblem, seed: int, limit_s: float, emit: Callable[[Answer], None]) -> None:
         self._problem = problem
         self._emit = emit
         model = self._model = cp_model.CpModel()
-        self._stages = Stages(model, seed, limit, problem.deterministic_limit)
+        self._stages = Stages(model, seed, limit_s, problem.deterministic_limit)
         self._leaves = [model.new_bool_var(f"x{index}") for index in range(len(problem.victims))]
         self._at: list[dict[int, cp_model.IntVar]] = []  # of each gang: how many go to a site
         self._used = [model.new_bool_var(f"s{site}") for site in range(len(problem.sites))]
@@ -41,10 +37,7 @@ class Victims:
 
     def run(self) -> Answer:
         problem, answer = self._problem, Answer()
-        try:
-            self._constrain()
-        except _TooLarge:
-            return Answer(why="the solver cannot add up amounts this large")
+        self._constrain()
         within = [(var, 1) for var, victim in zip(self._leaves, problem.victims, strict=True) if victim.within]
         lost = [(var, victim.lost) for var, victim in zip(self._leaves, problem.victims, strict=True)]
         order = [
@@ -62,7 +55,7 @@ class Victims:
                 continue
             value = sum(hint[var.index] * weight for var, weight in terms) if name in known else -1
             if name in known and value == known[name]:  # the known answer is the best there is
-                self._stages.told.append(Solved(name, value, value, "OPTIMAL"))
+                self._stages.told.append(Stage(name, value, value, "OPTIMAL"))
             else:
                 found = self._stage(name, terms, hint)
                 if found is None:
@@ -74,18 +67,10 @@ class Victims:
                 break
         return Answer(answer.admitted, answer.placed, tuple(self._stages.told))
 
-    def _at_most(self, terms: list[tuple[cp_model.IntVar, int, int]], most: int) -> cp_model.Constraint:
-        """Σ amount × variable ≤ most; terms are (variable, amount, the largest value of the variable)."""
-        common = gcd(*(amount for _, amount, _ in terms)) or 1
-        most //= common
-        if abs(most) + sum(abs(amount // common) * cap for _, amount, cap in terms) > SAFE:
-            raise _TooLarge
-        return self._model.add(sum(amount // common * var for var, amount, _ in terms) <= most)
-
     def _constrain(self) -> None:
         problem, model = self._problem, self._model
         for row in problem.freed:
-            self._at_most([(self._leaves[index], -amount, 1) for index, amount in row.terms], -row.need)
+            self._stages.at_most([(self._leaves[index], -amount) for index, amount in row.terms], -row.need)
         pods: list[list[tuple[int, cp_model.IntVar, int]]] = [[] for _ in problem.places]  # demand, variable, its cap
         per_demand: list[list[tuple[int, cp_model.IntVar]]] = [[] for _ in problem.demands]  # place, variable
         for number, demand in enumerate(problem.demands):
@@ -137,19 +122,19 @@ class Victims:
                 self._model.add(variable <= cap * used)
         for resource in sorted({index for number, _, _ in here for index, _ in self._problem.demands[number].need}):
             terms = [
-                (variable, amount, cap)
-                for number, variable, cap in here
+                (variable, amount)
+                for number, variable, _ in here
                 for index, amount in self._problem.demands[number].need
                 if index == resource
             ]
             most = place.count * place.free[resource]
-            if place.owner < 0 and sum(amount * cap for _, amount, cap in terms) <= most:
+            if place.owner < 0 and sum(amount * variable.proto.domain[1] for variable, amount in terms) <= most:
                 continue  # there is enough of it for all pods, though no victim leaves
             if place.owner >= 0:
-                terms.append((self._leaves[place.owner], -most, 1))
+                terms.append((self._leaves[place.owner], -most))
                 most = 0
-            terms += [(self._leaves[victim], -held[resource], 1) for victim, held in place.holds if held[resource]]
-            row = self._at_most(terms, most)
+            terms += [(self._leaves[victim], -held[resource]) for victim, held in place.holds]
+            row = self._stages.at_most(terms, most)
             if used is not None:
                 row.only_enforce_if(used)
 
@@ -197,9 +182,7 @@ class Victims:
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], hint: list[int]) -> Answer | None:
         self._model.minimize(sum(weight * var for var, weight in terms))
-        quick = {"cp_model_probing_level": 0, "max_presolve_iterations": 1}  # measured on a fleet of 10,000 nodes
-        known = zip(self._leaves, hint, strict=True)
-        solver = self._stages.run(name, known, float("inf"), self._stages.work, **quick)
+        solver = self._stages.run(name, zip(self._leaves, hint, strict=True), self._stages.work, quick=True)
         if solver is None:
             return None
         leaves = tuple(map(solver.value, self._leaves))

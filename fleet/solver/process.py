@@ -148,7 +148,7 @@ def serve() -> None:
     from fleet.solver.cpsat import CpSat
 
     pipe.send(True)
-    solver = CpSat(time.monotonic)
+    solver = CpSat()
     while True:
         problem, seed, limit_s = problems.get()
         answer = solver.solve(problem, seed=seed, limit_s=limit_s, emit=lambda answer: pipe.send((False, answer)))

@@ -15,7 +15,8 @@ from fleet.model.plan import Plan
 from fleet.placement.problem import Answer, GangClass, Kind, Lane, Problem, Row, Solver, VictimProblem
 from fleet.quota.users import USER_MAX
 from fleet.snapshot import Config, Snapshot
-from fleet.solver.cpsat import CpSat, scaled
+from fleet.solver.cpsat import CpSat
+from fleet.solver.stages import scaled
 from tests.builders import GPU, NOW, NodeClaim, member, snapshot, tree, unit
 
 TRAPS = {
@@ -187,11 +188,11 @@ def test_an_answer_that_does_not_pack_is_repaired() -> None:
 
 
 def test_rows_are_scaled_so_that_no_sum_overflows_and_no_answer_exceeds_the_room() -> None:
-    exact, room = scaled([(0, 6 << 30), (1, 9 << 30)], 20 << 30, lambda index: 10)
-    assert (exact, room) == ([(0, 2), (1, 3)], 6)
-    huge, room = scaled([(0, (1 << 61) + 1), (1, 3)], (1 << 62) + 1, lambda index: 1_000_000)
-    assert sum(amount * 1_000_000 for _, amount in huge) < 1 << 62
-    most = room // dict(huge)[0]
+    exact, room = scaled([(6 << 30, 10), (9 << 30, 10)], 20 << 30)
+    assert (exact, room) == ([2, 3], 6)
+    huge, room = scaled([((1 << 61) + 1, 1_000_000), (3, 1_000_000)], (1 << 62) + 1)
+    assert sum(amount * 1_000_000 for amount in huge) < 1 << 62
+    most = room // huge[0]
     assert most * ((1 << 61) + 1) <= (1 << 62) + 1
 
 

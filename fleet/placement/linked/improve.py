@@ -17,7 +17,7 @@ from fleet.placement.greedy.greedy import Outcome, settle, value, worth
 from fleet.placement.greedy.situation import Pairs, Situation
 from fleet.placement.linked.decode import askable, decode, refined, repacked, sound
 from fleet.placement.linked.linked import Linked, build
-from fleet.placement.problem import Answer, Solved, Solver
+from fleet.placement.problem import Answer, Solver
 from fleet.placement.reservation.profile import Profile
 
 _LEAST_LIMIT_S = 0.05
@@ -113,21 +113,20 @@ class Answers:
             self.notes.append(f"the solver failed ({type(error).__name__})")
             return None
         said = (answer.admitted, answer.placed)
-        stages = tuple(Stage(s.name, s.value, s.bound, s.status, s.seconds) for s in answer.stages)
         belongs = not answer.empty and sound(linked.problem, answer)
         if answer.empty:
             self.notes.append(answer.why or "the solver found no answer")
         elif not belongs:
             self.notes.append("the solver's answer does not belong to the problem")
         if first:
-            self.certificate = replace(known, stages=stages, why=answer.why, answer=said)
+            self.certificate = replace(known, stages=answer.stages, why=answer.why, answer=said)
         elif belongs:
-            stages = stages if whole else known.stages
+            stages = answer.stages if whole else known.stages
             self.certificate = replace(known, stages=stages, why=answer.why, more=(*known.more, said))
         return answer if belongs else None
 
 
-def _proven(known: Sequence[int], stages: Sequence[Solved]) -> tuple[tuple[int, ...], bool]:
+def _proven(known: Sequence[int], stages: Sequence[Stage]) -> tuple[tuple[int, ...], bool]:
     """The bounds of the first bands, up to one that the known answer does not reach, since later bounds rest on more;
     and whether the known answer reaches all of them."""
     bounds: list[int] = []

@@ -12,8 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from api.health import Metrics as ApiMetrics
 from fleet.controllers.runtime.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
 from fleet.decide import PARTS
+from fleet.model.plan import Stage
 from fleet.model.unit import Phase, Unit
-from fleet.placement.problem import Answer, Problem, Solved, VictimProblem
+from fleet.placement.problem import Answer, Problem, VictimProblem
 from fleet.quota.parse import parse_tree
 from fleet.snapshot import Snapshot
 from fleet.solver.process import FAILED, LATE, STARTING
@@ -113,8 +114,8 @@ def test_labels_are_bounded_whatever_users_call_their_leaves() -> None:
 
 
 ANSWERS = [
-    (Answer((1,), (1,), (Solved("a", 1, 1, "OPTIMAL"),)), "optimal"),
-    (Answer((1,), (1,), (Solved("a", 1, 1, "OPTIMAL"), Solved("b", 1, 2, "FEASIBLE"))), "feasible"),
+    (Answer((1,), (1,), (Stage("a", 1, 1, "OPTIMAL"),)), "optimal"),
+    (Answer((1,), (1,), (Stage("a", 1, 1, "OPTIMAL"), Stage("b", 1, 2, "FEASIBLE"))), "feasible"),
     (Answer(), "none"),
     (Answer(why="no time is left in this decision"), "none"),
     (Answer((1,), (1,), (), f"{LATE} of 1.5 s"), "late"),
