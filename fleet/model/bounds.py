@@ -61,33 +61,34 @@ class Bounds:
     links: int = 256
     """Kinds of gangs in a row, in the chain of a strict queue. Gangs behind them start only by filling up."""
     capped_users: int = 300
-    """Users with rows of their own. Gangs of further users start only by filling up."""
+    """Users with rows of their own. Where more would need rows, none has any, and decoding drops the excess."""
     slot_sizes: int = 12
     """Sizes of pods with a row of slots. Other sizes have rows that allow too much."""
     domain_variables: int = 3_000
     """Lanes times racks. Past it, racks have no rows, and decoding drops the excess."""
     variables: int = 200_000
-    """Variables of a question. A larger question is not asked."""
+    """Classes and lanes of a question. A larger question is not asked."""
     bound_lanes: int = 6_000
-    """Lanes told apart by reservations. Past it, reservations have no row of room, and decoding drops the excess."""
+    """Lanes that may be told apart by reservations. Past it, reservations have no rows of room, and decoding drops the
+    excess."""
     span_terms: int = 60_000
     """Terms in rows of quota beside reservations. Past it, these have no rows, and decoding drops the excess."""
     span_tries: int = 2_000
     """Tries to find how many gangs leave a reservation its room. Past them, other reservations have no row of room."""
     node_variables: int = 6_000
-    """Variables of members that are modelled node by node. Past it, the coarse rows stay the only ones."""
+    """Pod variables of a question. Past it, no further member is modelled node by node."""
     small_node_variables: int = 1_000
-    """Variables up to which all members are modelled node by node as soon as one is."""
+    """Pod variables up to which all members are modelled node by node as soon as one is. It ends no search."""
     answers: int = 8
-    """Questions to the solver in one decision. The best answer until then stands."""
+    """Questions to the solver about the units that start. The best answer until then stands."""
     decodes: int = 8
-    """Orders in which the gangs of an answer are packed. The best one stands."""
+    """Rounds of one packing, each without the units that a strict queue stops. Past it, the packing places nothing."""
     packings: int = 16
     """Further packings of an answer, each with the gangs first that found no place before."""
     packed_again: int = 8_000
-    """Gangs that these packings may place in all."""
+    """Gangs of these packings in all. Past it, no other order is tried."""
     members_anew: int = 12
-    """Members of one answer that are packed anew, all gangs at once."""
+    """Searches for a packing of all gangs of one member, after one answer. Past it, the gangs without a place stay out."""
 
     # Victims.
     preemptors: int = 10_000

@@ -29,6 +29,8 @@ from fleet.placement.reservation.profile import Profile
 from fleet.quota.usage import Usage
 from fleet.quota.users import split
 
+LeftOut = tuple[str, str]  # a bound that was met, by its name, and the part of the question without rows or classes
+
 
 class Key(NamedTuple):
     """What the gangs of a class have in common. `link`: the number in a chain, or 0; `head`: the id of a head alone."""
@@ -110,12 +112,12 @@ class Classes:
         self._profile = profile
         self._waiting = waiting
         self._heads = {head.candidate.unit.id for head in heads}
-        self.left_out: list[str] = []
+        self.left_out: list[LeftOut] = []
         groups = [group for group in groups if group.eligibility.choices]
         bands = sorted({(int(tier), -group.priority) for group in groups for tier, _, _ in group.segments})
         self.bands = bands[: BOUNDS.bands]
         if len(bands) > BOUNDS.bands:
-            self.left_out.append(f"bands below the first {BOUNDS.bands}")
+            self.left_out.append(("bands", f"bands below the first {BOUNDS.bands}"))
         self._numbers = {band: number for number, band in enumerate(self.bands)}
         self.caps = KindCaps(profile)
         self.found: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
@@ -169,7 +171,7 @@ class Classes:
         full = {limit for limit, amount in wanted.items() if usage is not None and amount > (usage.room(*limit) or 0)}
         found = frozenset(account for account, mine in limits.items() if not full.isdisjoint(mine))
         if len(found) > BOUNDS.capped_users:
-            self.left_out.append(f"the caps of {len(found)} users")
+            self.left_out.append(("capped_users", f"the caps of {len(found)} users"))
             return frozenset()
         return found
 
@@ -218,7 +220,8 @@ class Classes:
                 if count > caps[alike]:
                     return False
             if link >= BOUNDS.links:
-                self.left_out.append(f"queue {group.leaf} behind its first {BOUNDS.links} kinds of gangs in a row")
+                what = f"queue {group.leaf} behind its first {BOUNDS.links} kinds of gangs in a row"
+                self.left_out.append(("links", what))
                 return False
             if plain is None:
                 return False

@@ -56,7 +56,8 @@ def decode(
         other = _packed(sorted(pairs, key=lambda pair: band_of(pair[0])), groups, fresh)
         best = min(found, other, key=lambda tried: _lost(tried, linked.bands))
     hurry: dict[str, int] = {}
-    for turn in range(1, 1 + min(BOUNDS.packings, BOUNDS.packed_again // max(1, len(pairs)))):
+    turns = min(BOUNDS.packings, BOUNDS.packed_again // max(1, len(pairs)))
+    for turn in range(1, 1 + turns):
         if not found[2]:
             return found
         blocked = {candidate.unit.leaf for candidate, _ in found[2] if candidate.block}
@@ -65,6 +66,8 @@ def decode(
         hurry.update(dict.fromkeys(late, turn))
         found = _packed(sorted(pairs, key=lambda pair: -hurry.get(pair[0].unit.id, 0)), groups, fresh)
         best = min(best, found, key=lambda tried: _lost(tried, linked.bands))
+    if best[2]:
+        best[0].space.reached.add("packings" if turns == BOUNDS.packings else "packed_again")
     return best
 
 
@@ -106,7 +109,9 @@ def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile])
         skip |= early
         if dropped:
             short.update(early, (candidate.unit.id for candidate, _ in dropped))
-    return fresh(), [], pairs
+    profile = fresh()
+    profile.space.reached.add("decodes")
+    return profile, [], pairs
 
 
 def _named(linked: Linked, answer: Answer, profile: Profile) -> Pairs:
@@ -155,9 +160,12 @@ def repacked(
         here = [candidate for candidate, where in packed if where == member]
         out = sorted((candidate for candidate, where in dropped if where == member), key=service_order)
         for some in ([out] if len(out) > 1 else []) + [[candidate] for candidate in out]:
-            shapes = [profile.space.shapes[candidate.shape] for candidate in (*here, *some)]
-            room = packed_anew(free[member], shapes, profile.space) if tries > 0 else None
+            if tries == 0:
+                profile.space.reached.add("members_anew")
+                break
             tries -= 1
+            shapes = [profile.space.shapes[candidate.shape] for candidate in (*here, *some)]
+            room = packed_anew(free[member], shapes, profile.space)
             if room is None:
                 continue
             new = _admitted(after, some, member, room)
@@ -218,6 +226,8 @@ def _modelled(problem: Problem, members: Set[str], profile: Profile, most: int) 
         count = sum(len(spread.variables) for spread in more)
         variables, first = variables + count, first + count
         if variables > most:
+            if most == BOUNDS.node_variables:
+                profile.space.reached.add("node_variables")
             return None
         rooms += rows
         spreads += more

@@ -60,6 +60,7 @@ class Answers:
             if more is None:
                 return self.outcome
             linked, precise = more
+        situation.space.reached.add("answers")
         self.notes.append(f"the solver was asked {BOUNDS.answers} times, and a part of each answer did not pack")
         return self.outcome
 
@@ -148,12 +149,15 @@ def improve(situation: Situation, greedy: Outcome, solver: Solver | None, seed: 
     config, heads = situation.snapshot.config, situation.chosen.heads
     linked = build(situation.groups, situation.profile(), greedy.placed, now=situation.now, config=config, heads=heads)
     problem, found = linked.problem, value(situation, greedy)
-    left_out = [f"the model has no {', no '.join(linked.left_out)}"] if linked.left_out else []
+    reached = situation.space.reached
+    reached.update(bound for bound, _ in linked.left_out)
+    left_out = [f"the model has no {', no '.join(what for _, what in linked.left_out)}"] if linked.left_out else []
     if all(found.get(band, 0) >= bound for band, bound in zip(linked.bands, linked.trivial_bounds, strict=True)):
         grows = any(member.potential for member in situation.snapshot.members.values())
         where = " on the nodes that are there" if grows else ""  # for nodes that could be added nothing is proven
         return greedy, Certificate("greedy", why=_joined(f"optimal: no other gang could start{where}", left_out))
     if len(problem.classes) + len(problem.lanes) > BOUNDS.variables:
+        reached.add("variables")
         return greedy, Certificate("greedy", why=f"too large for the solver: {len(problem.lanes)} lanes")
     answers = Answers(situation, solver, seed)
     solved = answers.best(linked)

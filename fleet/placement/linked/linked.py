@@ -16,7 +16,7 @@ from fleet.model.bounds import BOUNDS
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.greedy.greedy import Band, band_of, weight
-from fleet.placement.linked.classes import Classes, Key, Units
+from fleet.placement.linked.classes import Classes, Key, LeftOut, Units
 from fleet.placement.linked.rows import Charged, SpanRows, lanes_of, quota_rows, room_rows
 from fleet.placement.problem import Answer, Counts, GangClass, Kind, Problem
 from fleet.placement.reservation.heads import Head
@@ -34,7 +34,7 @@ class Linked:
     units: tuple[Units, ...]
     bands: tuple[Band, ...]  # of the problem
     number: Callable[[Candidate], int | None]  # of the class that counts a unit
-    left_out: Sequence[str] = ()
+    left_out: Sequence[LeftOut] = ()
 
     def hint(self, placed: Iterable[tuple[Candidate, str]]) -> Counts:
         """A known answer, as the problem counts it."""
@@ -91,7 +91,7 @@ def build(
     if len(lanes) > BOUNDS.bound_lanes and any(cls.kind.beside for cls in classes):
         classes = [replace(cls, kind=cls.kind._replace(beside=0)) for cls in classes]
         lanes = lanes_of(classes, eligibilities, cut.caps)
-        cut.left_out.append("room beside reservations")
+        cut.left_out.append(("bound_lanes", "room beside reservations"))
     usage = profile.usage
     rooms, spreads = room_rows(lanes, profile, cut.left_out)
     problem = Problem(

@@ -28,7 +28,7 @@ from itertools import count, islice
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.linked.classes import KindCaps, Units
+from fleet.placement.linked.classes import KindCaps, LeftOut, Units
 from fleet.placement.packing.room import MemberRoom, room_for
 from fleet.placement.packing.space import Part, Shape, Vector, slots
 from fleet.placement.problem import GangClass, Kind, Lane, Problem, Row, Spread, Terms
@@ -86,7 +86,7 @@ def lanes_of(
 
 
 def room_rows(
-    lanes: Sequence[Lane], profile: Profile, left_out: list[str]
+    lanes: Sequence[Lane], profile: Profile, left_out: list[LeftOut]
 ) -> tuple[tuple[Row, ...], tuple[Spread, ...]]:
     """Rows for every pool of every member and for its racks, pod variables for parts that may use several pools, and
     for gangs that may use several racks. `left_out` gets the parts without rows."""
@@ -105,7 +105,7 @@ def room_rows(
     domains = {index: _domains(profile.rooms[lane.member], shapes[lane.kind.shape]) for index, lane in enumerate(lanes)}
     modelled = sum(len(found) for found in domains.values()) <= BOUNDS.domain_variables
     if not modelled:
-        left_out.append("racks")
+        left_out.append(("domain_variables", "racks"))
     for member in sorted(by_member):
         pools = _alike(profile.rooms[member])
         using = [_Use(counts) for _, counts in pools]
@@ -188,7 +188,10 @@ def _pool_rows(name: str, use: _Use, profile: Profile) -> list[Row]:
             free[vector[index]] += nodes
         if index < profile.space.devices:
             odd = sorted({size for size in sizes.values() if size > 0} - set(_SLOT_SIZES))
-            for unit in (*_SLOT_SIZES, *odd[: BOUNDS.slot_sizes - len(_SLOT_SIZES)]):
+            counted = (*_SLOT_SIZES, *odd)[: BOUNDS.slot_sizes]
+            if len(counted) < len(_SLOT_SIZES) + len(odd):
+                profile.space.reached.add("slot_sizes")
+            for unit in counted:
                 limit = sum(max(0, have) // unit * nodes for have, nodes in free.items())
                 row(f"slots of {unit} {resource}", {part: size // unit for part, size in sizes.items()}, limit)
         else:
@@ -214,7 +217,7 @@ class SpanRows:
     """Rows for the spans of a profile that are `waiting`, as bits. No row forbids the known answer of `problem`."""
 
     def __init__(
-        self, profile: Profile, waiting: int, problem: Problem, heads: Mapping[str, int], left_out: list[str]
+        self, profile: Profile, waiting: int, problem: Problem, heads: Mapping[str, int], left_out: list[LeftOut]
     ) -> None:
         """`heads`: the classes of heads, by unit; `left_out` gets the parts that have no rows."""
         spans = [(number, span) for number, span in enumerate(profile.spans) if waiting & 1 << number]
@@ -234,7 +237,7 @@ class SpanRows:
             here = [i for i, lane in enumerate(lanes) if lane.member == span.member and lane.kind.beside & bit]
             rows += self._room(span, head, here)
         if self._tries < 0:
-            self._left_out.append("room beside some reservations")
+            self._left_out.append(("span_tries", "room beside some reservations"))
         return tuple(rows)
 
     def _room(self, span: Span, head: int, here: Sequence[int]) -> list[Row]:
@@ -283,7 +286,7 @@ class SpanRows:
             room, about = partial(_tighter, span, usage), f" beside {span.holder.unit.name}"
             rows += quota_rows(classes, bound, usage, room, known, about, head)
             if sum(len(row.classes) for row in rows) > BOUNDS.span_terms:
-                self._left_out.append("quota beside reservations")
+                self._left_out.append(("span_terms", "quota beside reservations"))
                 return []
         return rows
 

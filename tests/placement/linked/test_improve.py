@@ -20,6 +20,7 @@ def test_the_certificate_names_the_bands_that_the_model_does_not_have() -> None:
     waiting = [unit(f"u{i:02}").gpus(5 + 3 * (i % 2)).priority(i) for i in range(14)]
     plan = decide(snapshot(*waiting, member("x").nodes(3)), now=NOW, seed=1, solver=CpSat())
     assert "no bands below the first 12" in plan.certificate.why
+    assert "bands" in plan.certificate.bounds
 
 
 def test_what_is_optimal_in_a_part_of_the_question_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +35,9 @@ def test_the_certificate_names_the_end_of_a_chain(monkeypatch: pytest.MonkeyPatc
     line = [unit(f"u{i}").gpus(1 + i).queue("root/ml").since(99 - i) for i in range(3)]
     others = [unit("other").gpus(8).queue("root/o").since(10), unit("young").gpus(8).queue("root/o")]
     world = snapshot(*line, *others, member("x").nodes(1), tree(ml={"policy": "Block", "max": {GPU: 4}}, o={}))
-    assert "no queue root/ml behind" in decide(world, now=NOW, seed=1, solver=CpSat()).certificate.why
+    certificate = decide(world, now=NOW, seed=1, solver=CpSat()).certificate
+    assert "no queue root/ml behind" in certificate.why
+    assert "links" in certificate.bounds
 
 
 def test_the_certificate_names_the_last_answer_and_the_record_replays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,6 +46,7 @@ def test_the_certificate_names_the_last_answer_and_the_record_replays(monkeypatc
     snapshot = replace(snapshot, config=replace(snapshot.config, solve_limit_s=60.0))
     plan = decide(snapshot, now=THEN, seed=1, solver=CpSat())
     assert plan.certificate.why.endswith("the solver was asked 1 times, and a part of each answer did not pack")
+    assert "answers" in plan.certificate.bounds
     record = json.loads(json.dumps(codec.encode_record(snapshot, plan, now=THEN, seed=1)))
     assert codec.replay(record) == plan
 
@@ -51,3 +55,23 @@ def test_the_certificate_names_nodes_that_are_too_many(monkeypatch: pytest.Monke
     monkeypatch.setattr("fleet.placement.linked.decode.BOUNDS", replace(BOUNDS, node_variables=10))
     plan = decide(world(3), now=THEN, seed=1, solver=CpSat())
     assert "the model takes no more of its nodes" in plan.certificate.why
+    assert "node_variables" in plan.certificate.bounds
+
+
+@pytest.mark.parametrize(
+    "module,bound,most",
+    [
+        ("rows", "slot_sizes", 4),
+        ("decode", "packings", 0),
+        ("decode", "packed_again", 10),
+        ("decode", "members_anew", 0),
+        ("improve", "variables", 0),
+    ],
+)
+def test_the_certificate_names_each_bound_of_the_search(
+    module: str, bound: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"fleet.placement.linked.{module}.BOUNDS", replace(BOUNDS, **{bound: most}))
+    snapshot = world(8)
+    snapshot = replace(snapshot, config=replace(snapshot.config, solve_limit_s=60.0))
+    assert bound in decide(snapshot, now=THEN, seed=1, solver=CpSat()).certificate.bounds
