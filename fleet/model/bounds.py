@@ -88,7 +88,7 @@ class Bounds:
     packed_again: int = 8_000
     """Gangs of these packings in all. Past it, no other order is tried."""
     members_anew: int = 12
-    """Searches for a packing of all gangs of one member, after one answer. Past it, the gangs without a place stay out."""
+    """Searches for a packing of all gangs of one member, after one answer. Past them, no member is packed anew."""
 
     # Victims.
     preemptors: int = 10_000

@@ -13,16 +13,15 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
-from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.greedy.greedy import AGES_S, age_bucket, band_of
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
@@ -47,39 +46,6 @@ class Key(NamedTuple):
     head: str
 
 
-class KindCaps:
-    """How many gangs of a kind could start at most if all else were away."""
-
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        self._lane: dict[tuple[int, str], int] = {}
-        self._room: dict[tuple[int, int], int] = {}
-
-    def lane(self, shape: int, member: str) -> int:
-        key = (shape, member)
-        if key not in self._lane:
-            self._lane[key] = self._profile.rooms[member].most(self._profile.space.shapes[shape])
-        return self._lane[key]
-
-    def room(self, shape: int, eligibility: Eligibility) -> int:
-        key = (shape, eligibility.number)
-        if key not in self._room:
-            self._room[key] = sum(self.lane(shape, choice.member) for choice in eligibility.choices)
-        return self._room[key]
-
-    def quota(self, account: str | None, request: Amounts) -> int:
-        usage = self._profile.usage
-        if usage is None or account is None:
-            return 1 << 40
-        most = 1 << 40
-        for node in usage.path(account):
-            for resource, amount in request.items_:
-                room = usage.room(node, resource)
-                if room is not None:
-                    most = min(most, room // amount)
-        return most
-
-
 @dataclass(frozen=True, slots=True)
 class Units:
     """The units of a class: groups, and the numbers of units of each group, in queue order."""
@@ -87,9 +53,13 @@ class Units:
     parts: Sequence[tuple[Group, Sequence[int]]]
 
     @property
+    def group(self) -> Group:
+        """The group of the first unit, which tells of all what units of a class have in common."""
+        return self.parts[0][0]
+
+    @property
     def first(self) -> Candidate:
-        group, indices = self.parts[0]
-        return group.candidate(indices[0])
+        return self.group.candidate(self.parts[0][1][0])
 
     @property
     def count(self) -> int:
@@ -119,7 +89,7 @@ class Classes:
         if len(bands) > BOUNDS.bands:
             self.left_out.append(("bands", f"bands below the first {BOUNDS.bands}"))
         self._numbers = {band: number for number, band in enumerate(self.bands)}
-        self.caps = KindCaps(profile)
+        self.most = cache(lambda shape, member: profile.rooms[member].most(profile.space.shapes[shape]))
         self.found: dict[Key, list[tuple[Group, Sequence[int]]]] = {}
         self._capped = self._capped_accounts(groups, profile.usage)
         self._links: dict[str, int] = {}  # the link of each unit in a chain
@@ -146,8 +116,16 @@ class Classes:
         )  # fmt: skip
 
     def cap(self, group: Group, account: str | None) -> int:
-        """How many gangs of a group could start at most, charged to `account`."""
-        return min(self.caps.room(group.shape, group.eligibility), self.caps.quota(account, group.request))
+        """How many gangs of a group could start at most, charged to `account`, if all others were away."""
+        usage = self._profile.usage
+        most = sum(self.most(group.shape, choice.member) for choice in group.eligibility.choices)
+        if usage is None or account is None:
+            return most
+        for node in usage.path(account):
+            for resource, amount in group.request.items_:
+                room = usage.room(node, resource)
+                most = min(most, room // amount) if room is not None else most
+        return most
 
     def _account(self, account: str | None) -> str | None:
         """The account of a class: users whose caps leave room for all their gangs are not told apart."""

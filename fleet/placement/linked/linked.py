@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 
 from fleet.model.bounds import BOUNDS
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
-from fleet.placement.candidates.eligibility import Eligibility
 from fleet.placement.greedy.greedy import Band, band_of, weight
 from fleet.placement.linked.classes import Classes, Key, LeftOut, Units
-from fleet.placement.linked.rows import Charged, SpanRows, lanes_of, quota_rows, room_rows
+from fleet.placement.linked.rows import SpanRows, lanes_of, quota_rows, room_rows
 from fleet.placement.problem import Answer, Counts, GangClass, Kind, Problem
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
@@ -83,14 +82,16 @@ def build(
     started = {candidate.unit.id for candidate, _ in greedy}
     waiting = sum(1 << n for n, span in enumerate(profile.spans) if span.holder.unit.id not in started)
     cut = Classes(groups, profile, waiting, heads, now)
-    classes, units, charged, keys, eligibilities = _classes(cut, profile)
-    numbers = {key: index for index, key in enumerate(keys)}
+    counted = _counted(cut, profile)
+    classes, units = [cls for cls, _ in counted.values()], [units for _, units in counted.values()]
+    charged = [(key.account, its.group.request) for key, its in zip(counted, units, strict=True)]
+    numbers = {key: index for index, key in enumerate(counted)}
     alone = {key.head: index for key, index in numbers.items() if key.head}
     bands = {head.candidate.unit.id: band_of(head.candidate) for head in heads}
-    lanes = lanes_of(classes, eligibilities, cut.caps)
+    lanes = lanes_of(classes, units, cut.most)
     if len(lanes) > BOUNDS.bound_lanes and any(cls.kind.beside for cls in classes):
         classes = [replace(cls, kind=cls.kind._replace(beside=0)) for cls in classes]
-        lanes = lanes_of(classes, eligibilities, cut.caps)
+        lanes = lanes_of(classes, units, cut.most)
         cut.left_out.append(("bound_lanes", "room beside reservations"))
     usage = profile.usage
     rooms, spreads = room_rows(lanes, profile, cut.left_out)
@@ -117,29 +118,18 @@ def build(
     return replace(linked, problem=replace(problem, spans=spans))
 
 
-def _classes(
-    cut: Classes, profile: Profile
-) -> tuple[list[GangClass], list[Units], list[Charged], list[Key], dict[int, Eligibility]]:
-    """The classes that the model has, in service order, with their units, charges and keys; and the eligibilities, by
-    number. A class that cannot start is in a chain only: it stops its queue there."""
+def _counted(cut: Classes, profile: Profile) -> dict[Key, tuple[GangClass, Units]]:
+    """The classes of the model, in service order. A class that cannot start is in a chain only: it stops its queue."""
     found = {key: Units(parts) for key, parts in cut.found.items()}
-    classes: list[GangClass] = []
-    units: list[Units] = []
-    charged: list[Charged] = []
-    keys: list[Key] = []
-    eligibilities: dict[int, Eligibility] = {}
+    counted: dict[Key, tuple[GangClass, Units]] = {}
     for key in sorted(found, key=lambda key: service_order(found[key].first)):
-        group, count = found[key].parts[0][0], found[key].count
-        cap = min(count, cut.cap(group, key.account))
+        units = found[key]
+        cap = min(units.count, cut.cap(units.group, key.account))
         if cap > 0 or key.link:
             worth = weight(profile.space.shapes[key.shape], key.age, profile.space)
             kind = Kind(key.shape, key.eligibility, key.beside)
-            classes.append(GangClass(kind, key.band, count, worth, cap))
-            units.append(found[key])
-            charged.append((key.account, group.request))
-            keys.append(key)
-            eligibilities[key.eligibility] = group.eligibility
-    return classes, units, charged, keys, eligibilities
+            counted[key] = GangClass(kind, key.band, units.count, worth, cap), units
+    return counted
 
 
 def _chains(numbers: Mapping[Key, int]) -> tuple[tuple[int, ...], ...]:

@@ -27,8 +27,8 @@ from itertools import count, islice
 
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
-from fleet.placement.candidates.eligibility import Eligibility
-from fleet.placement.linked.classes import KindCaps, LeftOut, Units
+from fleet.placement.candidates.eligibility import Choice
+from fleet.placement.linked.classes import LeftOut, Units
 from fleet.placement.packing.room import MemberRoom, room_for
 from fleet.placement.packing.space import Part, Shape, Vector, slots
 from fleet.placement.problem import GangClass, Kind, Lane, Problem, Row, Spread, Terms
@@ -65,20 +65,19 @@ def quota_rows(
     return rows
 
 
-def lanes_of(
-    classes: Iterable[GangClass], eligibilities: Mapping[int, Eligibility], caps: KindCaps
-) -> tuple[Lane, ...]:
-    """A lane for each kind of gangs and each member that could take one."""
+def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callable[[int, str], int]) -> tuple[Lane, ...]:
+    """A lane for each kind of gangs and each member that could take one; `most`: how many gangs of a shape it could."""
     wanted: Counter[Kind] = Counter()
-    for cls in classes:
+    choices_of: dict[Kind, Sequence[Choice]] = {}
+    for cls, its in zip(classes, units, strict=True):
         wanted[cls.kind] += cls.cap
+        choices_of[cls.kind] = its.group.eligibility.choices
     lanes: list[Lane] = []
     for kind, gangs in wanted.items():
-        shape, number, _ = kind
-        ranks = sorted({choice.order for choice in eligibilities[number].choices})
-        prices = sorted({choice.after[0] for choice in eligibilities[number].choices})
-        for choice in eligibilities[number].choices:
-            cap = min(gangs, caps.lane(shape, choice.member))
+        ranks = sorted({choice.order for choice in choices_of[kind]})
+        prices = sorted({choice.after[0] for choice in choices_of[kind]})
+        for choice in choices_of[kind]:
+            cap = min(gangs, most(kind.shape, choice.member))
             if cap > 0:
                 cost = 1000 * ranks.index(choice.order) + min(999, prices.index(choice.after[0]))
                 lanes.append(Lane(kind, choice.member, cap, cost))
