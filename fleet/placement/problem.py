@@ -1,10 +1,9 @@
 """The two problems that a solver gets, its answer, and the protocol between them.
 
-Plain numbers and tuples, so that all of it travels to a child process and into a record. Gangs are counted, not named:
-the size of a problem grows with the kinds of gangs, not with their number, and which gang of a kind starts is decided
-when the answer is decoded. A *class* is a set of gangs alike on the side of quota, a *lane* one on the side of room.
-Members do not care whose gang they take, so sums alone link the two sides. The choice of victims is a problem of its
-own.
+Both are plain numbers and tuples, which travel to a child process and into a record. Gangs are counted, not named, so a
+problem grows with the kinds of gangs, not with their number. Decoding an answer chooses the gangs of each kind. A
+*class* is a set of gangs alike on the side of quota, a *lane* a set on the side of room. The room of a member does not
+depend on the leaf of a gang, so sums alone link the two sides. The choice of victims is a problem of its own.
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """`admitted[i]` gangs of class i start, and `placed[j]` gangs go to lane j. Both are empty when there is no answer;
-    then `why` gives the cause. Beside an answer, `why` says what kept it from being better."""
+    then `why` gives the cause. Beside an answer, `why` names the cause of an early end."""
 
     admitted: tuple[int, ...] = ()
     placed: tuple[int, ...] = ()
@@ -118,8 +117,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Victim:
-    """A running gang that may be evicted. `within`: it is within its share; `lost`: the work that its eviction throws
-    away. `site`: the member for which alone it may leave, for the gangs `by` that may evict it (-1: any)."""
+    """A running gang that may be evicted. `within`: whether the gang is within its share; `lost`: the work that its
+    eviction throws away. `site`: the victim leaves only if a gang of `by` goes to this site (-1: no condition)."""
 
     within: bool
     lost: int
@@ -138,7 +137,7 @@ class FreedRow:
 @dataclass(frozen=True, slots=True)
 class Place:
     """`count` nodes of one site that are alike: the free vector of one, the claims that may use it, and the amounts
-    that each victim `holds` there. `owner`: the place exists once this victim has left (-1: it exists). `wide`: no
+    that each victim `holds` there. `owner`: the victim after which the place is there (-1: always). `wide`: no
     place for the gangs of the problem. `domain`: the rack of the place, for gangs that must lie in one; "" for none."""
 
     site: int
@@ -190,6 +189,6 @@ class VictimProblem:
 
 
 class Solver(Protocol):
-    """The source of answers. It answers within `limit_s` seconds of wall-clock time, and no problem makes it raise."""
+    """The source of answers, each within `limit_s` seconds of wall-clock time. No problem makes a solver raise."""
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer: ...

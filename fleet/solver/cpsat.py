@@ -3,9 +3,9 @@
 A stage maximises its band; the value that it reaches is a lower limit for all stages after it. The last stage takes the
 cheapest lanes.
 
-To prove the last unit takes most of the time, so a relative gap ends a stage. But no stage accepts less than the known
-answer reaches there, while that answer is still as good in all stages before: a stage that gives away room within its
-gap makes every later stage prove that this room is useless. A stage that cannot improve is skipped.
+The proof of the last unit takes most of the time, so a relative gap ends a stage. But no stage accepts less than the
+value of the known answer there, while that answer is as good in all stages before. Else a stage could give away room
+within its gap, and every later stage would prove that this room is useless. A stage that cannot improve is skipped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NOTHING: Counts = ((), ())
 
 
 class CpSat:
-    """Solves in this process. For a deadline that holds, use ProcessSolver, which runs this in a child."""
+    """The solver in this process. ProcessSolver runs it in a child, where a deadline holds."""
 
     def solve(
         self,
@@ -37,7 +37,7 @@ class CpSat:
         limit_s: float,
         emit: Callable[[Answer], None] = lambda answer: None,
     ) -> Answer:
-        """The best answer found. `emit` gets every stage's answer as it comes."""
+        """The best answer found. `emit` gets the answer of every stage at once."""
         if isinstance(problem, VictimProblem):
             return Victims(problem, seed, limit_s, emit).run()
         return _Run(problem, seed, problem.part * limit_s, emit).run()
@@ -119,7 +119,7 @@ class _Run:
         return Answer(*(self._best if self._found else otherwise), tuple(self._stages.told))
 
     def _accept(self, found: Counts | None) -> bool:
-        """Take an answer for the best so far, and say so at once: no time may be left for another."""
+        """Take an answer for the best so far, and emit it at once: no time may be left for another."""
         if found is not None:
             self._best, self._found, self._seen = found, True, True
             self._emit(self._answer())
@@ -135,13 +135,13 @@ class _Run:
         return [(variable, cls.weight) for variable, cls in pairs if cls.band == band]
 
     def _value(self, band: int, admitted: Sequence[int]) -> int:
-        """What an answer reaches in a band; 0 for none."""
+        """The value of an answer in a band; 0 for none."""
         pairs = zip(admitted, self._problem.classes, strict=False)
         return sum(cls.weight * count for count, cls in pairs if cls.band == band)
 
     def _is_full(self, band: int, start: Counts) -> bool:
-        """Whether no gang of this band or a later one can start. Asked once, for all of them together, where the best
-        answer so far starts none of them. If so, its stage is the last one."""
+        """Whether no gang of this band or a later one can start. The question is asked once, for all these bands
+        together, where the best answer so far starts no gang of them. With a yes, this stage is the last one."""
         later = [index for index, cls in enumerate(self._problem.classes) if cls.band >= band]
         if self._asked_full or band + 1 == len(self._problem.bands) or not start[0]:
             return False
@@ -156,7 +156,7 @@ class _Run:
         return False
 
     def _fit(self) -> None:
-        """Take the cheapest lanes for what is admitted."""
+        """Take the cheapest lanes for the admitted gangs."""
         lanes = zip(self._placed, self._problem.lanes, strict=True)
         terms = [(variable, lane.cost) for variable, lane in lanes if lane.cost]
         if self._found and self._best[0] and terms:
@@ -165,11 +165,11 @@ class _Run:
             self._accept(self._stage(_FIT, terms, self._best, 0))
 
     def _stage(self, name: str, terms: list[tuple[cp_model.IntVar, int]], start: Counts, least: int) -> Counts | None:
-        """The best answer by `terms`, at least `least` of it: what `start` reaches, unless that is infeasible."""
+        """The best answer by `terms`. At least `least`, the value of `start`, unless `start` is infeasible."""
         gap, work, limit_s = self._problem.relative_gap, self._stages.work / 2, inf
         if name == _FIT:
             work, limit_s = self._stages.work, self._fit_s
-            if self._problem.nodes:  # whether it packs is not known yet, and proving the last lane took long
+            if self._problem.nodes:  # the answer may not pack, and a proof of the last lane takes long
                 gap, work = max(_FIT_GAP, gap), min(_FIT_WORK, work)
         objective = sum(weight * variable for variable, weight in terms)
         (self._model.minimize if name == _FIT else self._model.maximize)(objective)

@@ -1,8 +1,8 @@
 """CP-SAT on the choice of victims, so that one gang or several have quota, and room in their members.
 
 The stages: the fewest victims within their share, the fewest victims, the least lost work, and the members that
-policies prefer. The value that a stage reaches is an upper limit for all stages after it. No gap ends a stage: a proof
-takes milliseconds, and the work of users is at stake.
+policies prefer. The value of a stage is an upper limit for all stages after it. No gap ends a stage: a proof takes
+milliseconds, and the work of users is at stake.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Victims:
 
     def _place(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
         if not here or (len(here) == 1 and not place.holds and place.owner < 0):
-            return  # its cap says it all
+            return  # the cap of the variable is the limit
         if place.count > 1 and not place.holds and place.owner < 0:
             self._slots(place, here)
         used = None
@@ -129,7 +129,7 @@ class Victims:
             ]
             most = place.count * place.free[resource]
             if place.owner < 0 and sum(amount * variable.proto.domain[1] for variable, amount in terms) <= most:
-                continue  # there is enough of it for all pods, though no victim leaves
+                continue  # enough for all pods, though no victim leaves
             if place.owner >= 0:
                 terms.append((self._leaves[place.owner], -most))
                 most = 0
@@ -139,7 +139,7 @@ class Victims:
                 row.only_enforce_if(used)
 
     def _slots(self, place: Place, here: list[tuple[int, cp_model.IntVar, int]]) -> None:
-        """Limit the pods that are at least as large as the pods of one demand to the number of these that fit."""
+        """Limit the pods at least as large as the pods of one demand: no more of them fit than of these."""
         demands = self._problem.demands
         for need in sorted({demands[number].need for number, _, _ in here if demands[number].need}):
             larger = [

@@ -1,10 +1,10 @@
 """A solver with a limit for the whole decision, not for its own part only.
 
-A decision has no clock, and a limit for one answer does not bound it: the question comes back several times, and
-packing and checking take time between and after the answers. So the caller wraps the solver for one decision. The time
-before the first question shows the speed of this machine on this snapshot. The rest after the last answer is taken to
-need half as much again, and the solver gets the time between. The trade-off: a plan of the same snapshot may be better
-on a faster machine. The record of a decision holds the answers, so it replays all the same.
+A decision has no clock, and a limit for one answer does not bound the decision. The question comes back several times,
+and packing and checking take time between and after the answers. So the caller wraps the solver for one decision. The
+time before the first question shows the speed of this machine on this snapshot. The work after the last answer is
+assumed to need half as much again, and the solver gets the time between. The trade-off: a plan of the same snapshot may
+be better on a faster machine. The record of a decision holds the answers, so it replays all the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class InTime:
         self._ahead: float | None = None  # the time before the first question
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-        """The answer of the solver, within the rest of the decision's time; none, with a `why`, if that is short."""
+        """The answer of the solver, within the rest of the decision's time; none, with a `why`, if little is left."""
         passed = self._clock() - self._began
         first = self._ahead is None
         ahead = self._ahead = passed if self._ahead is None else self._ahead

@@ -1,9 +1,9 @@
 """The solver in a child process that can be killed at its deadline. The only file of the core that does I/O.
 
 A solver library may overrun its own time limit, abort its process, or use up its memory; none of that may reach the
-decider. So a child gets problems and streams answers over a socket, and a timer kills it at the deadline, which ends
-every wait for it. Then the best answer so far counts, and the next problem gets a new child. The start of a child takes
-a second or two: `warm()` does it ahead of the first problem, and a missed deadline ahead of the next.
+decider. So a child gets problems and streams answers over a socket. A timer kills the child at the deadline, which ends
+every wait for an answer. Then the best answer so far counts, and the next problem gets a new child. The start of a
+child takes a second or two: `warm()` does it ahead of the first problem, and a missed deadline ahead of the next.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ProcessSolver:
     """The `Solver` for production. Safe to share between threads: problems are solved one after the other."""
 
     def __init__(self, command: Sequence[str] = _CHILD) -> None:
-        """`command` starts a child that speaks as `serve` does; only tests give another."""
+        """`command` starts a child with the protocol of `serve`; only tests give another."""
         self._command = tuple(command)
         self._lock = threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
@@ -58,8 +58,8 @@ class ProcessSolver:
         return child.pid if child is not None and child.poll() is None else None
 
     def solve(self, problem: Problem | VictimProblem, *, seed: int, limit_s: float) -> Answer:
-        """An answer within `limit_s` seconds: the child's last word, or the best it had streamed before it was killed,
-        or none; `why` names the failure, if there was one."""
+        """An answer within `limit_s` seconds: the child's last answer, or the best one that it streamed before its end,
+        or none. `why` names the failure, if there was one."""
         deadline = time.monotonic() + limit_s
         best = Answer()
         with self._lock:
@@ -81,7 +81,7 @@ class ProcessSolver:
                 late, status = time.monotonic() >= deadline, self._end()
                 if late:
                     with contextlib.suppress(OSError):
-                        self._running()  # while the answer is packed and checked: the next problem should find one
+                        self._running()  # starts while the answer is packed and checked, for the next problem
                     return replace(best, why=f"{LATE} of {limit_s:g} s")
                 detail = f"exit status {status}" if isinstance(error, (EOFError, OSError)) else type(error).__name__
                 return replace(best, why=f"{FAILED} ({detail})")
@@ -91,8 +91,8 @@ class ProcessSolver:
         if self._child is None or self._child.poll() is not None:
             self._end()
             self._pipe, theirs = Pipe()
-            # a session of its own: Ctrl-C is for the parent, and the parent's end closes the socket and so ends the
-            # child; the output of a library goes where logs go
+            # a session of its own, since Ctrl-C is for the parent, whose end closes the socket and so ends the child;
+            # the output of a library goes to the log
             with theirs:
                 self._child = subprocess.Popen(self._command, stdin=theirs.fileno(), stdout=2, start_new_session=True)
             self._started, self._ready = time.monotonic(), False
@@ -105,14 +105,14 @@ class ProcessSolver:
             return None
         self._pipe.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(0.05)  # an end of its own accord deserves its true status
+            child.wait(0.05)  # a child that ended by itself keeps its exit status
         child.kill()
         return child.wait()
 
 
 @contextlib.contextmanager
 def _killed_after(child: subprocess.Popen[bytes], seconds: float) -> Iterator[None]:
-    """Kill a child that is not done with the block after some seconds."""
+    """Kill a child after some seconds, unless the block has ended before."""
     timer = threading.Timer(seconds, child.kill)
     timer.start()
     try:
@@ -132,8 +132,8 @@ def _uncaught(kind: type[BaseException], error: BaseException, trace: TracebackT
 
 
 def serve() -> None:
-    """Solve problems from the socket at stdin and answer on it, until it closes: the child. It logs its bugs as the
-    controllers do, since it shares their log."""
+    """Solve problems from the socket at stdin and answer on it, until the socket closes. The child shares the log of
+    the controllers, so its bugs have the form of that log."""
     sys.excepthook = _uncaught
     pipe: Connection = Connection(0)
     problems: SimpleQueue[tuple[Problem | VictimProblem, int, float]] = SimpleQueue()
@@ -142,7 +142,7 @@ def serve() -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 problems.put(pipe.recv())
-        os._exit(0)  # the parent is gone, and so is this process, even in mid-solve
+        os._exit(0)  # the parent is gone; a solve would go on for nothing
 
     threading.Thread(target=read, daemon=True).start()
     from fleet.solver.cpsat import CpSat

@@ -1,7 +1,7 @@
 """The stages of one solve, as both models run them, and the limits that bound them.
 
 One worker, a fixed seed and a limit in deterministic time: the same problem gets the same answer. The limit in seconds
-comes beside it, for a machine that is slower than expected; it counts the building of the model, too.
+comes beside it, for a machine that is slower than expected. The building of the model counts in it, too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Waiting groups cut into classes: gangs that the linked model need not tell apart.
 
-The gangs of a class are alike in leaf, account, band, age bucket, shape, eligibility, and in the reservations beside
-which they would start; a head is a class of its own. Fewer classes make a faster model, so users whose caps leave room
-for all their gangs share one account, and neighbours that are alike in a Block queue are one link of its chain.
-A unit that is left out of the model starts, if it can, in the filling up that follows every answer; `left_out` names
-the parts that are left out, for the certificate.
+The gangs of a class are alike in leaf, account, band, age bucket, shape, eligibility, and in the reservations whose
+start they outlast; a head is a class of its own. Fewer classes make a faster model. So users whose caps leave room for
+all their gangs share one account, and neighbours alike in a Block queue are one link of its chain. The filling up after
+every answer starts units that the model leaves out; `left_out` names these parts for the certificate.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LeftOut = tuple[str, str]  # a bound that was met, by its name, and the part of 
 
 
 class Key(NamedTuple):
-    """What the gangs of a class have in common. `link`: the number in a chain, or 0; `head`: the id of a head alone."""
+    """The common part of the gangs of a class. `link`: the number in a chain, or 0; `head`: the id of a head alone."""
 
     leaf: str | None
     account: str | None
@@ -54,7 +53,7 @@ class Units:
 
     @property
     def group(self) -> Group:
-        """The group of the first unit, which tells of all what units of a class have in common."""
+        """The group of the first unit: groups of one class differ in nothing that the model counts."""
         return self.parts[0][0]
 
     @property
@@ -128,12 +127,12 @@ class Classes:
         return most
 
     def _account(self, account: str | None) -> str | None:
-        """The account of a class: users whose caps leave room for all their gangs are not told apart."""
+        """The account of a class, the leaf's own for users whose caps leave room for all their gangs."""
         return account if account is None or account in self._capped else split(account)[0]
 
     def _capped_accounts(self, groups: Sequence[Group], usage: Usage | None) -> frozenset[str]:
-        """The accounts of users whose waiting gangs exceed their caps. None where these are too many for rows: then
-        decoding drops the excess."""
+        """The accounts of users whose waiting gangs exceed their caps. None where the accounts are too many for rows:
+        then decoding drops the excess."""
         limits: dict[str, list[tuple[str, str]]] = {}  # of an account, by (node, resource)
         wanted: Counter[tuple[str, str]] = Counter()
         for group in groups:
@@ -181,9 +180,9 @@ class Classes:
         return found.values()
 
     def _chain(self, groups: Sequence[Group]) -> bool:
-        """Cut a Block queue into the links of its chain: neighbours that are alike are one. Returns whether the chain
-        has all of them. It ends behind a link that cannot start whole, since no unit can start behind it, and after
-        a number of links."""
+        """Cut a Block queue into the links of its chain, each with neighbours alike. Return whether the chain has all
+        units. A chain ends behind a link that cannot start whole, since no unit can start behind it, and after a
+        number of links."""
         runs = ([(queue_order(unit), index, group) for index, unit in enumerate(group.units)] for group in groups)
         caps: dict[tuple[int, str | None], int] = {}
         last: tuple[Key, Group] | None = None

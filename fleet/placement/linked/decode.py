@@ -1,16 +1,17 @@
 """An answer of the linked model as units and members again; single nodes in the model where an answer did not pack.
 
 The oldest units of each class start, in the members that the answer counts. Where rows allowed too much, the order of
-packing decides which units find no place. A search for the best order would take too long, so a few are tried. Gangs
-are packed one after another, each onto the fullest nodes that take it, and a placed gang stays where it is. Where that
-leaves some out, a bounded search looks for a packing of all gangs of the member, or of as many as it can, in service
-order. Members with reservations are not packed anew: a reservation is asked about each gang alone.
+packing decides which units find no place. A search for the best order would take too long, so decoding tries a few.
+Gangs are packed one after another, each onto the fullest nodes that take it, and a placed gang stays where it is. Where
+gangs find no place, a bounded search looks for a packing of all gangs of the member, or else of one more after another,
+in service order. Members with reservations are not packed anew: a reservation answers for one gang at a time.
 
 The rows of rows.py allow too much where CPU or odd sizes are scattered over nodes. A model of every node is exact, and
-far too slow for a large fleet. So the question is asked again with nodes only of members where a gang found no place
-(of a small fleet with all: else the gang would only move to the next member): a variable for each kind of pod and node,
-and a row for each node and resource. Where these are too many, the coarse rows stay the only ones. Where a gang finds
-no place in a member that is modelled already, no more of its kind may go there: packing is not as clever as the model.
+far too slow for a large fleet. So the question is asked again with the nodes of members where a gang found no place: a
+variable for each kind of pod and node, and a row for each node and resource. Of a small fleet the question has all
+nodes, else the gang would only move to the next member. Where the variables are too many, the coarse rows stay the only
+ones. Where a gang finds no place in a member that is modelled already, no more of its kind may go there: the packing
+finds less than the model.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from fleet.placement.reservation.profile import Profile
 
 
 def sound(problem: Problem, answer: Answer) -> bool:
-    """Whether an answer belongs to a problem: it has the right lengths, and admits no more gangs than there are."""
+    """Whether an answer belongs to a problem: whether its lengths are right, and no class starts more than it has."""
     if len(answer.admitted) != len(problem.classes) or len(answer.placed) != len(problem.lanes):
         return False
     return all(0 <= n <= c.count for n, c in zip(answer.admitted, problem.classes, strict=True)) and all(
@@ -81,8 +82,8 @@ def _lost(found: tuple[Profile, Pairs, Pairs], bands: Iterable[Band]) -> tuple[i
 
 
 def _packed(pairs: Pairs, groups: Sequence[Group], fresh: Callable[[], Profile]) -> tuple[Profile, Pairs, Pairs]:
-    """One try, in the order of `pairs`, but heads first: a head that has started keeps nothing from others. A unit that
-    stays out because one ahead of it in its queue has no room counts as one without room."""
+    """One try, in the order of `pairs`, but heads first, since the start of a head ends its reservation. A unit that
+    stays out because a unit ahead of it in its queue has no room counts as a unit without room."""
     skip: set[str] = set()
     short: set[str] = set()  # units that had no room in some round, and the units behind them
     heads = {span.holder.unit.id for span in fresh().spans}
@@ -193,7 +194,7 @@ def refined(
     problem: Problem, packed: Pairs, dropped: Pairs, precise: frozenset[str], profile: Profile
 ) -> tuple[Problem, frozenset[str]] | None:
     """The problem with the nodes of members where gangs were `dropped` beside the `packed` ones, and all members that
-    it then models node by node; `precise` are modelled already. None without dropped gangs, or where the nodes are too
+    have rows for their nodes then; `precise` have them already. None without dropped gangs, or where the nodes are too
     many. `profile`: before anything is placed."""
     if not dropped:
         return None
@@ -250,7 +251,7 @@ def _fewer(problem: Problem, packed: Pairs, dropped: Pairs) -> Problem:
 
 
 def _firsts(dropped: Pairs) -> list[tuple[Candidate, str]]:
-    """The dropped gangs less those that a dropped gang ahead keeps back in a Block queue: their room is not known."""
+    """The dropped gangs, of a Block queue only the first: the room of the gangs behind it is not known."""
     firsts: dict[str | None, tuple[int, int, float, str, str]] = {}
     for candidate, _ in dropped:
         if candidate.block:

@@ -2,8 +2,8 @@
 
 An answer counts gangs by member; packing shows whether the nodes take them. If not, the question is put again with the
 nodes of these members (decode.py), from the best answer so far, a bounded number of times and within one limit of time.
-There is no clock here, so the time that counts is the solver's own report: a solver without time left is asked once
-more and answers nothing. `notes` names each bound that ends the search, for the certificate.
+The core has no clock, so the time that counts is the solver's own report: a solver without time left gets one more
+question and answers nothing. `notes` names each bound that ends the search, for the certificate.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Answers:
         return self.outcome
 
     def _outcome(self, linked: Linked, answer: Answer) -> tuple[Pairs, Pairs]:
-        """Pack an answer, one gang after another and then anew. Returns the gangs of it that are placed, and the
-        others: in the layout of the next cycle, a set of gangs may lie as it does not when packed one by one."""
+        """Pack an answer, one gang after another and then anew. Return its gangs that are placed, and the others. The
+        layout of the next cycle may lose gangs that a packing one by one places."""
         situation = self.situation
         profile, packed, dropped = decode(linked, answer, situation.groups, situation.profile)
         anew = repacked(profile, situation.rooms, situation.groups, packed, dropped) if dropped else None
@@ -80,7 +80,7 @@ class Answers:
         return kept, [*dropped, *lost]
 
     def _settled(self, profile: Profile, packed: Pairs) -> Outcome:
-        """The outcome of a packing, which becomes the best one if it is worth more."""
+        """The outcome of a packing. An outcome that is worth more than the best so far takes its place."""
         found = settle(self.situation, profile, packed)
         if self.outcome is None or worth(self.situation, found) > worth(self.situation, self.outcome):
             self.outcome = found
@@ -89,8 +89,8 @@ class Answers:
     def _more(
         self, linked: Linked, precise: frozenset[str], answer: Answer, packed: Pairs, dropped: Pairs
     ) -> tuple[Linked, frozenset[str]] | None:
-        """The question with the nodes of members where gangs were `dropped`, and the members that it then models node
-        by node. None where the best outcome reaches all that is proven, or where there is nothing to add."""
+        """The question with the nodes of members where gangs were `dropped`, and all members that have rows for their
+        nodes then. None where the best outcome reaches every proven bound, or where there is nothing to add."""
         if not dropped or self.outcome is None:
             return None
         more = refined(linked.problem, packed, dropped, precise, self.situation.profile())
@@ -110,7 +110,7 @@ class Answers:
         known, first = self.certificate, self.certificate.answer is None
         try:
             answer = self.solver.solve(linked.problem, seed=self.seed, limit_s=limit_s)
-        except Exception as error:  # a solver may fail in any way; there is an answer without it
+        except Exception as error:  # a solver may fail in any way, and greedy has an answer
             self.notes.append(f"the solver failed ({type(error).__name__})")
             return None
         said = (answer.admitted, answer.placed)
@@ -128,8 +128,8 @@ class Answers:
 
 
 def _proven(known: Sequence[int], stages: Sequence[Stage]) -> tuple[tuple[int, ...], bool]:
-    """The bounds of the first bands, up to one that the known answer does not reach, since later bounds rest on more;
-    and whether the known answer reaches all of them."""
+    """The bounds of the first bands, up to a bound that the known answer does not reach, since later bounds rest on
+    more; and whether the known answer reaches all bounds."""
     bounds: list[int] = []
     for reached, stage in zip(known, stages, strict=False):
         if stage.status not in ("OPTIMAL", "FEASIBLE") or reached > stage.bound:
@@ -173,7 +173,7 @@ def improve(situation: Situation, greedy: Outcome, solver: Solver | None, seed: 
 
 
 def _joined(why: str, notes: Iterable[str]) -> str:
-    """The cause with the bounds that the search met, each once: a replay hears all of them from the record."""
+    """The cause with the bounds that the search met, each once, since a replay gets all of them from the record."""
     for note in notes:
         if note not in why:
             why = f"{why}; {note}" if why else note

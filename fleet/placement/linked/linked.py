@@ -27,7 +27,7 @@ _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A problem, with the units of each of its classes. `left_out`: the parts of the question that it does not have."""
+    """A problem, with the units of each of its classes. `left_out`: the parts of the question without a model."""
 
     problem: Problem
     units: tuple[Units, ...]
@@ -48,7 +48,7 @@ class Linked:
         return tuple(admitted), tuple(going[lane.kind, lane.member] for lane in problem.lanes)
 
     def values(self, admitted: Sequence[int]) -> tuple[int, ...]:
-        """What an answer reaches, by band."""
+        """The value of an answer, by band."""
         total = [0] * len(self.problem.bands)
         for cls, count in zip(self.problem.classes, admitted, strict=True):
             total[cls.band] += cls.weight * count
@@ -77,8 +77,8 @@ def build(
     config: Config,
     heads: Sequence[Head] = (),
 ) -> Linked:
-    """The problem of starting the units of `groups` in `profile`. `greedy`: the known answer; `heads`: all of them,
-    those that start in it as well."""
+    """The problem of starting the units of `groups` in `profile`. `greedy`: the known answer; `heads`: all heads, also
+    the heads that start in the known answer."""
     started = {candidate.unit.id for candidate, _ in greedy}
     waiting = sum(1 << n for n, span in enumerate(profile.spans) if span.holder.unit.id not in started)
     cut = Classes(groups, profile, waiting, heads, now)
@@ -119,7 +119,7 @@ def build(
 
 
 def _counted(cut: Classes, profile: Profile) -> dict[Key, tuple[GangClass, Units]]:
-    """The classes of the model, in service order. A class that cannot start is in a chain only: it stops its queue."""
+    """The classes of the model, in service order. A class that cannot start is there only to stop its queue."""
     found = {key: Units(parts) for key, parts in cut.found.items()}
     counted: dict[Key, tuple[GangClass, Units]] = {}
     for key in sorted(found, key=lambda key: service_order(found[key].first)):

@@ -6,8 +6,8 @@ is a true limit for every size, and together they are exact where sizes divide e
 one row of sums and one of whole pods.
 
 Gangs that must lie within one rack count in these rows like all others, and in rows of each rack, with a variable for
-each lane and rack. If these are too many, the racks have no rows, and decoding drops the excess. Nodes that could be
-added are in no row: they are the last choice, and are filled after the answer.
+each lane and rack. If the variables are too many, the racks have no rows, and decoding drops the excess. Nodes that
+could be added are in no row: they are the last choice, and the filling up uses them after the answer.
 
 Gangs that outlast the starts of different reservations are of different classes and lanes. Quota beside a reservation
 limits the gangs that it binds. For room, a search finds how many gangs of one shape leave the reserved gang its place;
@@ -66,7 +66,7 @@ def quota_rows(
 
 
 def lanes_of(classes: Sequence[GangClass], units: Sequence[Units], most: Callable[[int, str], int]) -> tuple[Lane, ...]:
-    """A lane for each kind of gangs and each member that could take one; `most`: how many gangs of a shape it could."""
+    """A lane for each kind of gangs and each member that could take one. `most`: how many gangs of a shape it takes."""
     wanted: Counter[Kind] = Counter()
     choices_of: dict[Kind, Sequence[Choice]] = {}
     for cls, its in zip(classes, units, strict=True):
@@ -143,7 +143,7 @@ class _Use:
 
 
 def _alike(room: MemberRoom) -> list[tuple[tuple[bool, ...], Mapping[Vector, int]]]:
-    """Which claims take which nodes that are there; pools that differ in their racks only are one here."""
+    """The existing nodes, by the claims that they take. Pools that differ in their racks only are one here."""
     found: dict[tuple[bool, ...], Counter[Vector]] = {}
     for pool in room.pools:
         if not pool.potential and pool.counts:
@@ -228,7 +228,7 @@ class SpanRows:
         self._tries = BOUNDS.span_tries
 
     def rows(self, units: Sequence[Units], charged: Sequence[Charged]) -> tuple[Row, ...]:
-        """All rows. `units` and `charged`: of each class."""
+        """All rows. `units` and `charged`: one of each for every class."""
         lanes = self._problem.lanes
         rows = self._quota(units, charged)
         for number, span, head in self._spans:
@@ -261,7 +261,7 @@ class SpanRows:
         return rows
 
     def _most(self, span: Span, shape: int, cap: int) -> int | None:
-        """How many gangs of a shape leave the reservation its room, up to `cap`; None where the tries are used up."""
+        """How many gangs of a shape, up to `cap`, leave the reservation its room; None where the tries are used up."""
         low, high, step = 0, cap + 1, 1  # `low` gangs leave it; `high` gangs do not, or are more than there can be
         while high - low > 1:
             middle = min(low + step, high - 1) if high > cap else (low + high) // 2
@@ -291,6 +291,6 @@ class SpanRows:
 
 
 def _tighter(span: Span, usage: Usage, node: str, resource: str) -> int | None:
-    """The quota that a reservation leaves, where it is less than there is now: else quota's own row says as much."""
+    """The quota that a reservation leaves, where it is less than the room now: else quota's own row is tighter."""
     room, now = span.quota_room(node, resource), usage.room(node, resource)
     return room if room is not None and (now is None or room < now) else None
