@@ -25,7 +25,7 @@ from fleet.snapshot import Changes, Snapshot
 FOLDER = Path(__file__).parent
 EXPECTED = {"starts", "waits", "evicts", "claims", "heads", "solver", "again"}
 STREAM = {"stream", "runs_s", "lasts", "runs_to_its_end", "starts_within"}
-SCENARIO = {"name", "why", "snapshot", "then", "expected", *EXPECTED, *STREAM}
+SCENARIO = {"name", "why", "snapshot", "then", *EXPECTED, *STREAM}
 STEP = {"why", "after", "ends", "leaves", "arrives", *EXPECTED}
 CYCLE_S = 60.0
 MOST_EVENTS = 20_000

@@ -12,17 +12,12 @@ from fleet.solver.cpsat import CpSat
 from tests.scenarios.drive import Document, Moment, Stream, found, scenarios, wanted
 
 SOLVERS: dict[str, Solver | None] = {"greedy": None, "cp-sat": CpSat()}
-FAILS = "fails today"
 
 
 def cases() -> list[Any]:
-    made = []
-    for scenario in scenarios():
-        for name in SOLVERS:
-            fails = scenario.get("expected") in (FAILS, f"{FAILS} with {name}")
-            marks = [pytest.mark.xfail(strict=True, raises=AssertionError)] if fails else []
-            made.append(pytest.param(scenario, name, id=f"{scenario['name']} ({name})", marks=marks))
-    return made
+    return [
+        pytest.param(scenario, name, id=f"{scenario['name']} ({name})") for scenario in scenarios() for name in SOLVERS
+    ]
 
 
 @pytest.mark.parametrize(("scenario", "solver"), cases())
