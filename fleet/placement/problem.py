@@ -17,12 +17,22 @@ Terms = tuple[tuple[int, int], ...]  # (number of a variable, amount of one)
 Counts = tuple[tuple[int, ...], tuple[int, ...]]  # gangs that start, by class, and gangs placed, by lane
 
 
+class Beside(NamedTuple):
+    """The reservations whose start a gang outlasts, as bits: those that bind the gang, and those that it passes."""
+
+    binding: int = 0
+    passing: int = 0
+
+
+ALONE = Beside()
+
+
 class Kind(NamedTuple):
-    """Gangs of one shape and eligibility that outlast the starts of the same reservations (`beside`, as bits)."""
+    """Gangs of one shape and eligibility, beside the same reservations."""
 
     shape: int
     eligibility: int
-    beside: int = 0
+    beside: Beside = ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,8 @@ class Lane:
 class Row:
     """A limit: Σ amount × variable ≤ room, over classes, lanes and pod variables by number.
 
-    A row about a reservation is lifted if the class `head` starts, which is the reserved gang alone (-1: none)."""
+    A row about a reservation is lifted if the class `head` starts, which is the reserved gang alone (-1: none), or if
+    the reservation `passed`, a number in `Problem.passed`, is given up (-1: none)."""
 
     name: str
     room: int
@@ -58,6 +69,7 @@ class Row:
     lanes: Terms = ()
     pods: Terms = ()
     head: int = -1
+    passed: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +84,25 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Passing:
+    """A reservation that an answer may give up if a gang starts in one of the `lanes` that pass it by right. Then no
+    gang starts in the lanes that the reservation binds (`bound`)."""
+
+    lanes: tuple[int, ...]
+    bound: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """The linked model: which gangs start, and where.
 
-    `bands`: names of the priority bands, the most important first. `chains`: classes of queues with policy Block, in
-    queue order; a class starts only after the whole class before it. `spans`: rows about reservations. `heads`: (band,
-    class) of heads that start in the known answer; from this band's stage on they start in every answer. `hint`: the
-    known answer, or none. `proven`: for the first bands, a value that no answer exceeds if it is as good in the bands
-    before. `part`: the part of the time that may be used; `fit_part`: the part of that for cheap lanes. `nodes`:
-    whether rows are about single nodes."""
+    `bands`: names of the priority bands, the most important first; the first `guaranteed` of them are guaranteed.
+    `chains`: classes of queues with policy Block, in queue order; a class starts only after the whole class before it.
+    `spans`: rows about reservations; `passed`: the reservations that an answer may give up, as few as possible beside
+    the best of the guaranteed bands. `heads`: (band, class) of heads that start in the known answer; from this band's
+    stage on they start in every answer. `hint`: the known answer, or none. `proven`: for the first bands, a value that
+    no answer exceeds if it is as good in the bands before. `part`: the part of the time that may be used; `fit_part`:
+    the part of that for cheap lanes. `nodes`: whether rows are about single nodes."""
 
     bands: tuple[str, ...]
     classes: tuple[GangClass, ...]
@@ -90,6 +112,8 @@ class Problem:
     spreads: tuple[Spread, ...] = ()
     chains: tuple[tuple[int, ...], ...] = ()
     spans: tuple[Row, ...] = ()
+    passed: tuple[Passing, ...] = ()
+    guaranteed: int = 0
     heads: tuple[tuple[int, int], ...] = ()
     hint: Counts = ((), ())
     proven: tuple[int, ...] = ()

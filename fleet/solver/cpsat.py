@@ -1,7 +1,7 @@
 """CP-SAT on the linked model: one stage for each priority band, the most important first.
 
 A stage maximises its band; the value that it reaches is a lower limit for all stages after it. The last stage takes the
-cheapest lanes.
+cheapest lanes. After the guaranteed bands comes a stage that gives up as few reservations as possible.
 
 The proof of the last unit takes most of the time, so a relative gap ends a stage. But no stage accepts less than the
 value of the known answer there, while that answer is as good in all stages before. Else a stage could give away room
@@ -21,7 +21,7 @@ from fleet.placement.problem import Answer, Counts, Kind, Problem, VictimProblem
 from fleet.solver.cpsat_victims import Victims
 from fleet.solver.stages import Stages
 
-_FIT = "fit"
+_FIT, _PASSING = "fit", "passing"
 _FIT_GAP, _FIT_WORK = 0.05, 0.1  # of the cost of lanes, and in deterministic time, where nodes are modelled
 _NOTHING: Counts = ((), ())
 
@@ -62,6 +62,7 @@ class _Run:
             for spread in problem.spreads
             for number in spread.variables
         }
+        self._spared: list[cp_model.IntVar] = []  # whether a reservation that may be given up is not
         self._constrain()
 
     def _constrain(self) -> None:
@@ -76,10 +77,18 @@ class _Run:
         for spread in problem.spreads:
             pods = sum(replicas * self._placed[lane] for lane, replicas in spread.lanes)
             model.add(sum(self._pods[number] for number in spread.variables) == pods)
+        for number, passing in enumerate(problem.passed):
+            spared = model.new_bool_var(f"s{number}")
+            model.add(1 - spared <= sum(self._placed[index] for index in passing.lanes))
+            for index in passing.bound:
+                model.add(self._placed[index] <= problem.lanes[index].cap * spared)
+            self._spared.append(spared)
         for row in (*problem.quota, *problem.rooms, *problem.spans):
             of_row = ((self._placed, row.lanes), (self._pods, row.pods), (self._admitted, row.classes))
             terms = [(variables[index], amount) for variables, part in of_row for index, amount in part]
-            self._stages.at_most(terms, row.room, self._admitted[row.head] if row.head >= 0 else None)
+            unless: list[cp_model.LinearExprT] = [self._admitted[row.head]] if row.head >= 0 else []
+            unless += [1 - self._spared[row.passed]] if row.passed >= 0 else []
+            self._stages.at_most(terms, row.room, unless)
         for chain in problem.chains:
             for before, after in pairwise(chain):
                 whole = model.new_bool_var(f"b{before}")
@@ -91,6 +100,9 @@ class _Run:
     def run(self) -> Answer:
         problem, known = self._problem, self._problem.hint  # the known answer, while it is as good as the best
         for band, name in enumerate(problem.bands):
+            if band == problem.guaranteed:
+                self._spare()
+                known = known if self._given_up(known) <= self._given_up(self._best) else _NOTHING
             if known[0]:
                 starts = (self._admitted[index] for first, index in problem.heads if first == band)
                 self._stages.provisional += (self._model.add(head >= 1) for head in starts)
@@ -138,6 +150,28 @@ class _Run:
         """The value of an answer in a band; 0 for none."""
         pairs = zip(admitted, self._problem.classes, strict=False)
         return sum(cls.weight * count for count, cls in pairs if cls.band == band)
+
+    def _given_up(self, answer: Counts) -> int:
+        """How many reservations an answer gives up."""
+        passed: set[int] = set()
+        for row in self._problem.spans if answer[0] else ():
+            stands = row.passed >= 0 and (row.head < 0 or not answer[0][row.head])
+            if stands and sum(amount * answer[1][index] for index, amount in row.lanes) > row.room:
+                passed.add(row.passed)
+        return len(passed)
+
+    def _spare(self) -> None:
+        """Give up as few reservations as possible from now on. This stage is not told: each other one is of a band."""
+        if not self._spared:
+            return
+        most = self._given_up(self._best) if self._best[0] else len(self._spared)
+        if most:
+            found = self._stage(_PASSING, [(spared, 1) for spared in self._spared], self._best, 0)
+            self._stages.told.pop()
+            if not self._accept(found):
+                return
+            most = self._given_up(self._best)
+        self._keep(sum(self._spared) >= len(self._spared) - most)
 
     def _is_full(self, band: int, start: Counts) -> bool:
         """Whether no gang of this band or a later one can start. The question is asked once, for all these bands

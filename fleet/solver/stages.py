@@ -41,17 +41,15 @@ class Stages:
         self._ends = time.monotonic() + limit_s
 
     def at_most(
-        self, row: Iterable[tuple[cp_model.IntVar, int]], room: int, unless: cp_model.IntVar | None = None
+        self, row: Iterable[tuple[cp_model.IntVar, int]], room: int, unless: Sequence[cp_model.LinearExprT] = ()
     ) -> cp_model.Constraint:
-        """Add Σ amount × variable ≤ room. The row is lifted by as much as it can be exceeded if `unless` is 1."""
+        """Add Σ amount × variable ≤ room. A row is lifted, as far as it can be exceeded, if one of `unless` is 1."""
         terms = [(variable, amount) for variable, amount in row if amount]
         caps = [variable.proto.domain[1] for variable, _ in terms]
         amounts, room = scaled([(amount, cap) for (_, amount), cap in zip(terms, caps, strict=True)], room)
         total = sum(amount * variable for amount, (variable, _) in zip(amounts, terms, strict=True))
-        if unless is None:
-            return self._model.add(total <= room)
         over = max(0, sum(amount * cap for amount, cap in zip(amounts, caps, strict=True)) - room)
-        return self._model.add(total <= room + over * unless)
+        return self._model.add(total <= room + sum(over * lifted for lifted in unless))
 
     def run(
         self, name: str, hint: Iterable[tuple[cp_model.IntVar, int]], work: float, *,

@@ -20,10 +20,13 @@ from typing import NamedTuple
 
 from fleet.model.bounds import BOUNDS
 from fleet.model.order import queue_order
+from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.greedy.greedy import AGES_S, age_bucket, band_of
+from fleet.placement.problem import Beside
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
+from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 from fleet.quota.users import split
 
@@ -41,7 +44,7 @@ class Key(NamedTuple):
     eligibility: int
     link: int
     preemptible: bool
-    beside: int
+    beside: Beside
     head: str
 
 
@@ -107,12 +110,17 @@ class Classes:
         band = self._numbers.get(band_of(candidate))
         if band is None:
             return None
-        beside = self._profile.standing(self._waiting, unit)
+        beside = self._beside(unit, candidate.tier)
         return Key(
             unit.leaf, self._account(candidate.account), band, age_bucket(unit, self._now), candidate.shape,
             candidate.eligibility.number, self._links.get(unit.id, 0), unit.preemptible, beside,
             unit.id if unit.id in self._heads else "",
         )  # fmt: skip
+
+    def _beside(self, unit: Unit, tier: Tier) -> Beside:
+        profile, waiting = self._profile, self._waiting
+        binding, passing = profile.binding(unit, tier) & waiting, profile.passing(unit, tier) & waiting
+        return Beside(profile.standing(binding, unit), profile.standing(passing, unit))
 
     def cap(self, group: Group, account: str | None) -> int:
         """How many gangs of a group could start at most, charged to `account`, if all others were away."""

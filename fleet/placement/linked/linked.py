@@ -17,9 +17,10 @@ from fleet.placement.candidates.candidate import Candidate, Group, service_order
 from fleet.placement.greedy.greedy import Band, band_of, weight
 from fleet.placement.linked.classes import Classes, Key, LeftOut, Units
 from fleet.placement.linked.rows import SpanRows, lanes_of, quota_rows, room_rows
-from fleet.placement.problem import Answer, Counts, GangClass, Kind, Problem
+from fleet.placement.problem import ALONE, Answer, Counts, GangClass, Kind, Problem
 from fleet.placement.reservation.heads import Head
 from fleet.placement.reservation.profile import Profile
+from fleet.quota.tiers import Tier
 from fleet.snapshot import Config
 
 _BAND_NAMES = ("guaranteed", "share", "crossing", "borrowed")
@@ -89,8 +90,8 @@ def build(
     alone = {key.head: index for key, index in numbers.items() if key.head}
     bands = {head.candidate.unit.id: band_of(head.candidate) for head in heads}
     lanes = lanes_of(classes, units, cut.most)
-    if len(lanes) > BOUNDS.bound_lanes and any(cls.kind.beside for cls in classes):
-        classes = [replace(cls, kind=cls.kind._replace(beside=0)) for cls in classes]
+    if len(lanes) > BOUNDS.bound_lanes and any(cls.kind.beside != ALONE for cls in classes):
+        classes = [replace(cls, kind=cls.kind._replace(beside=ALONE)) for cls in classes]
         lanes = lanes_of(classes, units, cut.most)
         cut.left_out.append(("bound_lanes", "room beside reservations"))
     usage = profile.usage
@@ -105,6 +106,7 @@ def build(
         chains=_chains(numbers),
         relative_gap=config.relative_gap,
         heads=tuple(sorted((bisect_left(cut.bands, bands[key]), alone[key]) for key in alone.keys() & started)),
+        guaranteed=sum(tier == Tier.GUARANTEED for tier, _ in cut.bands),
         deterministic_limit=config.deterministic_limit,
     )
 
@@ -114,8 +116,8 @@ def build(
 
     linked = Linked(problem, tuple(units), tuple(cut.bands), number, cut.left_out)
     problem = replace(problem, hint=linked.hint(greedy))
-    spans = SpanRows(profile, waiting, problem, alone, cut.left_out).rows(units, charged)
-    return replace(linked, problem=replace(problem, spans=spans))
+    spans, passed = SpanRows(profile, waiting, problem, alone, cut.left_out).rows(units, charged)
+    return replace(linked, problem=replace(problem, spans=spans, passed=passed))
 
 
 def _counted(cut: Classes, profile: Profile) -> dict[Key, tuple[GangClass, Units]]:

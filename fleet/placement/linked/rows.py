@@ -11,11 +11,10 @@ could be added are in no row: they are the last choice, and the filling up uses 
 
 Gangs that outlast the starts of different reservations are of different classes and lanes. Quota beside a reservation
 limits the gangs that it binds. For room, a search finds how many gangs of one shape leave the reserved gang its place;
-gangs of several shapes share that in proportion. Gangs that pass the reservation by right count there, too, so no
-answer gives up a reservation that the known answer keeps. These rows are not exact: decoding drops the gangs that
-they allow too much, and the filling up starts gangs that they forbid too much. So a plan that gives up a reservation
-may exceed a bound. A head that greedy starts, starts in every answer. The rows of another head are lifted if its unit
-starts.
+gangs of several shapes share that in proportion. These rows are not exact: decoding drops the gangs that they allow too
+much, and the filling up starts the gangs that they forbid too much. Gangs that pass the reservation by right count
+there, too. An answer may give the reservation up if such a gang starts there: then no gang that it binds may. A head
+that greedy starts, starts in every answer. The rows of another head are lifted if its unit starts.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from fleet.placement.candidates.eligibility import Choice
 from fleet.placement.linked.classes import LeftOut, Units
 from fleet.placement.packing.room import MemberRoom, room_for
 from fleet.placement.packing.space import Part, Shape, Vector, slots
-from fleet.placement.problem import GangClass, Kind, Lane, Problem, Row, Spread, Terms
+from fleet.placement.problem import GangClass, Kind, Lane, Passing, Problem, Row, Spread, Terms
 from fleet.placement.reservation.profile import Profile
 from fleet.placement.reservation.span import Span
 from fleet.quota.usage import Usage
@@ -227,19 +226,23 @@ class SpanRows:
         self._left_out = left_out
         self._tries = BOUNDS.span_tries
 
-    def rows(self, units: Sequence[Units], charged: Sequence[Charged]) -> tuple[Row, ...]:
-        """All rows. `units` and `charged`: one of each for every class."""
+    def rows(self, units: Sequence[Units], charged: Sequence[Charged]) -> tuple[tuple[Row, ...], tuple[Passing, ...]]:
+        """All rows, and the reservations that an answer may give up. `units`, `charged`: of every class."""
         lanes = self._problem.lanes
         rows = self._quota(units, charged)
+        passed: list[Passing] = []
         for number, span, head in self._spans:
-            bit = 1 << number
-            here = [i for i, lane in enumerate(lanes) if lane.member == span.member and lane.kind.beside & bit]
-            rows += self._room(span, head, here)
+            here = [(index, lane.kind.beside) for index, lane in enumerate(lanes) if lane.member == span.member]
+            bound = tuple(index for index, beside in here if beside.binding & 1 << number)
+            passing = tuple(index for index, beside in here if beside.passing & 1 << number)
+            found = self._room(span, head, (*bound, *passing), len(passed) if passing else -1)
+            rows += found
+            passed += [Passing(passing, bound)] if passing and found else []
         if self._tries < 0:
             self._left_out.append(("span_tries", "room beside some reservations"))
-        return tuple(rows)
+        return tuple(rows), tuple(passed)
 
-    def _room(self, span: Span, head: int, here: Sequence[int]) -> list[Row]:
+    def _room(self, span: Span, head: int, here: Sequence[int], passed: int) -> list[Row]:
         """The rows of one span over the lanes `here`, which are in its member and outlast its start."""
         lanes, placed = self._problem.lanes, self._problem.hint[1]
         shapes: dict[int, list[int]] = {}
@@ -253,11 +256,11 @@ class SpanRows:
             if most is None or most >= sum(lanes[index].cap for index in indices):
                 continue
             room = max(most, sum(placed[index] for index in indices))
-            rows.append(Row(name, room, lanes=tuple((index, 1) for index in indices), head=head))
+            rows.append(Row(name, room, lanes=tuple((index, 1) for index in indices), head=head, passed=passed))
             joint += ((index, _WHOLE // (most + 1)) for index in indices if most)
         if len({lanes[index].kind.shape for index, _ in joint}) > 1:
             room = max(_WHOLE - 1, sum(amount * placed[index] for index, amount in joint))
-            rows.append(Row(f"{name}, in all", room, lanes=tuple(joint), head=head))
+            rows.append(Row(f"{name}, in all", room, lanes=tuple(joint), head=head, passed=passed))
         return rows
 
     def _most(self, span: Span, shape: int, cap: int) -> int | None:

@@ -8,7 +8,7 @@ from fleet.check import check
 from fleet.decide import decide
 from fleet.model.unit import Nomination, Seat
 from fleet.placement.linked.linked import build
-from fleet.placement.problem import GangClass, Kind, Lane, Problem, Row
+from fleet.placement.problem import ALONE, Beside, GangClass, Kind, Lane, Problem, Row
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.cpsat import CpSat
 from tests.builders import GPU, NOW, amounts, member, snapshot, tree, unit
@@ -73,8 +73,8 @@ def _gpus(world: Snapshot, name: str) -> int:
 
 def two(room: int, spans: tuple[Row, ...] = (), known: tuple[int, int] | None = None, starts: bool = False) -> Problem:
     """A head and others that count double, one of them, in one member."""
-    classes = (GangClass(Kind(0, 0), 0, 1, 1, 1), GangClass(Kind(1, 0, 1), 0, 1, 2, 1))
-    lanes = (Lane(Kind(0, 0), "x", 1, 0), Lane(Kind(1, 0, 1), "x", 1, 0))
+    classes = (GangClass(Kind(0, 0), 0, 1, 1, 1), GangClass(Kind(1, 0, Beside(1)), 0, 1, 2, 1))
+    lanes = (Lane(Kind(0, 0), "x", 1, 0), Lane(Kind(1, 0, Beside(1)), "x", 1, 0))
     rows = (Row("x", room, lanes=((0, 1), (1, 1))),)
     hint = (known, known) if known is not None else ((), ())
     return Problem(("all",), classes, lanes, (), rows, spans=spans, heads=((0, 0),) if starts else (), hint=hint)
@@ -113,7 +113,7 @@ def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
     problem = build(situation.groups, profile, [], now=NOW, config=Config(), heads=situation.chosen.heads).problem
     lanes = problem.lanes
     rooms = [row for row in problem.spans if row.lanes]
-    assert rooms and all(lanes[index].kind.beside for row in rooms for index, _ in row.lanes)
+    assert rooms and all(lanes[index].kind.beside.binding for row in rooms for index, _ in row.lanes)
     for row in rooms:
         shapes = {lanes[index].kind.shape for index, _ in row.lanes}
         if len(shapes) == 1:
@@ -122,4 +122,4 @@ def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
             assert not profile.spans[0].spares_room(min(shapes), row.room + 1)
     (joint,) = (row for row in rooms if len({lanes[index].kind.shape for index, _ in row.lanes}) == 2)
     assert all(amount <= joint.room < 2 * amount for _, amount in joint.lanes), "one of either, and no two"
-    assert any(lane.kind.beside == 0 for lane in lanes), "a gang that ends in time is in no row"
+    assert any(lane.kind.beside == ALONE for lane in lanes), "a gang that ends in time is in no row"
