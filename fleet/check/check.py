@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from fleet.check.claims import claims_of, evictions, going, quota_broken, room_broken
-from fleet.check.packer import Packer
+from fleet.check.packer import first_unpackable
 from fleet.check.quota import Sums
 from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, waits_behind
 from fleet.check.violation import Rule, Violation
@@ -104,7 +104,7 @@ def _room(snapshot: Snapshot, starts: Mapping[str, str]) -> Iterable[Violation]:
     names = resources_of(snapshot) if starts else set()
     arriving = coming(snapshot, by_member)
     for name, gangs in sorted(by_member.items()):
-        for key in Packer(snapshot.members[name], names).first_unpackable(arriving.get(name, []), gangs):
+        for key in first_unpackable(snapshot.members[name], arriving.get(name, []), gangs, names):
             yield Violation(Rule.ROOM, key, f"{snapshot.units[key].name} does not fit {name} whole")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fleet.check.packer import Gang, Packer
+from fleet.check.packer import Gang, first_unpackable
 from fleet.check.quota import Sums
 from fleet.check.units import coming, gangs_in, in_the_way, may_go, may_start, resources_of, tiers_of, waits_behind
 from fleet.check.violation import Rule, Violation
@@ -89,12 +89,12 @@ def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Ite
     longer fit beside each other one is claimed by nobody."""
     names = resources_of(snapshot)
     for at in claimed_members(snapshot, claims, gone):
-        packer = Packer(vacated(at.member, at.gone), names)
-        lost = set(packer.first_unpackable(at.first, at.claimed))
+        there = vacated(at.member, at.gone)
+        lost = set(first_unpackable(there, at.first, at.claimed, names))
         for key in (gang.unit for gang in at.claimed if gang.unit in lost & claims.new.keys()):
             yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {at.member.name} will not have")
         spans = [gang for gang in at.claimed if gang.unit not in lost]
-        for key in packer.first_unpackable([*at.first, *spans], at.others) if at.others else ():
+        for key in first_unpackable(there, [*at.first, *spans], at.others, names):
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {at.member.name} that is claimed")
 
 

@@ -33,11 +33,9 @@ class Pods:
     pools: frozenset[int]
 
 
-def asked_by(pods: Sequence[Pods]) -> dict[int, int]:
+def asked_by(pods: Sequence[Pods]) -> list[int]:
     """What pods ask for in all, by index of the resource."""
-    width = len(pods[0].size) if pods else 0
-    total = {index: sum(kind.count * kind.size[index] for kind in pods) for index in range(width)}
-    return {index: amount for index, amount in total.items() if amount}
+    return [sum(kind.count * kind.size[index] for kind in pods) for index in range(len(pods[0].size) if pods else 0)]
 
 
 class Nodes:
@@ -84,7 +82,7 @@ class Nodes:
     def enough(self, pods: Sequence[Pods]) -> bool:
         """Whether all nodes have enough of every resource, added up."""
         free = self.free.clip(0).sum(axis=0, dtype=np.float64)  # of amounts near the largest a sum would overflow
-        return all(amount <= free[index] * (1 + 1e-9) for index, amount in asked_by(pods).items())
+        return all(amount <= have * (1 + 1e-9) for amount, have in zip(asked_by(pods), free, strict=False))
 
     def put(self, pods: Pods, among: Mask | None = None) -> int:
         """Put the pods onto the fullest nodes that take them; returns how many are left over."""
@@ -103,8 +101,8 @@ class Nodes:
         able: list[tuple[list[int], Mask]] = []
         for mask in self._domains(topology):
             free = self.free[mask].clip(0).sum(axis=0).tolist()
-            if all(amount <= free[index] for index, amount in asked.items()):
-                able.append(([free[index] for index in asked], mask))
+            if all(amount <= have for amount, have in zip(asked, free, strict=False)):
+                able.append(([have for amount, have in zip(asked, free, strict=False) if amount], mask))
         return any(self._put_whole(pods, mask) for _, mask in sorted(able, key=itemgetter(0)))
 
     def lay(self, pods: Sequence[Pods], uses: Iterable[tuple[int, Sequence[int]]], among: Mask | None = None) -> bool:

@@ -9,12 +9,12 @@ must lie within one value of a node label is packed onto the nodes of one value 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 
-from fleet.check.nodes import Nodes, Pods
+from fleet.check.nodes import Nodes, Pods, asked_by
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.model.matching import pool_takes
@@ -45,12 +45,18 @@ class _Sized:
 
 
 def first_unpackable(
-    member: Member, coming: Sequence[Gang], gangs: Sequence[Gang], names: Iterable[str] = ()
+    member: Member, coming: Sequence[Gang], gangs: Sequence[Gang], names: Set[str] = frozenset()
 ) -> list[str]:
-    """Units of `gangs` that do not fit the member beside `coming` and the others; empty when all do. `names`: more
-    resources to tell nodes apart by. Whether one is refused depends on what is beside it, not on who came first."""
-    asked = {name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name, _ in requests.items_}
-    return Packer(member, asked.union(names)).first_unpackable(coming, gangs)
+    """Units of `gangs` that do not fit the member beside `coming` and the other gangs; empty when all fit. `names`: as
+    of Packer, where the caller knows more than these gangs. Answers depend on the gangs, and not on their order."""
+    asked = (name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name, _ in requests.items_)
+    packer = Packer(member, names or set(asked))
+    refused: set[str] = set()
+    for pools, (beside, mine) in _apart(map(packer.sized, coming), map(packer.sized, gangs)).items():
+        if mine:
+            nodes = packer.nodes(pools, chain.from_iterable(gang.pods for gang in (*beside, *mine)))
+            refused.update(_refused(nodes, beside, mine))
+    return [gang.unit for gang in gangs if gang.unit in refused]
 
 
 _Sides = tuple[list[_Sized], list[_Sized]]  # what comes, and the gangs that are asked about
@@ -70,29 +76,19 @@ class Packer:
             for label in pool.labels:
                 self._labelled.setdefault(label, set()).add(number)
 
-    def first_unpackable(self, coming: Sequence[Gang], gangs: Sequence[Gang]) -> list[str]:
-        """As the function of this name."""
-        refused: set[str] = set()
-        for pools, (beside, mine) in _apart(map(self._sized, coming), map(self._sized, gangs)).items():
-            if mine:
-                nodes = self._nodes(pools, chain.from_iterable(gang.pods for gang in (*beside, *mine)))
-                refused.update(_refused(nodes, beside, mine))
-        return [gang.unit for gang in gangs if gang.unit in refused]
-
     def takes(self, gang: Gang) -> bool:
-        """Whether one gang fits the member, asked for many."""
-        sized = self._sized(gang)
+        """Whether one gang fits the member alone."""
+        sized = self.sized(gang)
         return self._fits(sized.pods, sized.topology, sized.pools)
 
     def _fits_alone(self, pods: tuple[Pods, ...], topology: str, pools: frozenset[int]) -> bool:
-        nodes = self._nodes(pools, pods)
-        equal = len(pods) == 1 and not topology  # such pods find room whenever there is any
-        return nodes.have_room_alone(pods) and (equal or nodes.put_gang(pods, topology))
+        nodes = self.nodes(pools, pods)
+        return nodes.have_room_alone(pods) and nodes.put_gang(pods, topology)
 
     def beside(self, gangs: Sequence[Gang]) -> Member | None:
         """The member with these gangs on its nodes, where simple rules put them; None where they do not fit."""
         before = Nodes(dict(enumerate(self._pools)), len(self._member.pools), self._resources, MOST_NODES)
-        after = _one_by_one(before, list(map(self._sized, gangs)))
+        after = _one_by_one(before, list(map(self.sized, gangs)))
         if after is None:
             return None
         rows = (before.free - after.free).tolist()
@@ -105,7 +101,7 @@ class Packer:
         there = len(self._member.pools)
         return replace(self._member, pools=tuple(pools[:there]), potential=tuple(pools[there:]))
 
-    def _sized(self, gang: Gang) -> _Sized:
+    def sized(self, gang: Gang) -> _Sized:
         kinds: list[Pods] = []
         for count, requests, claim in gang.parts:
             if count > 0:
@@ -121,7 +117,7 @@ class Packer:
             able = self._labelled.get(claim.node_selector[0], ())
         return frozenset(number for number in able if pool_takes(self._pools[number], claim))
 
-    def _nodes(self, pools: frozenset[int], pods: Iterable[Pods]) -> Nodes:
+    def nodes(self, pools: frozenset[int], pods: Iterable[Pods]) -> Nodes:
         most = sum(kind.count for kind in pods)
         numbered = {number: self._pools[number] for number in sorted(pools)}
         return Nodes(numbered, len(self._member.pools), self._resources, most)
@@ -227,11 +223,9 @@ def _merged(pods: Iterable[Pods]) -> tuple[Pods, ...]:
 
 
 def _ordered(gangs: Iterable[_Sized]) -> list[_Sized]:
-    """Largest pods first; gangs within one value of a label by all that they ask for, too."""
+    """Largest pods first; of gangs within one value of a label, with equal pods, the gang first that asks for most."""
 
     def size(gang: _Sized) -> tuple[list[tuple[int, ...]], list[int]]:
-        sizes = [kind.size for kind in gang.pods]
-        total = [sum(kind.count * kind.size[i] for kind in gang.pods) for i in range(len(sizes[0]) if sizes else 0)]
-        return sizes, total if gang.topology else []
+        return [kind.size for kind in gang.pods], asked_by(gang.pods) if gang.topology else []
 
     return sorted(sorted(gangs, key=lambda gang: gang.unit), key=size, reverse=True)

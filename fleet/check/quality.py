@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fleet.check.claims import claimed_members, claims_of, going
-from fleet.check.packer import Packer
+from fleet.check.packer import Packer, first_unpackable
 from fleet.check.quota import Sums
 from fleet.check.units import resources_of
 from fleet.model.leaving import vacated
@@ -36,7 +36,7 @@ def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
         able = all(sums.allow(snapshot.units[key]) for key in claims.new)
         if able and at is not None:
             leaving = [unit for unit in at.gone if unit.id not in {*stay, victim.id}]
-            able = member is not None and not Packer(vacated(member, leaving), names).first_unpackable([], at.claimed)
+            able = member is not None and not first_unpackable(vacated(member, leaving), [], at.claimed, names)
         if able:
             stay.append(victim.id)
         else:

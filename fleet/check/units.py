@@ -12,30 +12,31 @@ from dataclasses import replace
 from fleet.check.packer import Gang, Packer
 from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
-from fleet.model.gang import Key, gang_key
 from fleet.model.matching import member_bars
 from fleet.model.member import Member, Pool
 from fleet.model.order import queue_order
 from fleet.model.unit import Phase, Unit
 from fleet.quota.entitlement import entitlement
-from fleet.quota.requests import Requests
 from fleet.quota.tiers import Alike, Tier
-from fleet.quota.tree import stops
 from fleet.quota.usage import request_of
 from fleet.snapshot import Snapshot
 
 
-def may_start(snapshot: Snapshot, unit: Unit, now: float, *, though_it_backs_off: bool = False) -> bool:
+def may_start(snapshot: Snapshot, unit: Unit, now: float) -> bool:
     """Whether a unit waits, and nothing about itself keeps it from starting."""
-    if unit.phase is not Phase.WAITING or unit.held:
+    return _is_sound(snapshot, unit) and (unit.backoff_until is None or unit.backoff_until <= now)
+
+
+def _is_sound(snapshot: Snapshot, unit: Unit) -> bool:
+    """Whether a unit waits, and nothing about itself but a back-off keeps it from starting."""
+    if unit.phase is not Phase.WAITING or unit.held or unit.pods <= 0:
         return False
-    sound = unit.pods > 0 and all(
+    if unit.leaf is not None and (snapshot.tree is None or not snapshot.tree.is_leaf(unit.leaf)):
+        return False
+    return all(
         0 <= part.replicas <= BOUNDS.replicas and all(0 <= n <= BOUNDS.amount for _, n in part.requests.items_)
         for part in unit.components
     )
-    leaf = unit.leaf is None or (snapshot.tree is not None and snapshot.tree.is_leaf(unit.leaf))
-    backs_off = not though_it_backs_off and unit.backoff_until is not None and unit.backoff_until > now
-    return sound and leaf and not backs_off
 
 
 def may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:
@@ -44,39 +45,31 @@ def may_go(snapshot: Snapshot, unit: Unit, name: str) -> bool:
     return member is not None and member.ready and not member_bars(unit, member)
 
 
-def stops_leaf(snapshot: Snapshot, unit: Unit) -> bool:
-    """Whether no unit behind it in its queue starts before it."""
-    node = snapshot.tree.nodes.get(unit.leaf) if snapshot.tree is not None and unit.leaf is not None else None
-    return node is not None and stops(node, unit)
-
-
 def in_the_way(
     snapshot: Snapshot, leaves: Container[str | None], passed: Container[str], now: float
-) -> dict[str, Unit]:
+) -> dict[str | None, Unit]:
     """By leaf, of `leaves`: the first unit of a strict queue that stops it, may start and is not among `passed`."""
-    if snapshot.tree is None:
-        return {}
-    strict = {path for path, node in snapshot.tree.nodes.items() if node.policy in ("Block", "Intelligent")}
-    found: dict[str, Unit] = {}
-    for alike in waiting_alike(snapshot) if strict else ():
+    found: dict[str | None, Unit] = {}
+    for alike in waiting_alike(snapshot):
         leaf, first = alike[0].leaf, alike[0]
-        if leaf is None or leaf not in strict or leaf not in leaves:
-            continue
-        if not stops_leaf(snapshot, first) or not may_start(snapshot, first, now):
-            continue
-        ahead = next((unit for unit in alike if unit.id not in passed), None)
-        if ahead is not None:
-            found[leaf] = min(ahead, found.get(leaf, ahead), key=queue_order)
+        if leaf in leaves and _stops_leaf(snapshot, first) and may_start(snapshot, first, now):
+            ahead = next((unit for unit in alike if unit.id not in passed), None)
+            if ahead is not None:
+                found[leaf] = min(ahead, found.get(leaf, ahead), key=queue_order)
     return found
 
 
-def waits_behind(unit: Unit, ahead: Mapping[str, Unit]) -> bool:
-    """Whether one of `ahead`, by leaf, comes before a unit in its queue."""
-    return unit.leaf is not None and unit.leaf in ahead and queue_order(unit) > queue_order(ahead[unit.leaf])
+def waits_behind(unit: Unit, ahead: Mapping[str | None, Unit]) -> bool:
+    """Whether the unit of `ahead` in its leaf comes before a unit in its queue."""
+    return unit.leaf in ahead and queue_order(unit) > queue_order(ahead[unit.leaf])
+
+
+def _stops_leaf(snapshot: Snapshot, unit: Unit) -> bool:
+    return snapshot.tree is not None and snapshot.tree.stopped_by(unit)
 
 
 def waiting_alike(snapshot: Snapshot) -> Iterable[Sequence[Unit]]:
-    """The waiting units of a snapshot; each sequence has those that differ in nothing but their turn, in its order."""
+    """The waiting units of a snapshot. The units of one sequence differ in nothing but their turn, and stand in it."""
     yield from (lot.units for lot in snapshot.backlog.lots.values())
     yield from ((unit,) for unit in snapshot.backlog.odd.values())
 
@@ -89,14 +82,14 @@ def resources_of(snapshot: Snapshot) -> set[str]:
 
 
 def gang_of(unit: Unit, *, hidden: bool = False) -> Gang:
-    """A unit's pods; `hidden`: only those that the inventory does not show yet."""
+    """A unit's pods; `hidden`: only the pods that the inventory does not show yet."""
     seen = dict(unit.visible) if hidden else {}
     parts = ((max(0, c.replicas - max(0, seen.get(c.name, 0))), c.requests, c.claim) for c in unit.components)
     return Gang(unit.id, tuple(parts), unit.topology)
 
 
 def gangs_in(snapshot: Snapshot, where: Mapping[str, str]) -> dict[str, list[Gang]]:
-    """By member, the gangs of units that each have one in `where`."""
+    """By member, the gangs of the units in `where`, which has the member of each."""
     found: dict[str, list[Gang]] = {}
     for key, member in where.items():
         found.setdefault(member, []).append(gang_of(snapshot.units[key]))
@@ -104,7 +97,7 @@ def gangs_in(snapshot: Snapshot, where: Mapping[str, str]) -> dict[str, list[Gan
 
 
 def coming(snapshot: Snapshot, members: Container[str | None], leaving: Container[str] = ()) -> dict[str, list[Gang]]:
-    """By member, of `members`: pods on their way there, but those of units that are `leaving`."""
+    """By member, of `members`: pods on their way there, without those of the units that are `leaving`."""
     found: dict[str, list[Gang]] = {}
     for unit in snapshot.backlog.unseen.values():
         if unit.member is not None and unit.member in members and unit.id not in leaving:
@@ -113,7 +106,7 @@ def coming(snapshot: Snapshot, members: Container[str | None], leaving: Containe
 
 
 def tiers_of(snapshot: Snapshot, now: float, leaves: Container[str | None] | None = None) -> Mapping[str, Tier]:
-    """Of every unit in quota that holds room, by id, and of those that may start in `leaves` (None: in all)."""
+    """The tier of each unit in quota that holds room, by id, and of each that may start in `leaves` (None: in all)."""
     if snapshot.tree is None:
         return {}
     waiting, later = _demand(snapshot, now)
@@ -123,48 +116,34 @@ def tiers_of(snapshot: Snapshot, now: float, leaves: Container[str | None] | Non
 
 
 def _demand(snapshot: Snapshot, now: float) -> tuple[list[Alike], list[Alike]]:
-    """Units that wait and fit an empty member where they may go, and those that would but for their back-off."""
-    fits, requests = _Fits(snapshot), Requests()
+    """The units that may start and fit an empty member where they may go, and the units that only their back-off
+    keeps from starting."""
+    names = resources_of(snapshot)
+    empty = [(member, _emptied(member)) for member in snapshot.members.values()]
+    packers = [(member, Packer(bare, names) if bare is not None else None) for member, bare in empty]
     waiting: list[Alike] = []
     later: list[Alike] = []
     for units in waiting_alike(snapshot):
         unit = units[0]
-        if may_start(snapshot, unit, now, though_it_backs_off=True):
-            alike = Alike(units, requests.of(unit), stops_leaf(snapshot, unit))
-            if not may_start(snapshot, unit, now):
-                later.append(alike)
-            elif fits.somewhere(unit):
-                waiting.append(alike)
+        if not _is_sound(snapshot, unit):
+            continue
+        alike = Alike(units, request_of(unit), _stops_leaf(snapshot, unit))
+        if not may_start(snapshot, unit, now):
+            later.append(alike)
+        elif _fits_somewhere(unit, packers):
+            waiting.append(alike)
     return waiting, later
 
 
-class _Fits:
-    """Whether gangs fit members in which nothing runs. A member that does not say what its nodes have takes all."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        names = resources_of(snapshot)
-        empty = {name: _emptied(member) for name, member in snapshot.members.items()}
-        self._members = snapshot.members
-        self._packers = {name: Packer(member, names) if member is not None else None for name, member in empty.items()}
-        self._nodes = {name for name, member in empty.items() if member and any(pool.free for pool in member.pools)}
-        self._open_to: dict[object, tuple[str, ...]] = {}  # members by policy, which many units share
-        self._known: dict[tuple[Key, str, tuple[str, ...]], bool] = {}
-
-    def somewhere(self, unit: Unit) -> bool:
-        policy = (unit.affinity_groups, unit.tolerations, unit.needs_kind, unit.excluded)
-        names = self._open_to.get(policy)
-        if names is None:
-            names = tuple(sorted(name for name, member in self._members.items() if not member_bars(unit, member)))
-            self._open_to[policy] = names
-        key = (gang_key(unit.components), unit.topology, names)
-        if key not in self._known:
-            nothing_known = self._nodes.isdisjoint(names)
-            self._known[key] = bool(names) and (nothing_known or any(self._takes(name, unit) for name in names))
-        return self._known[key]
-
-    def _takes(self, name: str, unit: Unit) -> bool:
-        packer = self._packers[name]
-        return packer is None or packer.takes(gang_of(unit))
+def _fits_somewhere(unit: Unit, packers: Iterable[tuple[Member, Packer | None]]) -> bool:
+    """Whether a unit fits a member where it may go. `packers`: of each member as if nothing ran there; None takes all.
+    Members that all have no nodes take all, too."""
+    able = [(member, packer) for member, packer in packers if not member_bars(unit, member)]
+    gang = gang_of(unit)
+    if any(packer is None or packer.takes(gang) for _, packer in able):
+        return True
+    nodes = (count for member, _ in able for pool in member.pools for _, count in pool.free)
+    return bool(able) and not any(count > 0 for count in nodes)
 
 
 def _emptied(member: Member) -> Member | None:

@@ -31,11 +31,6 @@ class QuotaNode:
     require_queue: bool = False  # no policy takes gangs past the queues of the leaves below it
 
 
-def stops(node: QuotaNode, unit: Unit) -> bool:
-    """Whether no unit of the leaf may start before `unit`, when it is first and cannot start."""
-    return node.policy == "Block" or (node.policy == "Intelligent" and unit.priority >= node.threshold)
-
-
 @dataclass(frozen=True, slots=True)
 class QuotaTree:
     """All nodes by path; `root` is the path of the root. A tree that is none (see `problems`) can be made, so that it
@@ -80,6 +75,13 @@ class QuotaTree:
             line.append(at)
             at = self.nodes[at].parent
         return tuple(line)
+
+    def stopped_by(self, unit: Unit) -> bool:
+        """Whether no other unit of its leaf may start before `unit`, when it is first and cannot start."""
+        node = self.nodes.get(unit.leaf or "")
+        if node is None:
+            return False
+        return node.policy == "Block" or (node.policy == "Intelligent" and unit.priority >= node.threshold)
 
     def queue_required_by(self, path: str) -> str:
         """The node, of those from here up to the root, that lets no policy pass the queue; "" for none."""

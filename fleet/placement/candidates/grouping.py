@@ -20,7 +20,7 @@ from fleet.placement.candidates.eligibility import Nevers, Policies
 from fleet.placement.packing.room import Space
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.quota.tiers import Alike, Ranked
-from fleet.quota.tree import QuotaTree, stops
+from fleet.quota.tree import QuotaTree
 from fleet.quota.usage import Usage, request_of
 from fleet.snapshot import Snapshot
 from fleet.snapshot.backlog import Lot
@@ -152,7 +152,7 @@ class Grouping:
             shape=self._shape(lot.gang, unit),
             eligibility=policies.of(unit),
             request=self._gang(lot.gang, unit).request,
-            block=blocks(tree, unit),
+            block=tree is not None and tree.stopped_by(unit),
             leaf=unit.leaf,
             priority=unit.priority,
             preemptible=unit.preemptible,
@@ -182,9 +182,3 @@ class Grouping:
         for group, rank in zip(ranked, found.ranks, strict=True):
             group.rank = rank
         return found
-
-
-def blocks(tree: QuotaTree | None, unit: Unit) -> bool:
-    """Whether nobody of its queue may start before the unit, when it is first and cannot start."""
-    node = tree.nodes.get(unit.leaf) if tree is not None and unit.leaf is not None else None
-    return node is not None and stops(node, unit)
