@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from fleet.model.amounts import Amounts
 from fleet.model.order import queue_order
@@ -28,20 +29,16 @@ class Candidate:
     shape: int
     eligibility: Eligibility
     request: Amounts
-    block: bool  # nobody of its queue starts before it
-    tier: Tier = Tier.SHARE
-    account: str | None = None  # where it is charged; its leaf unless given
-
-    def __post_init__(self) -> None:
-        if self.account is None:
-            self.account = self.unit.leaf
+    block: bool  # no other unit of its queue starts before it
+    tier: Tier
+    account: str | None  # where quota charges it: its leaf, with its user where quota counts by user
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(eq=False)
 class Group:
-    """Waiting units alike, by turn: what holds for a `Candidate` of one of them holds for all, but for the tier, which
-    follows from `rank`, the account where quota counts `by_user`, and the walltime. `ids` are those of `units`. Ranges
-    of units are given as (start, end)."""
+    """Waiting units alike, by turn. A fact about one `Candidate` of them is a fact about all, but for three: the tier
+    follows from `rank`, quota may count `by_user`, and walltimes differ. `ids` belong to `units`. Ranges of units are
+    given as (start, end)."""
 
     units: Sequence[Unit]
     ids: Sequence[str]
@@ -54,53 +51,45 @@ class Group:
     preemptible: bool
     rank: Rank = field(default_factory=Rank)
     by_user: bool = False
-    _timed: bool | None = field(default=None, init=False)
-    _accounts: Sequence[str | None] | None = field(default=None, init=False)
 
     @staticmethod
     def alone(candidate: Candidate) -> Group:
         """A group of one unit, in its tier."""
-        unit, tier = candidate.unit, candidate.tier
+        unit = candidate.unit
+        rank = Rank(*(int(candidate.tier <= bound) for bound in (Tier.GUARANTEED, Tier.SHARE, Tier.CROSSING)))
         return Group(
             (unit,), (unit.id,), candidate.shape, candidate.eligibility, candidate.request, candidate.block, unit.leaf,
-            unit.priority, unit.preemptible, rank_of(tier), candidate.account != unit.leaf,
+            unit.priority, unit.preemptible, rank, candidate.account != unit.leaf,
         )  # fmt: skip
 
-    @property
+    @cached_property
     def timed(self) -> bool:
-        """Whether their walltimes differ."""
-        if self._timed is None:
-            first = self.units[0].walltime_s
-            self._timed = any(unit.walltime_s != first for unit in self.units)
-        return self._timed
+        """Whether the walltimes of the units differ."""
+        first = self.units[0].walltime_s
+        return any(unit.walltime_s != first for unit in self.units)
+
+    @cached_property
+    def _accounts(self) -> Sequence[str | None]:
+        users = {unit.user for unit in self.units}
+        names = {user: account(self.leaf or "", user) if user else self.leaf for user in users}
+        return [names[unit.user] for unit in self.units]
 
     def account(self, index: int) -> str | None:
-        """Where one of them is charged."""
-        if not self.by_user or self.leaf is None:
-            return self.leaf
-        if self._accounts is None:
-            names: dict[str, str] = {"": self.leaf}
-            for unit in self.units:
-                if unit.user not in names:
-                    names[unit.user] = account(self.leaf, unit.user)
-            self._accounts = [names[unit.user] for unit in self.units]
-        return self._accounts[index]
+        """Where quota charges one of the units."""
+        return self._accounts[index] if self.by_user else self.leaf
 
     @property
     def firsts(self) -> Iterator[Candidate]:
-        """The first of those who are charged alike, first come first."""
-        if not self.by_user:
-            yield self.candidate(0)
-            return
+        """The first unit of each account, in the order of the units."""
         seen: set[str | None] = set()
-        for index in range(len(self.units)):
+        for index in range(len(self.units) if self.by_user else 1):
             if self.account(index) not in seen:
                 seen.add(self.account(index))
                 yield self.candidate(index)
 
     @property
     def segments(self) -> list[tuple[Tier, int, int]]:
-        """The ranges of its units that are in one tier, first come first."""
+        """The ranges of units in one tier, in the order of the units."""
         if self.leaf is None:
             return [(Tier.SHARE, 0, len(self.units))]
         return self.rank.ranges(len(self.units))
@@ -117,11 +106,6 @@ class Group:
         while start < end and ids[start] in skip:
             start += 1
         return start
-
-
-def rank_of(tier: Tier) -> Rank:
-    """The rank of one unit in a tier."""
-    return Rank(*(int(tier <= bound) for bound in (Tier.GUARANTEED, Tier.SHARE, Tier.CROSSING)))
 
 
 def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
@@ -144,13 +128,11 @@ def service_order(candidate: Candidate) -> tuple[int, int, float, str, str]:
 
 
 def claims_room(candidate: Candidate, now: float) -> bool:
-    """Whether room is claimed for it that it may still use."""
+    """Whether a candidate has a claim on room that it may still use."""
     claim = candidate.unit.claim
-    return (
-        claim is not None
-        and claim.until > now
-        and any(choice.member == claim.member for choice in candidate.eligibility.choices)
-    )
+    if claim is None or claim.until <= now:
+        return False
+    return any(choice.member == claim.member for choice in candidate.eligibility.choices)
 
 
 Turn = tuple[int, float, str, str]
@@ -158,8 +140,8 @@ Gaps = dict[str | None, Turn]
 
 
 def gaps(groups: Iterable[Group], passed: Container[str], able: Callable[[Group], int]) -> Gaps:
-    """By leaf, the turn of the first that stops it and is in the way of those behind. `passed`: who is in nobody's way;
-    `able`: how many of a group, from its first on, are not, since they might claim room themselves."""
+    """By leaf, the turn of the first unit that stops it and is in the way of the units behind. Units in `passed` are in
+    no unit's way, nor are the first units of a group: `able` counts these, which might claim room themselves."""
     found: Gaps = {}
     for group in groups:
         if not group.block:
@@ -172,6 +154,6 @@ def gaps(groups: Iterable[Group], passed: Container[str], able: Callable[[Group]
 
 
 def before(candidate: Candidate, found: Gaps) -> bool:
-    """Whether none of these is in its way."""
+    """Whether no unit with a turn in `found` is in the way of a candidate."""
     leaf = candidate.unit.leaf
     return leaf not in found or queue_order(candidate.unit) < found[leaf]

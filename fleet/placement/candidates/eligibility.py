@@ -49,7 +49,6 @@ class Policies:
         self._members = [members[name] for name in sorted(members)]
         self._found: dict[object, Eligibility] = {}
         self._same: dict[object, int] = {}
-        self.all: list[Eligibility] = []
 
     def of(self, unit: Unit) -> Eligibility:
         key = (
@@ -88,10 +87,7 @@ class Policies:
         choices.sort(key=lambda choice: (choice.order, choice.after))
         same = (tuple(choices), tuple(allowed), tuple(bars.items()))
         number = self._same.setdefault(same, len(self._same))
-        made = Eligibility(number, tuple(choices), tuple(allowed), refusal)
-        if number == len(self.all):
-            self.all.append(made)
-        return made
+        return Eligibility(number, tuple(choices), tuple(allowed), refusal)
 
 
 def _list_bars(bars: Counter[str]) -> str:

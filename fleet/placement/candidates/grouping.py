@@ -6,10 +6,9 @@ order that follows from what the snapshot says and not from how it came about: e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 
-from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.amounts import NOTHING
 from fleet.model.bounds import BOUNDS
 from fleet.model.gang import Key, claim_key, gang_key
 from fleet.model.order import queue_order
@@ -19,9 +18,10 @@ from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Nevers, Policies
 from fleet.placement.packing.room import Space
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
+from fleet.quota.requests import Requests
 from fleet.quota.tiers import Alike, Ranked
 from fleet.quota.tree import QuotaTree
-from fleet.quota.usage import Usage, request_of
+from fleet.quota.usage import Usage
 from fleet.snapshot import Snapshot
 from fleet.snapshot.backlog import Lot
 
@@ -44,8 +44,9 @@ def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
     return None
 
 
-def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: float) -> Reason | None:
-    """The reason that is known before anything is placed, or None. `bad`: the `defect` of its components."""
+def early(unit: Unit, tree: QuotaTree | None, now: float) -> Reason | None:
+    """The reason that is known before anything is placed, or None."""
+    bad = defect(unit.components)
     if bad is not None:
         return Reason(Code.BAD_UNIT, {"field": bad[0], "problem": bad[1]})
     if unit.suspended:
@@ -62,37 +63,19 @@ def early(unit: Unit, bad: tuple[str, str] | None, tree: QuotaTree | None, now: 
     return None
 
 
-@dataclass(slots=True)
-class _Gang:
-    """What follows from the components of a unit and whether it may be preempted."""
-
-    components: tuple[Component, ...]
-    defect: tuple[str, str] | None
-    request: Amounts
-
-
-@dataclass(frozen=True, slots=True)
-class _Stopper:
-    """Ranked as one that wants nothing and counts on nothing: it cannot start, but nobody behind it may count."""
-
-    leaf: str | None
-    units: Sequence[Unit]
-    request: Amounts = NOTHING
-    block: bool = True
-
-
 class Grouping:
-    """`groups` of those that may start, `reasons` of those that cannot whatever happens, and the `space` of both.
-    `usage` and `entitled` are None without a tree."""
+    """`groups` of the units that may start, `reasons` of the units that cannot whatever happens, and the `space` of
+    both. `usage` and `entitled` are None without a tree."""
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         self._snapshot = snapshot
-        self._gangs: dict[tuple[Key, bool], _Gang] = {}
+        self._gangs: dict[Key, tuple[Component, ...]] = {}  # each distinct gang of the snapshot without a defect
+        self._requests = Requests()
         self._shapes: dict[tuple[Key, str], int] = {}
         self.reasons: dict[str, Reason] = {}
         self._later: list[Alike] = []
         lots = self._sorted_out(now)
-        held = [(item, self._gang(item.gang, item.unit)) for item in snapshot.backlog.held.values()]
+        held = snapshot.backlog.held.values()
         self.space = self._space(lots)
         self.nevers = Nevers(snapshot.members, self.space)
         policies = Policies(snapshot.members)
@@ -100,45 +83,39 @@ class Grouping:
         self.usage: Usage | None = None
         self.entitled: Entitlement | None = None
         if snapshot.tree is not None:
-            charged = [(item.unit.leaf, gang.request, item.count) for item, gang in held]
-            self.entitled = self._rank(snapshot.tree, charged, now)
+            charged = [(item, self._requests.of(item.unit)) for item in held]
+            of_leaves = [(item.unit.leaf, request, item.count) for item, request in charged]
+            self.entitled = self._rank(snapshot.tree, of_leaves, now)
             self.usage = Usage(snapshot.tree, self.entitled.promises)
-            for item, gang in held:
+            for item, request in charged:
                 if item.account is not None:
-                    self.usage.charge(item.account, gang.request, item.count)
+                    self.usage.charge(item.account, request, item.count)
 
     def _sorted_out(self, now: float) -> list[Lot]:
-        """Lots of who may start as far as it alone can tell, in the order of their first; the others get reasons. Who
-        backs off is demand all the same."""
-        backlog, tree = self._snapshot.backlog, self._snapshot.tree
+        """Lots of the units that may start as far as each alone can tell, in the order of their first units. All other
+        units get reasons. A unit that backs off is demand all the same."""
+        backlog = self._snapshot.backlog
         alone = (Lot(gang_key(unit.components), (unit,), (unit.id,)) for unit in backlog.odd.values())
         able: list[Lot] = []
         for lot in (*backlog.lots.values(), *alone):
             unit = lot.units[0]
-            gang = self._gang(lot.gang, unit)
-            reason = early(unit, gang.defect, tree, now)
+            reason = early(unit, self._snapshot.tree, now)
+            if reason is None or reason.code is not Code.BAD_UNIT:
+                self._gangs[lot.gang] = unit.components
             if reason is None:
                 able.append(lot)
                 continue
             self.reasons.update(dict.fromkeys(lot.ids, reason))
             if reason.code is Code.BACK_OFF:
-                self._later.append(Alike((unit,), gang.request))
+                self._later.append(Alike((unit,), self._requests.of(unit)))
         able.sort(key=lambda lot: queue_order(lot.units[0]))
         return able
 
-    def _gang(self, key: Key, unit: Unit) -> _Gang:
-        known = self._gangs.get((key, unit.preemptible))
-        if known is None:
-            known = _Gang(unit.components, defect(unit.components), request_of(unit))
-            self._gangs[key, unit.preemptible] = known
-        return known
-
     def _space(self, lots: Iterable[Lot]) -> Space:
-        """Over what any gang asks for. Claims are numbered in an order of their own, so that the space of the next
-        decision is this one again."""
+        """The space of all that any gang asks for. Claims are numbered in an order of their own, so that the next
+        decision has this space again."""
         held = self._snapshot.backlog.held.values()
-        gangs = [gang.components for gang in self._gangs.values() if gang.defect is None]
-        gangs += [item.unit.components for item in held]
+        gangs = [*self._gangs.values(), *(item.unit.components for item in held)]
         claims = {claim_key(part.claim): part.claim for components in gangs for part in components}
         first = tuple(Component("", 0, NOTHING, claims[key]) for key in sorted(claims) if key)
         units = (*(lot.units[0] for lot in lots), *(item.unit for item in held))
@@ -146,12 +123,15 @@ class Grouping:
 
     def _group(self, lot: Lot, policies: Policies) -> Group:
         unit, tree = lot.units[0], self._snapshot.tree
+        alike = (lot.gang, unit.topology)
+        if alike not in self._shapes:
+            self._shapes[alike] = self.space.number(unit.components, unit.topology)
         return Group(
             units=lot.units,
             ids=lot.ids,
-            shape=self._shape(lot.gang, unit),
+            shape=self._shapes[alike],
             eligibility=policies.of(unit),
-            request=self._gang(lot.gang, unit).request,
+            request=self._requests.of(unit),
             block=tree is not None and tree.stopped_by(unit),
             leaf=unit.leaf,
             priority=unit.priority,
@@ -159,23 +139,15 @@ class Grouping:
             by_user=tree is not None and unit.leaf is not None and tree.caps_users(unit.leaf),
         )
 
-    def _shape(self, key: Key, unit: Unit) -> int:
-        known = self._shapes.get((key, unit.topology))
-        if known is None:
-            known = self._shapes[key, unit.topology] = self.space.number(unit.components, unit.topology)
-        return known
-
     def _rank(self, tree: QuotaTree, charged: Iterable[Charged], now: float) -> Entitlement:
-        """Give every group its rank. Who fits nowhere stands on nobody's guarantee; behind one that nobody of its
-        queue may start before, nobody counts on anything either."""
+        """Give every group its rank. A group that fits nowhere counts on nothing. Behind such a group that stops its
+        queue, no group counts on anything either."""
         waiting: list[Ranked] = []
         ranked: list[Group] = []
         for group in self.groups:
-            if group.eligibility.allowed and not self.nevers.of(group.shape, group.eligibility):
-                waiting.append(group)
-                ranked.append(group)
-            elif group.block:
-                waiting.append(_Stopper(group.leaf, group.units[:1]))
+            fits = bool(group.eligibility.allowed) and not self.nevers.of(group.shape, group.eligibility)
+            if fits or group.block:
+                waiting.append(group if fits else Alike(group.units[:1], NOTHING, block=True))
                 ranked.append(group)
         holding = list(self._snapshot.backlog.holding.values())
         found = entitlement(tree, self._snapshot.members, holding, waiting, self._later, charged, now=now)
