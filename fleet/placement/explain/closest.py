@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
+from operator import itemgetter
 
 from fleet.model.bounds import BOUNDS
 from fleet.model.matching import domain_of, pool_takes, repelled_by
@@ -25,27 +26,20 @@ from fleet.placement.packing.room import MemberRoom, Part, Shape, Space
 _ALIKE = 0.75  # how near a name must come to be meant, as difflib measures
 
 
-@dataclass(frozen=True, slots=True)
-class Stock:
-    """The nodes of one member, empty: for each pool the number of nodes, and the most that a node has; and the
-    `resources` that some node has."""
-
-    unschedulable: int
-    pools: tuple[tuple[Pool, int, dict[str, int]], ...]
-    resources: frozenset[str]
-
-    @staticmethod
-    def of(member: Member) -> Stock:
-        counted = ((pool, sum(max(0, n) for _, n in pool.free)) for pool in (*member.pools, *member.potential))
-        pools = tuple((pool, nodes, pool.most) for pool, nodes in counted if nodes)
-        known = frozenset(name for _, _, has in pools for name, amount in has.items() if amount > 0)
-        return Stock(member.unschedulable, pools, known)
+_UNSCHEDULABLE = "node(s) were unschedulable or not ready"
+Stock = Sequence[tuple[Pool, int, Mapping[str, int]]]  # each pool with its nodes and the most that a node has, empty
 
 
-def no_node(shape: Shape, stocks: Sequence[Stock], space: Space) -> Reason | None:
-    """Why no node of these members, empty, takes one kind of the gang's pods; None where each kind finds a node."""
+def stock_of(member: Member) -> Stock:
+    counted = ((pool, sum(max(0, n) for _, n in pool.free)) for pool in (*member.pools, *member.potential))
+    return [(pool, nodes, pool.most) for pool, nodes in counted if nodes]
+
+
+def no_node(shape: Shape, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
+    """Why no node of `stock`, empty, takes one kind of the gang's pods; None where each kind finds a node.
+    `unschedulable`: nodes that stand in no pool."""
     for part in shape:
-        reason = _Counted(part, stocks, space).reason()
+        reason = _refusal(part, stock, unschedulable, space)
         if reason is not None:
             of = sum(other.replicas for other in shape)
             return Reason(reason.code, {"pods": part.replicas, "of": of, **reason.numbers})
@@ -59,66 +53,51 @@ def no_nodes(members: Iterable[Member]) -> dict[str, str | int]:
     return {"nodes": unschedulable, "causes": causes}
 
 
-_UNSCHEDULABLE = "node(s) were unschedulable or not ready"
-
-
-class _Counted:
-    """The nodes of some members, by the cause for which they do not take one pod of `part`."""
-
-    def __init__(self, part: Part, stocks: Sequence[Stock], space: Space) -> None:
-        self._claim = space.claims[part.claim]
-        self._topology = space.topologies[part.topology - 1] if part.topology else ""
-        self._asks = {space.resources[index]: amount for index, amount in part.need}
-        self._causes: Counter[str] = Counter({_UNSCHEDULABLE: sum(stock.unschedulable for stock in stocks)})
-        self._nodes = self._causes[_UNSCHEDULABLE]
-        self._fits = False
-        self._largest: dict[str, int] = {}  # of each resource, among nodes that only lack resources
-        self._known = frozenset[str]().union(*(stock.resources for stock in stocks))
-        self._lack: set[tuple[str, ...]] = set()
-        for stock in stocks:
-            for pool, nodes, has in stock.pools:
-                self._count(pool, nodes, has)
-
-    def reason(self) -> Reason | None:
-        if self._fits:
-            return None
-        numbers: dict[str, str | int] = {"nodes": self._nodes, "causes": _listed(self._causes)}
-        unknown = [name for name in self._asks if name not in self._known and name != "pods"]
-        if unknown:
-            near = _nearest(unknown[0], self._known)
-            numbers |= {"resource": unknown[0]} | ({"near": near} if near else {})
-            return Reason(Code.UNKNOWN_RESOURCE, numbers)
-        if not self._lack:
-            return Reason(Code.NO_NODE_MATCHES, numbers)
-        always = set(self._asks).intersection(*self._lack)  # each of these nodes lacks them
-        if always:
-            name = min(always, key=lambda name: ("/" not in name, name))
-            numbers |= {"resource": name, "request": self._asks[name], "largest": self._largest.get(name, 0)}
-        return Reason(Code.LARGER_THAN_ANY_NODE, numbers)
-
-    def _count(self, pool: Pool, nodes: int, has: Mapping[str, int]) -> None:
-        self._nodes += nodes
-        barred = self._bars(pool)
+def _refusal(part: Part, stock: Stock, unschedulable: int, space: Space) -> Reason | None:
+    """Why no node takes one pod of a part, with the nodes counted by cause."""
+    asks = {space.resources[index]: amount for index, amount in part.need}
+    causes = Counter({_UNSCHEDULABLE: unschedulable})
+    lacks: list[set[str]] = []  # of each pool whose nodes only lack resources
+    largest: Counter[str] = Counter()  # of each resource, among these nodes
+    for pool, nodes, has in stock:
+        barred = _bars(pool, part, space)
         if barred:
-            self._causes[barred] += nodes
-            return
-        for name, amount in has.items():
-            self._largest[name] = max(self._largest.get(name, 0), amount)
-        short = tuple(name for name, amount in self._asks.items() if amount > has.get(name, 0))
-        for name in short:
-            self._causes["Too many pods" if name == "pods" else f"Insufficient {name}"] += nodes
-        self._lack.add(short)
-        self._fits = self._fits or not short
+            causes[barred] += nodes
+            continue
+        lacks.append({name for name, amount in asks.items() if amount > has.get(name, 0)})
+        if not lacks[-1]:
+            return None
+        largest |= Counter(has)
+        for name in lacks[-1]:
+            causes["Too many pods" if name == "pods" else f"Insufficient {name}"] += nodes
+    all_nodes = unschedulable + sum(nodes for _, nodes, _ in stock)
+    numbers: dict[str, str | int] = {"nodes": all_nodes, "causes": _listed(causes)}
+    known = {name for _, _, has in stock for name, amount in has.items() if amount > 0}
+    unknown = [name for name in asks if name not in known and name != "pods"]
+    if unknown:
+        near = _nearest(unknown[0], known)
+        return Reason(Code.UNKNOWN_RESOURCE, numbers | {"resource": unknown[0]} | ({"near": near} if near else {}))
+    if not lacks:
+        return Reason(Code.NO_NODE_MATCHES, numbers)
+    always = set.intersection(*lacks)  # each of these nodes lacks them
+    if always:
+        name = min(always, key=lambda name: ("/" not in name, name))
+        numbers |= {"resource": name, "request": asks[name], "largest": largest[name]}
+    return Reason(Code.LARGER_THAN_ANY_NODE, numbers)
 
-    def _bars(self, pool: Pool) -> str:
-        taint = repelled_by(pool.taints, self._claim.tolerations)
-        if taint is not None:
-            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
-        if not pool_takes(pool, self._claim):
-            return "node(s) didn't match Pod's node affinity/selector"
-        if self._topology and not domain_of(pool, self._topology):
-            return f"node(s) didn't have label {self._topology}"
-        return ""
+
+def _bars(pool: Pool, part: Part, space: Space) -> str:
+    """Why a pool's nodes take no pod of a part, whatever is free on them; "" where they may."""
+    claim = space.claims[part.claim]
+    taint = repelled_by(pool.taints, claim.tolerations)
+    if taint is not None:
+        return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    if not pool_takes(pool, claim):
+        return "node(s) didn't match Pod's node affinity/selector"
+    topology = space.topologies[part.topology - 1] if part.topology else ""
+    if topology and not domain_of(pool, topology):
+        return f"node(s) didn't have label {topology}"
+    return ""
 
 
 def _listed(causes: Counter[str]) -> str:
@@ -144,24 +123,21 @@ _UNITS = {"cpu": "CPU"}
 def closest(shape: Shape, rooms: Sequence[MemberRoom], space: Space, *, empty: bool) -> dict[str, str | int]:
     """The numbers of a reason: the room that leaves the fewest pods of the gang outside, and their lack there.
     `empty`: the rooms are as if nothing ran in them."""
-    pods = sum(part.replicas for part in shape)
     devices = frozenset(range(space.devices))
-    best: tuple[int, MemberRoom, Set[int]] | None = None
+    everything = frozenset(index for part in shape for index, _ in part.need)
+    tried: list[tuple[int, MemberRoom, Set[int]]] = []
     for room in rooms:
-        among: Set[int] = devices
         missing = _missing(shape, room, devices, space)
-        if not _lacks(shape, missing, devices):
-            among = frozenset(index for part in shape for index, _ in part.need)
+        of_devices = _lacks(shape, missing, devices)
+        if not of_devices:
             missing = room.missing(shape, space.devices)
-        if best is None or sum(missing) < best[0]:
-            best = (sum(missing), room, among)
-    if best is None:
-        return {"pods": pods, "member": "none", "short": pods, "what": "room"}
-    _, room, among = best
+        tried.append((sum(missing), room, devices if of_devices else everything))
+    _, room, among = min(tried, key=itemgetter(0))
     binding = _binding(shape, room, among, space)
     missing = _missing(shape, room, binding, space)
     worst = max(range(len(shape)), key=lambda index: missing[index])
     part = _only(shape[worst], binding)
+    pods = sum(part.replicas for part in shape)
     numbers: dict[str, str | int] = {"pods": pods, "member": room.name, "short": missing[worst]}
     lacks = {"lacks": ", ".join(space.resources[index] for index, _ in part.need)} if part.need else {}
     return {**numbers, "what": _what(part, room, space, empty=empty), **lacks}

@@ -8,49 +8,23 @@ member is ready; no member has room. Quota comes before room: the user's own job
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar
 
-from fleet.model.member import Member
 from fleet.model.order import queue_order
 from fleet.model.plan import RoomClaim
 from fleet.model.reason import Code, Reason, Severity, instant
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate, Group, service_order
-from fleet.placement.candidates.eligibility import Eligibility, Nevers
-from fleet.placement.explain.closest import Stock, closest, no_node, no_nodes
+from fleet.placement.explain.closest import closest, no_node, no_nodes, stock_of
 from fleet.placement.greedy.greedy import Outcome
 from fleet.placement.greedy.situation import Situation
-from fleet.placement.packing.space import Space
 from fleet.placement.reservation.span import Span
 from fleet.quota.tiers import Tier
 from fleet.quota.tree import MAX_JOBS
 from fleet.quota.usage import FIRM, Refusal, Usage, request_of
 from fleet.quota.users import account, split
-
-
-class Never:
-    """Reasons for the gangs that `nevers` knows, with the nodes of the members."""
-
-    def __init__(self, members: Mapping[str, Member], nevers: Nevers, space: Space) -> None:
-        self._members = members
-        self._nevers = nevers
-        self._space = space
-        self._stocks: dict[str, Stock] = {}
-
-    def reason(self, shape: int, eligibility: Eligibility) -> Reason | None:
-        """Why it would fit no member even if nothing ran there; None when it would fit one."""
-        if not self._nevers.of(shape, eligibility):
-            return None
-        parts = self._space.shapes[shape]
-        for name in eligibility.allowed:
-            if name not in self._stocks:
-                self._stocks[name] = Stock.of(self._members[name])
-        found = no_node(parts, [self._stocks[name] for name in eligibility.allowed], self._space)
-        if found is not None:
-            return found
-        return Reason(Code.TOO_LARGE, closest(parts, self._nevers.rooms(shape, eligibility), self._space, empty=True))
-
 
 _T = TypeVar("_T")
 _OF_ROOM = (Code.NO_MEMBER_FITS, Code.LOST_TO_OTHERS, Code.BEHIND_HEAD)
@@ -71,42 +45,31 @@ class Explainer:
         claiming = (pair for pair in situation.kept if pair[0].unit.id in situation.new)
         for candidate, member in (*outcome.placed, *claiming):
             self._takers.setdefault(member, []).append(candidate)
-        self._nevers = Never(situation.snapshot.members, situation.nevers, situation.space)
+        self._stock = cache(lambda name: stock_of(situation.snapshot.members[name]))
         self._made: dict[tuple[object, ...], Any] = {}
 
     def all(self) -> dict[str, Reason]:
         """One reason for each unit that waits on. Units of a group that wait in one tier share it, but for positions in
         a stopped queue."""
         reasons: dict[str, Reason] = {}
-        stopped: dict[str, list[Group]] = {}
         for group in self._situation.groups:
-            if group.leaf in self._stopped:
-                stopped.setdefault(group.leaf or "", []).append(group)
-                continue
-            for tier, start, end in group.segments:
+            for tier, start, end in group.segments if group.leaf not in self._stopped else ():
                 for first, bound, ids in self._alike(group, tier, start, end):
                     candidate = group.candidate(first)
                     reason = self._behind_head(candidate, bound) if bound else None
                     reason = reason or self.one(candidate)
                     reasons.update(dict.fromkeys(ids, self._in_tier(reason, group.leaf, tier)))
-        for leaf, groups in stopped.items():
+        stopped = (group for group in self._situation.groups if group.leaf in self._stopped)
+        for leaf, groups in _by_leaf(stopped).items():
             reasons |= self._in_line(leaf, groups, ())
+        for leaf, groups in _by_leaf(self._situation.behind).items():
+            claims = [candidate.unit for candidate, _ in self._situation.kept if candidate.unit.leaf == leaf]
+            reasons |= self._in_line(leaf, groups, sorted(claims, key=queue_order))
         for span in self._profile.spans:
             holder = span.holder
             known = reasons.get(holder.unit.id)
             if known is not None and known.code in _OF_ROOM:
                 reasons[holder.unit.id] = self._in_tier(self._collects(span), holder.unit.leaf, holder.tier)
-        return reasons | self._behind_claims()
-
-    def _behind_claims(self) -> dict[str, Reason]:
-        """Reasons in the queues that a claim stops."""
-        reasons: dict[str, Reason] = {}
-        queues: dict[str, list[Group]] = {}
-        for group in self._situation.behind:
-            queues.setdefault(group.leaf or "", []).append(group)
-        for leaf, groups in queues.items():
-            claims = [candidate.unit for candidate, _ in self._situation.kept if candidate.unit.leaf == leaf]
-            reasons |= self._in_line(leaf, groups, sorted(claims, key=queue_order))
         return reasons
 
     def _once(self, key: tuple[object, ...], make: Callable[[], _T]) -> _T:
@@ -239,8 +202,20 @@ class Explainer:
 
     def _never_fits(self, kind: Candidate | Group) -> Reason | None:
         """Why no member that policy allows would take it even empty; None when one would."""
-        key = ("never", kind.shape, kind.eligibility.number)
-        return self._once(key, lambda: self._nevers.reason(kind.shape, kind.eligibility))
+        space, members, nevers = self._situation.space, self._situation.snapshot.members, self._situation.nevers
+
+        def made() -> Reason | None:
+            if not nevers.of(kind.shape, kind.eligibility):
+                return None
+            parts, allowed = space.shapes[kind.shape], kind.eligibility.allowed
+            stock = [item for name in allowed for item in self._stock(name)]
+            found = no_node(parts, stock, sum(members[name].unschedulable for name in allowed), space)
+            if found is not None:
+                return found
+            rooms = nevers.rooms(kind.shape, kind.eligibility)
+            return Reason(Code.TOO_LARGE, closest(parts, rooms, space, empty=True))
+
+        return self._once(("never", kind.shape, kind.eligibility.number), made)
 
     def _no_room(self, kind: Candidate) -> Reason:
         def made() -> Reason:
@@ -262,6 +237,13 @@ class Explainer:
             return Reason(Code.NO_MEMBER_FITS, numbers)
 
         return self._once(("room", kind.shape, kind.eligibility.number), made)
+
+
+def _by_leaf(groups: Iterable[Group]) -> dict[str, list[Group]]:
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        found.setdefault(group.leaf or "", []).append(group)
+    return found
 
 
 def _first(candidates: Sequence[Candidate]) -> str:
