@@ -64,9 +64,12 @@ def decide(
     mark("reasons")
     plan = _plan(situation, outcome, certificate, found)  # 7: one reason for each unit that waits
     mark("check")
-    violations = check(snapshot, plan, now=now)  # 8: safety, by arithmetic of its own
+    bounds = set(certificate.bounds)
+    violations = check(snapshot, plan, now=now, reached=bounds)  # 8: safety, by arithmetic of its own
     if not violations:
         return plan
+    certificate = replace(certificate, bounds=tuple(sorted(bounds)))
+    plan = replace(plan, certificate=certificate)
     outcome, plan = _repaired(situation, outcome, plan, violations, found)  # 9: without what the checker refuses
     if certificate.shipped == "greedy" or worth(situation, outcome) > worth(situation, greedy):
         return plan
@@ -118,9 +121,11 @@ def _repaired(
         outcome = replace(outcome, out={**outcome.out, **refused})
         why = f"the checker dropped {len(refused)}: {violations[0].text}"
         plan = _plan(situation, outcome, replace(certificate, why=why), found)
-        violations = check(snapshot, plan, now=now)
+        bounds = set(certificate.bounds)
+        violations = check(snapshot, plan, now=now, reached=bounds)
         if not violations:
             return outcome, plan
+        certificate = replace(certificate, bounds=tuple(sorted(bounds)))
     nothing = replace(outcome, placed=[], profile=situation.profile())
     situation = _without_evictions(situation)
     claims = (*situation.claims, *claims_of(situation.first, now))

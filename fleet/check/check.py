@@ -22,12 +22,12 @@ from fleet.model.plan import Plan
 from fleet.model.unit import Phase, Unit
 from fleet.snapshot import Snapshot
 
-__all__ = ["Rule", "Violation", "check"]
 
-
-def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...]:
+def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | None = None) -> tuple[Violation, ...]:
     """Every rule that the plan breaks; empty for a plan that may be committed. Of several units that only together
-    break a limit, those later in the plan are named."""
+    break a limit, the later ones in the plan are named. `reached` gets the names of bounds that ended the search for a
+    gang which is refused."""
+    reached = set() if reached is None else reached
     starts, found = _starts(snapshot, plan, now)
     sums = Sums(snapshot)
     charged: dict[str, str] = {}
@@ -39,13 +39,13 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[Violation, ...
             sums.charge(snapshot.units[key])
             charged[key] = member
     found += _block_order(snapshot, starts, now)
-    found += _room(snapshot, starts)
+    found += _room(snapshot, starts, reached)
     claims, unsound = claims_of(snapshot, plan, charged, now)
     victims, kept = evictions(snapshot, plan, {claim.unit for claim in plan.claims}, now)
     found += [*unsound, *kept]
     if claims.members:
         gone = going(snapshot, victims, now)
-        found += room_broken(snapshot, claims, gone)
+        found += room_broken(snapshot, claims, gone, reached)
         found += quota_broken(snapshot, claims, gone, sums)
     found += _heads(snapshot, plan, starts, now)
     found += _reasons(snapshot, plan)
@@ -98,13 +98,13 @@ def _block_order(snapshot: Snapshot, starts: Mapping[str, str], now: float) -> I
             yield Violation(Rule.BLOCK_ORDER, unit.id, text)
 
 
-def _room(snapshot: Snapshot, starts: Mapping[str, str]) -> Iterable[Violation]:
+def _room(snapshot: Snapshot, starts: Mapping[str, str], reached: set[str]) -> Iterable[Violation]:
     """Each gang is packed whole onto the node vectors of its one member, beside what is coming there already."""
     by_member = gangs_in(snapshot, starts)
     names = resources_of(snapshot) if starts else set()
     arriving = coming(snapshot, by_member)
     for name, gangs in sorted(by_member.items()):
-        for key in first_unpackable(snapshot.members[name], arriving.get(name, []), gangs, names):
+        for key in first_unpackable(snapshot.members[name], arriving.get(name, []), gangs, names, reached):
             yield Violation(Rule.ROOM, key, f"{snapshot.units[key].name} does not fit {name} whole")
 
 
@@ -133,8 +133,7 @@ def _reasons(snapshot: Snapshot, plan: Plan) -> Iterable[Violation]:
     """Exactly one reason for every unit that waits on, and for no other."""
     started = {placement.unit for placement in plan.placements}
     waits = snapshot.units.keys() - snapshot.backlog.holding.keys() - started
-    if plan.reasons.keys() != waits:
-        for key in sorted(waits - plan.reasons.keys()):
-            yield Violation(Rule.REASON_MISSING, "", f"{key} waits without a reason")
-        for key in sorted(plan.reasons.keys() - waits):
-            yield Violation(Rule.REASON_EXTRA, "", f"{key} has a reason but does not wait")
+    for key in sorted(waits - plan.reasons.keys()):
+        yield Violation(Rule.REASON_MISSING, "", f"{key} waits without a reason")
+    for key in sorted(plan.reasons.keys() - waits):
+        yield Violation(Rule.REASON_EXTRA, "", f"{key} has a reason but does not wait")

@@ -24,22 +24,17 @@ from fleet.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """The claims of a snapshot and a plan, each by unit with its member. `live`: of before, whose units wait on; `new`:
-    sound ones of the plan; `starts`: units that start; `used`: those of them that start in room they had claimed."""
+    """The claims of a snapshot and a plan, each by unit with its member. `live`: earlier claims of units that wait on;
+    `new`: sound claims of the plan; `used`: claims whose units start in them. `others`: all other units that start."""
 
     live: Mapping[str, str]
     new: Mapping[str, str]
-    starts: Mapping[str, str]
     used: Mapping[str, str]
+    others: Mapping[str, str]
 
     @property
     def members(self) -> list[str]:
         return sorted({*self.live.values(), *self.new.values()})
-
-    @property
-    def others(self) -> dict[str, str]:
-        """Units that start beside what is claimed."""
-        return {key: member for key, member in self.starts.items() if key not in self.used}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +57,8 @@ def claims_of(snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], now: fl
     return Claims(
         live={key: member for key, member in live.items() if key not in starts and key not in made},
         new={key: member for key, member in made.items() if key not in unsound},
-        starts=starts,
         used={key: member for key, member in starts.items() if live.get(key) == member},
+        others={key: member for key, member in starts.items() if live.get(key) != member},
     ), list(unsound.values())
 
 
@@ -84,17 +79,17 @@ def claimed_members(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) ->
         yield ClaimedMember(snapshot.members[name], leaving, [*arriving.get(name, ()), *used], others, [*old, *new])
 
 
-def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) -> Iterable[Violation]:
+def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit], reached: set[str]) -> Iterable[Violation]:
     """New claims that have no room once `gone` have left, and starts in claimed room. Of two claims of before that no
     longer fit beside each other one is claimed by nobody."""
     names = resources_of(snapshot)
     for at in claimed_members(snapshot, claims, gone):
         there = vacated(at.member, at.gone)
-        lost = set(first_unpackable(there, at.first, at.claimed, names))
+        lost = set(first_unpackable(there, at.first, at.claimed, names, reached))
         for key in (gang.unit for gang in at.claimed if gang.unit in lost & claims.new.keys()):
             yield Violation(Rule.CLAIM_TOO_SMALL, key, f"{key} claims room that {at.member.name} will not have")
         spans = [gang for gang in at.claimed if gang.unit not in lost]
-        for key in first_unpackable(there, [*at.first, *spans], at.others, names):
+        for key in first_unpackable(there, [*at.first, *spans], at.others, names, reached):
             yield Violation(Rule.CLAIM_TAKEN, key, f"{key} takes room in {at.member.name} that is claimed")
 
 

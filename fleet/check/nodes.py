@@ -18,7 +18,7 @@ import numpy.typing as npt
 from fleet.model.bounds import BOUNDS
 from fleet.model.matching import domain_of
 from fleet.model.member import Pool
-from fleet.model.refine import Home, refine
+from fleet.model.refine import Home, Outcome, refine
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -55,6 +55,7 @@ class Nodes:
         self.free: Ints = np.array(rows, dtype=np.int64).reshape(len(rows), len(resources))
         self._pool: Ints = np.array(numbers, dtype=np.int64)
         self._later: Mask = self._pool >= there
+        self.reached: set[str] = set()  # the names of bounds that ended a search here, or in a copy
         self._pools = pools
         self._in = cache(self._mask)
         self._domains = cache(self._split)
@@ -165,5 +166,7 @@ class Nodes:
         wanted = [(need, kind.count) for need, kind in zip(needs, pods, strict=True)]
         homes = [Home(free, len(nodes), takes) for (free, takes), nodes in alike.items()]
         nodes = list(alike.values())
-        proposal = refine(wanted, homes, BOUNDS.check_steps).uses
-        return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in proposal), among)
+        found = refine(wanted, homes, BOUNDS.check_steps)
+        if found.outcome is Outcome.GAVE_UP:
+            self.reached.add("check_steps")
+        return self.lay(pods, ((nodes[number].pop(), counts) for number, counts in found.uses), among)

@@ -45,17 +45,25 @@ class _Sized:
 
 
 def first_unpackable(
-    member: Member, coming: Sequence[Gang], gangs: Sequence[Gang], names: Set[str] = frozenset()
+    member: Member,
+    coming: Sequence[Gang],
+    gangs: Sequence[Gang],
+    names: Set[str] = frozenset(),
+    reached: set[str] | None = None,
 ) -> list[str]:
     """Units of `gangs` that do not fit the member beside `coming` and the other gangs; empty when all fit. `names`: as
-    of Packer, where the caller knows more than these gangs. Answers depend on the gangs, and not on their order."""
+    of Packer, where the caller knows more than these gangs. `reached` gets the names of bounds that ended the search
+    for a refused gang."""
     asked = (name for gang in (*coming, *gangs) for _, requests, _ in gang.parts for name, _ in requests.items_)
     packer = Packer(member, names or set(asked))
     refused: set[str] = set()
     for pools, (beside, mine) in _apart(map(packer.sized, coming), map(packer.sized, gangs)).items():
         if mine:
             nodes = packer.nodes(pools, chain.from_iterable(gang.pods for gang in (*beside, *mine)))
-            refused.update(_refused(nodes, beside, mine))
+            lost = set(_refused(nodes, beside, mine))
+            refused |= lost
+            if lost and reached is not None:
+                reached |= nodes.reached
     return [gang.unit for gang in gangs if gang.unit in refused]
 
 
@@ -146,7 +154,10 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
     for gang in gangs:
         if not now.put_gang(gang.pods, gang.topology):
             other = None
-            if tries and nodes.have_room_alone(gang.pods):
+            able = nodes.have_room_alone(gang.pods)
+            if able and not tries:
+                nodes.reached.add("check_tries")
+            elif able:
                 tries -= 1
                 other = _packed(nodes, coming, [*kept, gang])
             if other is None:
@@ -175,14 +186,17 @@ def _together(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
 
 def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
     """All of them whole, largest first; gangs that found no place are tried first next time."""
+    if not nodes.enough(_kinds(gangs)):
+        return None
     order = _ordered(gangs)
-    for _ in range(BOUNDS.check_orders if nodes.enough(_kinds(gangs)) else 0):
+    for _ in range(BOUNDS.check_orders):
         after = nodes.copy()
         lost = [gang for gang in order if not after.put_gang(gang.pods, gang.topology)]
         if not lost:
             return after
         again = {gang.unit for gang in lost}
         order = [*lost, *(gang for gang in order if gang.unit not in again)]
+    nodes.reached.add("check_orders")
     return None
 
 
@@ -203,7 +217,7 @@ def _proposed(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
     kinds = _kinds(gangs)
     takes = [nodes.usable(kind.pools).tolist() for kind in kinds]
     homes = [(tuple(free), [mask[node] for mask in takes]) for node, free in enumerate(nodes.free.tolist())]
-    proposal = packing([(kind.size, kind.count) for kind in kinds], homes) or ()
+    proposal = packing([(kind.size, kind.count) for kind in kinds], homes, reached=nodes.reached) or ()
     after = nodes.copy()
     return after if after.lay(kinds, zip(range(len(homes)), proposal, strict=False)) else None
 

@@ -121,15 +121,16 @@ class Bounds:
 
     # The checker.
     check_tries: int = 64
-    """Gangs for which all others of their member are packed anew. Past them, a gang that does not fit is refused."""
+    """Gangs for which all others on the same nodes are packed anew. Past them, a gang that does not fit is refused."""
     check_orders: int = 4
-    """Orders in which the checker packs a member."""
+    """Orders in which the checker packs the gangs of a member. Past them, only a search for several gangs is left."""
     check_steps: int = 100_000
-    """Steps of the checker's search for one gang; more than the planner takes, since nodes may be used otherwise."""
+    """Steps of the checker's search for one gang; more than the planner takes, since nodes may be used otherwise. Past
+    them, the gang has no room in the order that is tried."""
 
     # The size of a reason.
     causes: int = 6
-    """Causes that the reason of a node names."""
+    """Causes that a reason about nodes names. It counts the others."""
 
 
 BOUNDS = Bounds()

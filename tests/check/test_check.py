@@ -203,6 +203,15 @@ def _tried(nodes: list[tuple[int, ...]], pods: list[tuple[int, ...]]) -> bool:
     return False
 
 
+@pytest.mark.parametrize(("gpus", "expected"), [((3, 2, 2), set()), ((3, 3, 2), {"check_orders"}), ((4, 4, 4), set())])
+def test_a_bound_that_ended_the_search_for_a_refused_gang_is_named(gpus: tuple[int, ...], expected: set[str]) -> None:
+    """Two nodes of four GPUs take three, two and two. Three, three and two are no more than they have in all."""
+    gangs = [Gang(f"g{number}", ((1, amounts(gpu=size), ANYWHERE),)) for number, size in enumerate(gpus)]
+    reached: set[str] = set()
+    first_unpackable(member("x").nodes(2, free_gpu=4).value, [], gangs, reached=reached)
+    assert reached == expected
+
+
 SELECTORS = (ANYWHERE, *(NodeClaim(node_selector=(("zone", zone),)) for zone in "ab"))
 kinds = st.tuples(st.integers(1, 2), st.integers(0, 5), st.integers(0, 3), st.sampled_from(SELECTORS))
 

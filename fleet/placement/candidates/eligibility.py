@@ -81,18 +81,15 @@ class Policies:
         if not self._members:
             refusal = Reason(Code.NO_MEMBERS)
         elif not allowed:
-            refusal = Reason(Code.NO_MEMBER_ALLOWED, {"why": _list_bars(bars), "members": len(self._members)})
+            ranked = sorted(bars.items(), key=lambda bar: (-bar[1], bar[0]))
+            why = ", ".join(f"{count} member(s) {bar}" for bar, count in ranked)
+            refusal = Reason(Code.NO_MEMBER_ALLOWED, {"why": why, "members": len(self._members)})
         elif not choices:
             refusal = Reason(Code.MEMBER_NOT_READY, {"why": ", ".join(waiting[:3]), "members": len(waiting)})
         choices.sort(key=lambda choice: (choice.order, choice.after))
         same = (tuple(choices), tuple(allowed), tuple(bars.items()))
         number = self._same.setdefault(same, len(self._same))
         return Eligibility(number, tuple(choices), tuple(allowed), refusal)
-
-
-def _list_bars(bars: Counter[str]) -> str:
-    ranked = sorted(bars.items(), key=lambda bar: (-bar[1], bar[0]))
-    return ", ".join(f"{count} member(s) {why}" for why, count in ranked)
 
 
 _Fits = Callable[[str], Fit | None]

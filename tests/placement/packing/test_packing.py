@@ -199,11 +199,11 @@ def negative(pods: Sequence[tuple[Vector, int]], nodes: Sequence[Node]) -> list[
 def test_the_checker_does_not_believe_a_proposal(
     proposal: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fleet.check.packer.packing", proposal)
+    monkeypatch.setattr("fleet.check.packer.packing", lambda pods, nodes, reached: proposal(pods, nodes))
     assert first_unpackable(crammed().value, [], gangs_of((5, 3, 3, 3) * 4))
 
 
 def test_the_checker_does_not_believe_that_a_node_takes_whom_it_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     x = member("x").nodes(1, taints=(Taint("gpu", "yes", "NoSchedule"),)).value
-    monkeypatch.setattr("fleet.check.packer.packing", overfull)
+    monkeypatch.setattr("fleet.check.packer.packing", lambda pods, nodes, reached: overfull(pods, nodes))
     assert first_unpackable(x, [], gangs_of((1,))) == ["g00"]
