@@ -1,10 +1,10 @@
 """The checker: refuses every plan that breaks a rule of safety. Written from the rules, apart from the planner.
 
-It shares with the planner only what words mean (which taint a toleration covers, what a unit requests) and none of its
-arithmetic: quota is added up again from the units, and every gang is packed again onto the members' node vectors, by a
-packer of its own. That packer is exact for pods of sizes that divide each other in one resource; beyond that it tries
-a few orders and what bounded searches propose, and refuses what it cannot pack. So a plan that passes is good; a plan
-that is refused may, rarely, have been good too.
+Checker and planner share the meaning of words (which taint a toleration covers, what a unit requests) and no
+arithmetic. The checker adds quota up again from the units. A packer of its own packs every gang again onto the members'
+node vectors. The packer is exact for pods of sizes that divide each other in one resource. For other pods it tries a
+few orders and the proposals of bounded searches, and refuses gangs that it cannot pack. So a plan that passes is good.
+A refused plan may, rarely, have been good too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fleet.snapshot import Snapshot
 
 def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | None = None) -> tuple[Violation, ...]:
     """Every rule that the plan breaks; empty for a plan that may be committed. Of several units that only together
-    break a limit, the later ones in the plan are named. `reached` gets the names of bounds that ended the search for a
+    break a limit, the units later in the plan are named. `reached` gets the names of bounds that ended the search for a
     gang which is refused."""
     reached = set() if reached is None else reached
     starts, found = _starts(snapshot, plan, now)
@@ -53,7 +53,7 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
 
 
 def _starts(snapshot: Snapshot, plan: Plan, now: float) -> tuple[dict[str, str], list[Violation]]:
-    """The waiting units that the plan starts, with their member, and what one of them may not do by itself."""
+    """The waiting units that the plan starts, with their members, and the rules that a unit breaks by itself."""
     starts: dict[str, str] = {}
     found: list[Violation] = []
     for placement in plan.placements:
@@ -73,7 +73,7 @@ def _starts(snapshot: Snapshot, plan: Plan, now: float) -> tuple[dict[str, str],
 
 
 def _alone(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Violation]:
-    """What a unit may not do whatever else starts."""
+    """The rules that the start of a unit breaks whatever else starts."""
     if unit.held:
         yield Violation(Rule.HELD, unit.id, f"{unit.name} is held")
     if unit.backoff_until is not None and unit.backoff_until > now:
@@ -89,7 +89,7 @@ def _alone(snapshot: Snapshot, unit: Unit, name: str, now: float) -> Iterable[Vi
 
 
 def _block_order(snapshot: Snapshot, starts: Mapping[str, str], now: float) -> Iterable[Violation]:
-    """No unit starts before one ahead of it in its queue that stops it and may start."""
+    """No unit starts before a unit ahead of it that stops its queue and may start."""
     queued = [unit for unit in map(snapshot.units.__getitem__, starts) if unit.leaf is not None]
     ahead = in_the_way(snapshot, {unit.leaf for unit in queued}, starts, now)
     for unit in sorted(queued, key=lambda unit: (unit.leaf or "", queue_order(unit))) if ahead else ():
@@ -99,7 +99,7 @@ def _block_order(snapshot: Snapshot, starts: Mapping[str, str], now: float) -> I
 
 
 def _room(snapshot: Snapshot, starts: Mapping[str, str], reached: set[str]) -> Iterable[Violation]:
-    """Each gang is packed whole onto the node vectors of its one member, beside what is coming there already."""
+    """Each gang is packed whole onto the node vectors of its one member, beside the pods on their way there."""
     by_member = gangs_in(snapshot, starts)
     names = resources_of(snapshot) if starts else set()
     arriving = coming(snapshot, by_member)
@@ -109,8 +109,8 @@ def _room(snapshot: Snapshot, starts: Mapping[str, str], reached: set[str]) -> I
 
 
 def _heads(snapshot: Snapshot, plan: Plan, starts: Container[str], now: float) -> Iterable[Violation]:
-    """Every head is a waiting unit that may start, and the only one of its leaf. Which unit has a right to become one,
-    and what may start beside it, is the planner's matter: no rule here."""
+    """Every head is a waiting unit that may start, and the only head of its leaf. The planner alone decides which unit
+    becomes a head, and which units start beside a head."""
     firsts: dict[str | None, str] = {}
     for head in plan.heads:
         unit, where = snapshot.units.get(head.unit), head.nomination.member

@@ -1,8 +1,8 @@
-"""The checker's rules about claims and victims: a claim is a span of room and quota that no other unit gets, and
-only work that may leave does, for a unit that ranks above it.
+"""The checker's rules about claims and victims.
 
-A claim begins when the victims are gone: it has room and quota then, beside all that starts and all that is claimed
-already. Victims make room only once they have left, so what is claimed is packed onto the nodes as they will be.
+A claim is a span of room and quota that no other unit gets. A claim begins when the victims are gone: from then on it
+has room and quota, beside all that starts and all earlier claims. Victims make room only once they have left, so claims
+are packed onto the nodes as they will be. Only work that may leave is evicted, for a unit that ranks above it.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class Claims:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedMember:
-    """One member where room is claimed. `gone`: units that leave it; `first`: gangs on their way, and those that start
-    in room they had claimed; `others` start beside them; `claimed`: gangs of live claims, then of new ones."""
+    """A member where room is claimed. `gone`: units that leave it; `first`: gangs on their way, and gangs that start in
+    claimed room of their own; `others` start beside them; `claimed`: gangs of live claims, then of new claims."""
 
     member: Member
     gone: Sequence[Unit]
@@ -63,7 +63,7 @@ def claims_of(snapshot: Snapshot, plan: Plan, starts: Mapping[str, str], now: fl
 
 
 def going(snapshot: Snapshot, victims: Iterable[Unit], now: float) -> list[Unit]:
-    """All units that leave: the victims, and those that are leaving already."""
+    """All units that leave: the victims, and the units that are leaving already."""
     patience = snapshot.config.claim_s
     return [*victims, *(unit for unit in snapshot.backlog.holding.values() if leaves(unit, now, patience))]
 
@@ -80,8 +80,8 @@ def claimed_members(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit]) ->
 
 
 def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit], reached: set[str]) -> Iterable[Violation]:
-    """New claims that have no room once `gone` have left, and starts in claimed room. Of two claims of before that no
-    longer fit beside each other one is claimed by nobody."""
+    """New claims that have no room once `gone` have left, and starts in claimed room. Of two
+    earlier claims that no longer fit beside each other, one counts for nothing."""
     names = resources_of(snapshot)
     for at in claimed_members(snapshot, claims, gone):
         there = vacated(at.member, at.gone)
@@ -94,7 +94,7 @@ def room_broken(snapshot: Snapshot, claims: Claims, gone: Sequence[Unit], reache
 
 
 def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums: Sums) -> Iterable[Violation]:
-    """The same for quota. `sums` has what holds room and what starts; afterwards, what is claimed instead of `gone`."""
+    """The same for quota. `sums` counts the units that hold room or start; afterwards, the claims instead of `gone`."""
     units = snapshot.units
     for unit in gone:
         sums.charge(unit, -1)
@@ -116,7 +116,7 @@ def _live(snapshot: Snapshot, now: float) -> dict[str, str]:
     """Claims of the snapshot that hold, by unit."""
     return {
         key: unit.claim.member
-        for key, unit in snapshot.backlog.odd.items()  # a unit with a claim is one by itself
+        for key, unit in snapshot.backlog.odd.items()  # every unit with a claim is odd
         if unit.claim is not None and unit.claim.until > now
         if may_start(snapshot, unit, now) and may_go(snapshot, unit, unit.claim.member)
     }
@@ -139,7 +139,7 @@ def _unsound(
         elif not may_go(snapshot, unit, claim.member):
             problem = f"claims room in {claim.member}, where it may not go"
         elif waits_behind(unit, ahead):
-            problem = "claims room, but may not start before one ahead in its queue"
+            problem = "claims room, but a unit ahead stops its queue"
         elif claim.until <= now or claim.room != unit.total:
             problem = "claims room that is not its own, or for no time"
         seen.add(claim.unit)
@@ -150,7 +150,7 @@ def _unsound(
 def evictions(
     snapshot: Snapshot, plan: Plan, claiming: Container[str], now: float
 ) -> tuple[list[Unit], list[Violation]]:
-    """The victims of a plan, and every rule about them that it breaks. `claiming`: units that claim room by it."""
+    """The victims of a plan, and every rule on victims that it breaks. `claiming`: units that claim room by it."""
     victims: dict[str, Unit] = {}
     found: list[Violation] = []
     preemptors = {eviction.preemptor for eviction in plan.evictions} & snapshot.units.keys()
@@ -198,8 +198,8 @@ def may_not_leave(
 
 
 def _tier(snapshot: Snapshot, preemptor: Unit, tiers: Mapping[str, Tier], now: float) -> Tier:
-    """The tier as which a unit evicts. A unit that takes its leaf past its share has that right only as a head, which
-    has waited past the bound, and then as one within the share."""
+    """The tier as which a unit evicts. A unit that takes its leaf past its share evicts only once it has waited past
+    the bound of a head. Its tier is then that of a unit within the share."""
     tier, after = tiers.get(preemptor.id, Tier.BORROWED), snapshot.config.head_after_s
     if tier is not Tier.CROSSING:
         return tier

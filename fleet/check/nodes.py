@@ -1,8 +1,8 @@
 """The nodes of one member, for the checker's packer: free vectors, and pods put onto them.
 
 Pods of one kind are put onto nodes in one step, in numpy: the fullest nodes that take them come first, and nodes that
-could be added come last. A gang of several kinds that does not fit that way is put as a bounded search proposes: its
-proposal is not believed but added up.
+could be added come last. A gang of several kinds that does not fit that way is put as a bounded search proposes. The
+proposal is added up before it counts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Pods:
 
 
 def asked_by(pods: Sequence[Pods]) -> list[int]:
-    """What pods ask for in all, by index of the resource."""
+    """The sums of the requests of pods, by index of the resource."""
     return [sum(kind.count * kind.size[index] for kind in pods) for index in range(len(pods[0].size) if pods else 0)]
 
 
@@ -42,8 +42,8 @@ class Nodes:
     """One row of free amounts for each node of some pools."""
 
     def __init__(self, pools: Mapping[int, Pool], there: int, resources: Sequence[str], most: int) -> None:
-        """`pools` by number: those from `there` on could be added. `most`: how many pods there are to put, and so how
-        many nodes alike can be of use."""
+        """`pools` by number: the pools from `there` on could be added. `most`: the number of pods to put, which is also
+        the number of nodes alike that can be of use."""
         rows: list[list[int]] = []
         numbers: list[int] = []
         for number, pool in pools.items():
@@ -66,7 +66,7 @@ class Nodes:
         return other
 
     def usable(self, pools: frozenset[int], among: Mask | None = None) -> Mask:
-        """The nodes of these pools, of those that are `among` them (None: all)."""
+        """The nodes of these pools, as far as they are `among` some nodes (None: all)."""
         return self._in(pools) if among is None else self._in(pools) & among
 
     def room(self, pods: Pods, among: Mask | None = None) -> Ints:
@@ -77,7 +77,7 @@ class Nodes:
         return np.where(self.usable(pods.pools, among), each, 0)
 
     def have_room_alone(self, pods: Iterable[Pods]) -> bool:
-        """Whether each kind of pods would fit if it were alone: else a gang of them does not fit."""
+        """Whether each kind of pods would fit alone. A gang with a kind that would not does not fit either."""
         return all(int(self.room(kind).sum()) >= kind.count for kind in pods)
 
     def enough(self, pods: Sequence[Pods]) -> bool:
@@ -86,7 +86,7 @@ class Nodes:
         return all(amount <= have * (1 + 1e-9) for amount, have in zip(asked_by(pods), free, strict=False))
 
     def put(self, pods: Pods, among: Mask | None = None) -> int:
-        """Put the pods onto the fullest nodes that take them; returns how many are left over."""
+        """Put the pods onto the fullest nodes that take them; return the number of pods left over."""
         room = self.room(pods, among)
         homes = self._fullest_first(np.flatnonzero(room))
         before = np.concatenate(([0], np.cumsum(room[homes])[:-1])) if len(homes) else room[homes]

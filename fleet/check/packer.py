@@ -67,14 +67,14 @@ def first_unpackable(
     return [gang.unit for gang in gangs if gang.unit in refused]
 
 
-_Sides = tuple[list[_Sized], list[_Sized]]  # what comes, and the gangs that are asked about
+_Sides = tuple[list[_Sized], list[_Sized]]  # gangs on their way, and the gangs that are asked about
 
 
 class Packer:
-    """One member. `names`: all resources that any gang asks for, and more to tell nodes apart by."""
+    """Packs gangs onto one member. `names`: the resources that any gang asks for; others may tell nodes apart, too."""
 
     def __init__(self, member: Member, names: Iterable[str]) -> None:
-        self._resources = sorted(names, key=lambda name: ("/" not in name, name))  # devices before what every node has
+        self._resources = sorted(names, key=lambda name: ("/" not in name, name))  # devices before all others
         self._member = member
         self._pools = (*member.pools, *member.potential)
         self._open_to = cache(self._open)
@@ -132,7 +132,7 @@ class Packer:
 
 
 def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[int], _Sides]:
-    """What comes, and the gangs, by the pools that they may use, so that no two of these groups of pools share one."""
+    """Gangs on their way, and the gangs asked about, by groups of pools that they use. No two groups share a pool."""
     sides = list(coming), list(gangs)
     group: dict[int, frozenset[int]] = {}
     for pools in {gang.pools for side in sides for gang in side}:
@@ -168,7 +168,8 @@ def _refused(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) ->
 
 
 def _packed(nodes: Nodes, coming: Sequence[_Sized], gangs: Sequence[_Sized]) -> Nodes | None:
-    """The nodes once all are there, in whatever way a packing is found; else all of `gangs` beside what comes."""
+    """The nodes once all gangs are there, in whatever way they fit; else with all of `gangs` and as much of `coming` as
+    has room."""
     every = [*coming, *gangs]
     return (
         _together(nodes, every)
@@ -185,7 +186,7 @@ def _together(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
 
 
 def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
-    """All of them whole, largest first; gangs that found no place are tried first next time."""
+    """The nodes with every gang whole, largest first. Gangs that found no place come first in the next order."""
     if not nodes.enough(_kinds(gangs)):
         return None
     order = _ordered(gangs)
@@ -201,7 +202,7 @@ def _one_by_one(nodes: Nodes, gangs: Sequence[_Sized]) -> Nodes | None:
 
 
 def _with(nodes: Nodes, coming: Sequence[_Sized]) -> Nodes:
-    """The nodes once what comes is there. A gang that does not fit takes what room there is."""
+    """The nodes once `coming` is there. A gang that does not fit takes the room that there is."""
     after = nodes.copy()
     for gang in _ordered(coming):
         if not after.put_gang(gang.pods, gang.topology):

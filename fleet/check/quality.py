@@ -12,15 +12,15 @@ from fleet.snapshot import Snapshot
 
 
 def needless(snapshot: Snapshot, plan: Plan, *, now: float) -> tuple[str, ...]:
-    """The units that a sound plan evicts though all of them could stay: what it claims has quota and room beside
-    what starts now. A unit with pods that the inventory does not show is not asked about."""
+    """The units that a sound plan evicts though all of them could stay: its claims have quota and room beside the
+    units that start now. A unit with pods that the inventory does not show is never named."""
     victims = [snapshot.units[eviction.unit] for eviction in plan.evictions]
     starts = {placement.unit: placement.member for placement in plan.placements}
     claims, _ = claims_of(snapshot, plan, starts, now)
     gone = going(snapshot, victims, now)
     names = resources_of(snapshot)
     rooms = {at.member.name: at for at in claimed_members(snapshot, claims, gone)}
-    # Pods that come now lie on what is free now, and not on what the victims leave.
+    # Pods that come now use room that is free now. The room of victims becomes free later.
     now_free = {name: Packer(at.member, names).beside([*at.first, *at.others]) for name, at in rooms.items()}
     sums = Sums(snapshot)
     for unit in gone:

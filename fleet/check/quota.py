@@ -1,7 +1,7 @@
-"""The checker's own sums of quota: what every node's work uses, and which limit one more gang would break.
+"""The checker's own sums of quota: the usage of every node, and the limit that one more gang would break.
 
-Added up from the units, apart from the algebra that the planner uses: `max` and max-jobs at every node from the leaf to
-the root, `min` for work that may not be preempted, what others do not lend, and what one user may have.
+The sums come from the units, apart from the algebra of the planner. Four limits count at every node from the leaf to
+the root: `max` with max-jobs; `min` for work that may not be preempted; lend limits of other nodes; and user limits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Account(NamedTuple):
 
 
 class Sums:
-    """What is charged at the nodes of one snapshot's tree; at first all that holds room. Without a tree, nothing is."""
+    """The charges at the nodes of one snapshot's tree; at first of all units that hold room. Without a tree, none."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._tree = tree = snapshot.tree or QuotaTree("", {})
@@ -100,7 +100,7 @@ class Sums:
         return self._tree.nodes[account.node].max
 
     def _unlent(self, unit: Unit) -> Violation | None:
-        """As `broken`, where what nodes do not lend counts as used by them."""
+        """As `broken`, where amounts that nodes do not lend count as used by them."""
         amounts = _counted(unit)
         asked: list[tuple[str, str, int]] = []
         for node in self._line(unit.leaf):
@@ -118,7 +118,7 @@ class Sums:
         return None
 
     def _taken(self, node: str, name: str) -> int:
-        """What is used or kept below a node."""
+        """The amount of a resource that is used or kept below a node."""
         used = self._used[_Account(Rule.MAX, node)][name]
         if node not in self._keeping:
             return used
@@ -128,7 +128,7 @@ class Sums:
 
 
 def _counted(unit: Unit) -> dict[str, int]:
-    """What a unit counts for: its pods' requests added up, and one job, whatever they ask for by that name."""
+    """The amounts that a unit counts for: the requests of its pods, added up, and one job."""
     total: dict[str, int] = {}
     for part in unit.components:
         for name, amount in part.requests.items_:

@@ -1,7 +1,7 @@
-"""What several rules of the checker ask about units: whether one may start, its place in its queue, its pods, its tier.
+"""Answers about units for several rules: whether a unit may start, its place in its queue, its pods, its tier.
 
-Tiers are what fleet/quota says they are by definition. Which waiting units count as demand is worked out here, apart
-from the planner: the units that could start and fit a member that is empty.
+fleet/quota defines tiers, for planner and checker alike. The demand behind tiers is found here, apart from the planner:
+the waiting units that could start and fit a member that is empty.
 """
 
 from __future__ import annotations

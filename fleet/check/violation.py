@@ -1,4 +1,4 @@
-"""The rules that a plan may break, and how a broken one is told.
+"""The rules that a plan may break, and the report of a broken rule.
 
 Every rule is about safety: a plan that breaks one is not committed. Rules about the quality of a sound plan are
 measured in fleet/check/quality.py, and not enforced.
@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Rule(StrEnum):
-    """A rule of safety; `protects` says in a sentence what holds for every plan that keeps it."""
+    """A rule of safety; `protects` is a sentence that is true of every plan that keeps the rule."""
 
     protects: str
 
@@ -31,7 +31,7 @@ class Rule(StrEnum):
     NOT_READY = "MemberNotReady", "Nothing new is sent to a member that is not ready."
     POLICY = "PolicyForbids", "A unit goes only where its policy and the member's taints allow it."
     MAX = "AboveMax", "No start raises usage above max or max-jobs, at any node from its leaf to the root."
-    MIN = "AboveMin", "Work that may not be preempted stays within min, since nobody could take it back."
+    MIN = "AboveMin", "Work that may not be preempted stays within min, since no unit could take it back."
     LENT = "NotLent", "No start uses what another node does not lend."
     USER_MAX = "AboveMaxOfUser", "No start raises a user's usage above the user's cap."
     BLOCK_ORDER = "OutOfOrder", "No unit starts before a unit ahead of it that stops its queue."
@@ -40,7 +40,7 @@ class Rule(StrEnum):
     EVICTS_PROTECTED = "EvictsProtected", "A victim may be preempted, is old enough, and its member answers."
     EVICTS_HIGHER = "EvictsHigher", "A victim ranks below its preemptor in tier and priority, as the policy asks."
     CLAIM_UNSOUND = "ClaimUnsound", "A claim is for one waiting unit's whole room, where and when it may start."
-    CLAIM_TOO_SMALL = "ClaimTooSmall", "What is claimed has room and quota once the victims are gone."
+    CLAIM_TOO_SMALL = "ClaimTooSmall", "A claim has room and quota once the victims are gone."
     CLAIM_TAKEN = "ClaimTaken", "No other unit starts in room or quota that is claimed."
     HEAD_UNSOUND = "HeadUnsound", "A head waits, may start, is its leaf's only one, and collects where it may go."
     REASON_MISSING = "NoReason", "Every unit that waits on has one reason."
@@ -49,7 +49,7 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One broken rule: the unit that breaks it ("" if none does), and what is wrong in a sentence."""
+    """A broken rule: the unit that breaks it ("" if none does), and the fault in a sentence."""
 
     rule: Rule
     unit: str

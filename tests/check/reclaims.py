@@ -72,7 +72,7 @@ def crowded(
     rng: random.Random, *, leaves: str, gpus: Sequence[int], pods: int, others: Sequence[int]
 ) -> tuple[list[UnitBuilder], list[MemberBuilder]]:
     """Two members of a few nodes, on which gangs of these leaves sit, of up to `pods` pods of one of these sizes.
-    On most nodes with room left others run: they leave free one of these numbers of GPUs."""
+    On most nodes with room left others run, which leave free one of these numbers of GPUs."""
     free = {(name, number): 8 for name in "xy" for number in range(rng.randint(1, 3))}
     parts: list[tuple[str, int, list[tuple[str, int]], int]] = []
     for _ in range(rng.randint(2, 7)):

@@ -73,7 +73,7 @@ SOUND = decide(WORLD, now=NOW, seed=1, solver=None)
 
 
 def having(*placements: tuple[str, str]) -> Plan:
-    """A plan of these placements alone, with a reason for everybody else who waits."""
+    """A plan of these placements alone, with a reason for every other unit that waits."""
     placed = {name for name, _ in placements}
     waiting = {p.unit for p in SOUND.placements} | set(SOUND.reasons)
     reasons = {name: Reason(Code.HELD) for name in waiting - placed}

@@ -1,4 +1,4 @@
-"""What the checker measures of a plan and does not enforce: evictions that no claim needs."""
+"""The checker measures a fault of plans that it does not enforce: evictions that no claim needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.builders import NOW
 from tests.check import reclaims
 from tests.worlds import worlds
 
-IN_Y = replace(reclaims.CLAIM, member="y")  # where there is room though nobody leaves
+IN_Y = replace(reclaims.CLAIM, member="y")  # a member with room though no unit leaves
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ Units with the same policy share one `Eligibility`, so it is made once per polic
 first: the policy's groups in order, and members to avoid after all others. Weights and price order within a rank.
 
 Asking every member again for every gang that starts costs members times gangs. A start changes the room of one member.
-So a `Ranking` keeps the members that could take a kind in order, and before an answer it asks only the members again
-whose room changed since the last one. `Nevers` knows the gangs that fit no member even if nothing ran there.
+So a `Ranking` keeps the members that could take a kind of gang, in order. Before an answer it asks again only the
+members whose room has changed since the last answer. `Nevers` knows the gangs that fit no member even if nothing ran
+there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fleet.placement.packing.space import Space
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One member that may take the unit. Smaller `order` is preferred before fit, smaller `after` among equal fits."""
+    """A member that may take the unit. Smaller `order` is preferred before fit, smaller `after` among equal fits."""
 
     member: str
     order: tuple[int, int]  # rank, minus weight
@@ -34,7 +35,8 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """`choices`: ready members, best first. `allowed`: with those that are not ready. `refusal`: why there are none."""
+    """`choices`: ready members, best first. `allowed`: also members that are not ready. `refusal`: why there are
+    no choices."""
 
     number: int
     choices: tuple[Choice, ...]
@@ -97,8 +99,8 @@ _Entry = tuple[tuple[int, int], int, tuple[int, int, int, int], int, int]  # ord
 
 
 class Ranking:
-    """Members for gangs of one shape and eligibility. Policy's rank and weight come first, so members of the next rank
-    are not asked before those of one rank are full: room only shrinks while a plan is made."""
+    """Members for gangs of one shape and eligibility. Policy's rank and weight come first, so a Ranking asks
+    the members of a rank once all members of earlier ranks are full: room only shrinks while a plan is made."""
 
     def __init__(self, choices: Sequence[Choice], rooms: Mapping[str, MemberRoom]) -> None:
         self._choices = choices
@@ -110,7 +112,7 @@ class Ranking:
     def best(
         self, fit: _Fits, touched: Sequence[str], takes: Callable[[str], bool] | None = None
     ) -> tuple[str, Fit] | None:
-        """The first member that takes one, with the packing. `fit`: the packing into a member as it is now, None for
+        """The first member that takes a gang, with the packing. `fit`: the packing into a member as it is now, None for
         good once there is none; `touched`: the members whose room has changed, in all; `takes`: whether a member may
         be used for this gang, if that is in question."""
         if self._seen < len(touched):
@@ -129,7 +131,7 @@ class Ranking:
             name = self._choices[entry[3]].member
             packing = fit(name) if entry[4] == self._rooms[name].version else None
             if packing is None:
-                heappop(self._queue)  # it changed since, and was asked again then
+                heappop(self._queue)  # the member has changed since, and was asked again then
             elif takes is not None and not takes(name):
                 passed.append(heappop(self._queue))
             else:
@@ -175,7 +177,7 @@ class Nevers:
         return self._never[key]
 
     def rooms(self, shape: int, eligibility: Eligibility) -> list[MemberRoom]:
-        """The members that may take it, empty, when none of them has room even so; none when one has, or may have."""
+        """The members that may take a gang, empty, if none has room even so; [] if a member has or may have room."""
         empty: list[MemberRoom] = []
         for name in eligibility.allowed:
             if name not in self._empty:

@@ -1,7 +1,7 @@
 """From the lots of a snapshot to groups: everything that is known about a waiting unit before anything is placed.
 
-A unit that cannot start whatever happens gets its reason here. All others come out as groups of units alike, in an
-order that follows from what the snapshot says and not from how it came about: equal snapshots make equal plans (I8).
+A unit that cannot start whatever happens gets its reason here. All other units come out as groups of units alike. Their
+order follows from the content of the snapshot and not from its history: equal snapshots make equal plans (I8).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fleet.snapshot.backlog import Lot
 
 
 def defect(components: tuple[Component, ...]) -> tuple[str, str] | None:
-    """What makes a gang impossible to decide about, as (field, problem), or None."""
+    """The defect that makes a gang impossible to decide about, as (field, problem), or None."""
     if not components:
         return ("components", "a gang needs at least one component")
     for index, component in enumerate(components):

@@ -1,8 +1,9 @@
 """The member that comes closest to taking a whole gang, and its lack; and the nodes that do not take a pod, by cause.
 
 A person can act on few numbers, so a lack names only the resources that bind. Devices that do not suffice are named
-alone. Otherwise a lack names each resource of which, taken alone, too little is free. Where each alone would suffice,
-and all together do not (one node has the CPU, another the memory), a lack names the fewest that show this.
+alone. Otherwise a lack names each resource of which, taken alone, too little is free. Each may suffice alone,
+and all together may not, as where one node has the CPU and another the memory. Then a lack names the fewest resources
+that show this.
 
 The question about nodes is whether any node could ever take the pod, so a node counts as empty. kube-scheduler stops at
 the first filter that a node fails: taints before selectors and affinity, these before resources. Of resources it names

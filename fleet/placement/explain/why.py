@@ -1,8 +1,8 @@
 """The reasons of a plan: one dominant reason for each unit that waits on, with the numbers that a person needs.
 
-Several causes may hold at once; a person acts on one. The first of these is told: the unit itself is bad, held or
-backing off; it has no queue; no member could ever take it; a unit ahead stops its queue; its quota is used up; no
-member is ready; no member has room. Quota comes before room: the user's own jobs can free it.
+Several causes may hold at once; a person acts on one. The first of these is told: the unit is bad, held or backing off;
+its leaf is missing; no member could ever take it; a unit ahead stops its queue; its quota is used up; no member is
+ready; no member has room. Quota comes before room: the user's own jobs can free it.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Explainer:
         self._made: dict[tuple[object, ...], Any] = {}
 
     def all(self) -> dict[str, Reason]:
-        """One reason for each unit that waits on. Units of a group that wait in one tier share it, but for positions in
-        a stopped queue."""
+        """The reason of each unit that waits on. Units of a group in one tier share a reason. In a stopped queue, each
+        reason tells a position."""
         reasons: dict[str, Reason] = {}
         for group in self._situation.groups:
             for tier, start, end in group.segments if group.leaf not in self._stopped else ():
@@ -73,7 +73,7 @@ class Explainer:
         return reasons
 
     def _once(self, key: tuple[object, ...], make: Callable[[], _T]) -> _T:
-        """What `make` returns, made once for each key."""
+        """The result of `make`, made once for each key."""
         if key not in self._made:
             self._made[key] = make()
         made: _T = self._made[key]
@@ -124,8 +124,8 @@ class Explainer:
         return Reason(Code.COLLECTS, {**numbers, "when": when, "at": told})
 
     def _in_line(self, leaf: str, groups: Iterable[Group], claims: Sequence[Unit]) -> dict[str, Reason]:
-        """Reasons in a queue that starts strictly in order: all units wait for its first one, but for those that fit no
-        member. `claims`: units with claims at the front of the queue, which have their reasons."""
+        """Reasons in a queue that starts strictly in order: all units wait for its first unit, unless they fit no
+        member. `claims`: units with claims at the front of the queue, which have reasons of their own."""
         reasons: dict[str, Reason] = {}
         waiting = [
             (queue_order(unit), index, group)
@@ -154,7 +154,7 @@ class Explainer:
             leaving = self._still_leaving(reason) if tier <= Tier.SHARE else {}  # room may be freed for these tiers
             return reason, Reason(reason.code, {**reason.numbers, "tier": tier.name.capitalize(), **leaving})
 
-        return self._once(("tier", id(reason), tier), made)[1]  # it keeps the reason, so that the id stays its own
+        return self._once(("tier", id(reason), tier), made)[1]  # the pair keeps the reason, so its id stays its own
 
     def _still_leaving(self, reason: Reason) -> dict[str, str]:
         """A number for a reason: the late units whose quota or room it is about, if there are any."""
@@ -201,7 +201,7 @@ class Explainer:
         return Reason(reason.code, {**reason.numbers, "used": used, "reserved": reserved, "preemptor": _first(claims)})
 
     def _never_fits(self, kind: Candidate | Group) -> Reason | None:
-        """Why no member that policy allows would take it even empty; None when one would."""
+        """Why no member that policy allows would take a gang even if empty; None when a member would."""
         space, members, nevers = self._situation.space, self._situation.snapshot.members, self._situation.nevers
 
         def made() -> Reason | None:

@@ -1,4 +1,4 @@
-"""Units alike go through a decision together; it comes out as if each had gone alone."""
+"""Units alike go through a decision together, with the same result as one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers of another namespace are told, and a reason without numbers. (Other reasons: tests/scenarios.)"""
+"""Reasons as readers of another namespace see them, and a reason without numbers. (Other reasons: tests/scenarios.)"""
 
 from __future__ import annotations
 
