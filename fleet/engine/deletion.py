@@ -42,8 +42,8 @@ def check_options(options: Body) -> None:
 def prepare_delete(
     kind: Kind, old: Body, delete_options: Body | None, *, now: float, graceful: bool = False
 ) -> Prepared:
-    """The effect of DELETE. `finished` means that the object is to be removed at once. Else it is the body that says it
-    is going (which may be `old` itself, when it says so already).
+    """The effect of DELETE. `finished` means that the object is to be removed at once. Otherwise the result is the body
+    that says that the object is going (which may be `old` itself, when it says so already).
 
     `graceful`: a Pod with a node waits for its kubelet for gracePeriodSeconds (30 unless said), as real ones do.
     """

@@ -53,7 +53,7 @@ class Bounds:
 
     # Starting in service order.
     fill_rounds: int = 8
-    """Rounds of filling up in the layout of the next cycle. What would start after them starts in the next cycle."""
+    """Rounds of filling up in the layout of the next cycle. Further starts come in the next cycle."""
 
     # The linked model.
     bands: int = 12

@@ -105,10 +105,9 @@ class Certificate:
     stages: tuple[Stage, ...] = ()
     why: str = ""
     answer: tuple[tuple[int, ...], tuple[int, ...]] | None = field(default=None, compare=False)
-    """What the solver said, as counts of its classes and lanes, if it was asked: a replay takes it from here (I8)."""
+    """The solver's answer, if it was asked, as counts of its classes and lanes: a replay takes it from here (I8)."""
     more: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = field(default=(), compare=False)
-    """What it said when it was asked again, with members that did not pack modelled node by node, or about the rest
-    beside room that is kept for heads."""
+    """Its further answers, with members that did not pack modelled node by node."""
     victims: tuple[VictimSearch, ...] = ()
     reclaim: str = ""
     """Why not all who might take room back were looked at; "" if they were."""

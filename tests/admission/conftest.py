@@ -45,7 +45,7 @@ class CountingIds:
 
 
 class Hub:
-    """What a client does, in short: `await hub.create(body)`, `await hub.refused(body)`."""
+    """The calls of a client, in short: `await hub.create(body)`, `await hub.refused(body)`."""
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
@@ -63,7 +63,7 @@ class Hub:
         return (await self.objects.create(kind, namespace, body, USER)).body
 
     async def made(self, body: Body) -> Body:
-        """What the hub itself creates, status included."""
+        """Objects that the hub itself creates, status included."""
         kind = self._kind(body)
         namespace = body["metadata"].get("namespace", "default") if kind.namespaced else ""
         return (await self.objects.create(kind, namespace, body, THE_HUB, with_status=True)).body

@@ -123,7 +123,7 @@ class Rest:
 
 
 def causes(status: Body) -> dict[str, str]:
-    """What is wrong, by field."""
+    """The problems, by field."""
     return {cause["field"]: cause["message"] for cause in status.get("details", {}).get("causes", ())}
 
 

@@ -1,6 +1,6 @@
 """Ours answers as a real kube-apiserver does: the same requests to both, compared but for uids, times and revisions.
 
-What may differ stands in ACCEPTED with its reason; an entry that has become untrue fails too.
+Accepted differences stand in ACCEPTED with a reason; an entry that has become untrue fails too.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ async def _until_served(client: httpx.AsyncClient) -> None:
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[str, tuple[Said, Said]]]:
-    """What each request got from the real one and from ours."""
+    """The answers to each request, from the real one and from ours."""
     with tempfile.TemporaryDirectory(prefix="fleet-like-") as folder:
         bed = Bed(Path(folder) / "bed", parts())
         try:

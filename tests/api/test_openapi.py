@@ -1,4 +1,4 @@
-"""What real kubectl makes of the OpenAPI documents: explain, and validation before anything is stored."""
+"""The OpenAPI documents as real kubectl uses them: explain, and validation before anything is stored."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.controllers.world import pytorchjob
 
 @asynccontextmanager
 async def process(dsn: str, keys: Path) -> AsyncIterator[tuple[httpx.AsyncClient, PostgresStore, Objects]]:
-    """What an API process has, and a client of it."""
+    """The parts of an API process, and a client of it."""
     clock, registry = WallClock(), Registry(load_kinds())
     store = PostgresStore(dsn, clock, secret_key_file=keys)
     objects = Objects(store, registry, clock, RandomIds(), rules=rules())

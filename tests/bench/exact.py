@@ -62,7 +62,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Best:
-    """What is reached and what cannot be exceeded, per band in order; the bands after one without proof are left out,
+    """The value reached and its bound, per band in order; the bands after one without proof are left out,
     since their bounds would rest on it."""
 
     values: tuple[int, ...]
@@ -229,7 +229,7 @@ def compare(seed: int, best: Best) -> dict[str, Any]:
 
 
 def gap(best: Sequence[int], found: Sequence[int]) -> float:
-    """What is missing in the first band in which they differ, as a share of all up to and with that band; what comes
+    """The missing value in the first band in which they differ, as a share of all up to and with that band; what comes
     after it cannot be compared."""
     for band, (most, mine) in enumerate(zip(best, found, strict=True)):
         if mine != most:
@@ -254,7 +254,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def exact_answers(instances: int, limit_s: float, workers: int, file: Path) -> list[Best]:
-    """By seed. Those that `file` does not have are added to it as they come."""
+    """The answers, by seed. Answers that `file` lacks are added to it as they come."""
     known: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     answers: list[Best] = []
     with ProcessPoolExecutor(workers) as pool:

@@ -1,4 +1,4 @@
-"""What a binding says of the place of its gang."""
+"""The place of a gang, as its binding has it."""
 
 from __future__ import annotations
 

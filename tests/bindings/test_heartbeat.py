@@ -1,4 +1,4 @@
-"""What everybody concludes from the sign of life of the controllers."""
+"""Conclusions from the sign of life of the controllers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a QueueUnit says, of whatever it is made."""
+"""The values of a QueueUnit, whatever its body has."""
 
 from __future__ import annotations
 

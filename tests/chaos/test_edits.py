@@ -1,4 +1,4 @@
-"""What users change under waiting and running work: policies, the tree, jobs, and what jobs name."""
+"""Changes by users under waiting and running work: policies, the tree, jobs, and what jobs name."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def expect_all(world: World, client: Client, names: Iterable[str], state: str, w
 
 
 def details(client: Client, names: Iterable[str]) -> str:
-    """What the hub says of some jobs, for whoever reads a failed test."""
+    """The hub's words on some jobs, for the reader of a failed test."""
     lines = []
     wanted = set(list(names)[:3])
     for path in (ALL_JOBS, BINDINGS, UNITS):

@@ -192,7 +192,7 @@ class _Behind:
 
 
 def asked(hub: _Behind) -> tuple[dict[str, Any], float]:
-    """What is told of the job, and after how many seconds."""
+    """The explanation of the job, and the seconds that it took."""
     slept: list[float] = []
     return described(Hub(hub, Path()), "/job", lambda: sum(slept), slept.append), sum(slept)  # type: ignore[arg-type]
 

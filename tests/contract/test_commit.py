@@ -140,7 +140,7 @@ async def test_a_change_gets_a_copy_that_it_may_spoil(world: World) -> None:
 
 
 class Refused(Exception):
-    """What a change raises is no matter of the store."""
+    """An exception of a change is no matter of the store."""
 
 
 async def test_a_refusal_by_a_change_reaches_only_its_own_caller(world: World) -> None:

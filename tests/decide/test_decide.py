@@ -1,4 +1,4 @@
-"""What holds for a decision as a whole. (What starts where and why others wait: tests/scenarios.)"""
+"""Properties of a decision as a whole. (Starts and reasons: tests/scenarios.)"""
 
 from __future__ import annotations
 

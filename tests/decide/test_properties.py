@@ -1,4 +1,4 @@
-"""What holds for every plan, whatever the world: the invariants of the design that the core answers for."""
+"""Properties of every plan, whatever the world: the invariants of the design that the core answers for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation names exists: links, anchors, files, commands, options, manifests, reasons, Events."""
+"""All names in the documentation exist: links, anchors, files, commands, options, manifests, reasons, Events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What binds a job that waits after some edits: who uses what it lacks, and what would start it."""
+"""The obstacles of a job that waits after some edits: the users of the room or quota that it lacks, and remedies."""
 
 from __future__ import annotations
 

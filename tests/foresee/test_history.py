@@ -88,7 +88,7 @@ def test_a_job_that_has_just_started_lasts_as_long_as_its_like_even_if_those_are
 
 
 def test_days_of_which_only_the_long_jobs_are_still_known_are_no_days_on_which_few_came() -> None:
-    """What is over is forgotten after two days, say; what was submitted 20 days ago and still runs is there."""
+    """Jobs that are over are forgotten after two days, say; a job of 20 days ago that still runs is there."""
     kept = [past(of(f"p{n}", ago=2 * DAY_S - n * 800), 60.0) for n in range(216)]
     history = History([past(of("long", ago=20 * DAY_S), None), *kept], NOW)
     coming = [at for at, _ in takewhile(lambda came: came[0] < NOW + 10 * DAY_S, history.arrivals(Random(1)))]

@@ -315,7 +315,7 @@ def test_min_is_raised_at_every_node_where_it_is_used_up() -> None:
 
 
 def test_a_promise_of_what_nobody_was_promised_so_far_counts_against_those_ahead() -> None:
-    """Who asks for CPU stands within its min of GPUs alone, until CPU is promised too."""
+    """A job that asks for CPU stands within its min of GPUs alone, until CPU is promised too."""
     world = snapshot(
         member("m").nodes(1, cpu=48),
         tree(a={"min": {GPU: 4}}, b={}),

@@ -1,4 +1,4 @@
-"""What each job kind says of itself: its components, how it stands, what it needs, what a member gets."""
+"""The reading of each job kind: its components, state, dependencies, and its copy in a member."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member shows of its nodes and pods reaches the model that decisions are made from."""
+"""Nodes and pods of a member reach the model that decisions are made from."""
 
 from __future__ import annotations
 

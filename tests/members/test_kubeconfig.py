@@ -1,4 +1,4 @@
-"""What a kubeconfig may say, and what is refused with the field named."""
+"""Kubeconfigs that are taken, and others that are refused with the field named."""
 
 from __future__ import annotations
 

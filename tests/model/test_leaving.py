@@ -1,4 +1,4 @@
-"""What units leave behind in their member: on their nodes where seats are known, else as places of one pod's size."""
+"""The room that units leave behind in their member: on their nodes where seats are known, else as places of a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a document may not say: each is refused with its field. And what it may say in two ways means the same."""
+"""Documents that are refused, each with its field; and two ways of writing that mean the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stories about objects share: a clock and ids that tests control, and a store in memory."""
+"""The parts that the stories about objects share: a clock and ids that tests control, and a store in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decoding does to built-in kinds, on every way in."""
+"""The decoding of built-in kinds, on every way in."""
 
 from __future__ import annotations
 

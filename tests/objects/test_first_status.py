@@ -1,4 +1,4 @@
-"""What the status of a new built-in object begins with, as on a kube-apiserver."""
+"""The first status of a new built-in object, as on a kube-apiserver."""
 
 from __future__ import annotations
 

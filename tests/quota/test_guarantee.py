@@ -1,4 +1,4 @@
-"""What min promises in a fleet that shrinks, and how a lend limit is written. (Stories: tests/scenarios.)"""
+"""The promises of min in a fleet that shrinks, and the notation of a lend limit. (Stories: tests/scenarios.)"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What units are charged, with a memory."""
+"""The charge of units, with a memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reason tells as used is used: by units that hold quota, and by units that start in the plan."""
+"""The amount that a reason calls used is in use: by units that hold quota, and by units that start in the plan."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Moment:
         return replace(self, snapshot=self.snapshot.apply(Changes(put_units=tuple(units.values()))))
 
     def then(self, step: Document) -> Moment:
-        """What happens before a step: time passes, units end, victims are gone and wait again, units arrive."""
+        """The moment before a step: time passes, units end, victims are gone and wait again, units arrive."""
         snapshot = self.snapshot
         assert all(snapshot.units[key].phase is Phase.EVICTING for key in step.get("leaves", ()))
         for key in (*step.get("ends", ()), *step.get("leaves", ())):
@@ -150,7 +150,7 @@ class Stream:
 
 
 def found(plan: Plan, expected: Document) -> dict[str, Any]:
-    """What a plan says, in the notation of expectations, as far as `expected` asks for it."""
+    """A plan in the notation of expectations, as far as `expected` asks for it."""
     said: dict[str, Any] = {
         "starts": {p.unit: _one_of(p.member, expected.get("starts", {}).get(p.unit)) for p in plan.placements},
         "evicts": {e.unit: e.preemptor for e in plan.evictions},

@@ -109,7 +109,7 @@ def test_half_a_surrogate_matches_no_pattern() -> None:
 
 
 def outcome(rule: str, value: Any) -> tuple[list[str], int]:
-    """What the rule says, and what it spent."""
+    """The verdict of the rule, and its cost."""
     budget = Budget()
     compiled_rule = compile_rule({"rule": rule})
     assert not compiled_rule.error

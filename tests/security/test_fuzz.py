@@ -117,7 +117,7 @@ class World:
     async def ask(
         self, method: str, path: str, body: bytes = b"", media: str = "application/json", accept: str = ""
     ) -> Any:
-        """The parsed answer with its status under "http". What must hold of every answer is asserted here."""
+        """The parsed answer with its status under "http". The rules for every answer are asserted here."""
         path, _, query = path.partition("?")
         headers = [(b"authorization", b"Bearer admin-token"), (b"content-type", media.encode())]
         headers += [(b"accept", accept.encode())] if accept else []
@@ -190,7 +190,7 @@ def test_one_thing_wrong_is_never_a_500(world: World, rng: Random, mutation: str
 
 
 def test_what_is_grown_is_valid(world: World) -> None:
-    """Else the mutations would be lost behind the first refusal."""
+    """Otherwise the mutations would be lost behind the first refusal."""
     taken = {kind.resource: 0 for kind in world.kinds}
 
     async def create(kind: Kind, seed: int) -> None:
@@ -292,7 +292,7 @@ async def _below(world: World, rng: Random, kind: Kind, mutation: str, path: str
 
 
 async def _put(world: World, kind: Kind, good: Any, rng: Random, mutation: str) -> None:
-    """What is stored already, from before anybody looked: it can still be changed, and deleted by what follows."""
+    """Objects stored before the checks existed: they can still be changed, and deleted by the steps after that."""
     made = await world.make(kind, good)
     if made["http"] != 201:
         return

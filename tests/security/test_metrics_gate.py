@@ -1,4 +1,4 @@
-"""Who reads the controllers' metrics: over TLS, with a token whose user may, also while the event loop is stuck."""
+"""Access to the controllers' metrics: over TLS, with a token whose user may, also while the event loop is stuck."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Whole:
         return str(clusters[0]["name"]) if clusters else ""
 
     def column(self, kind: str, name: str) -> str:
-        """What the second column of `kubectl get` shows: STATE, or STATUS of a batch Job."""
+        """The second column of `kubectl get`: STATE, or STATUS of a batch Job."""
         found, body = self.kind(kind), self.see(kind, name)
         row = dict(zip((c.name for c in columns_of(found)), cells(found, body, self.hub.clock.now()), strict=True))
         return str(row.get("State", row.get("Status")))

@@ -43,8 +43,8 @@ from fleet.quota.usage import Usage, account_of, request_of
 
 
 def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
-    """What evicting it throws away: seconds since its start or checkpoint, for each of its devices. `request`: what it
-    is charged, where that is known."""
+    """The work that an eviction throws away: seconds since start or checkpoint, for each device. `request`: the charge
+    of the unit, where that is known."""
     since = max(now if unit.placed_at is None else unit.placed_at, unit.checkpoint_at or 0.0)
     amounts = (request or request_of(unit)).items_
     devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= BOUNDS.weighed_devices)

@@ -139,7 +139,7 @@ class Able:
 
 
 def holds(unit: Unit, space: Space) -> Vector:
-    """What all pods of a unit ask for."""
+    """The sum of the requests of all pods of a unit."""
     total = [0] * len(space.resources)
     for component in unit.components:
         for name, amount in component.requests.items_:

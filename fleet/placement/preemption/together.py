@@ -119,8 +119,8 @@ class Together:
         return list(found.values())
 
     def _deal(self, members: Sequence[str], victims: Iterable[Work]) -> Deal | int:
-        """Each of the gangs in its member once these have left, less those that are not needed. Else how many of them,
-        in order, it is about that this is no deal."""
+        """The deal that puts each gang into its member once these victims have left, less victims that are not needed.
+        If there is none: how many gangs, in order, suffice to show that."""
         works = list(victims)
         short = self._short(members, works)
         if short is not None:

@@ -22,8 +22,8 @@ Moves = Mapping[tuple[int, Vector], Sequence[Vector]]  # what nodes have free no
 
 @dataclass(frozen=True, slots=True)
 class _Leaves:
-    """What one unit leaves behind: on nodes (pool, node, what is free beside it, what it holds there), and as places of
-    its own where its seats are not known (pool, vector, how many)."""
+    """The room that one unit leaves behind: on nodes (pool, node, free vector beside it, vector that it holds), and as
+    places of its own where its seats are not known (pool, vector, number)."""
 
     nodes: tuple[tuple[int, str, Vector, Vector], ...]
     places: tuple[tuple[int, Vector, int], ...]
@@ -133,8 +133,8 @@ class Vacancy:
 
 
 def _moves(before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> Moves:
-    """What nodes have once gangs have come. Vectors have no names, so each node that has less becomes a likely one: the
-    fullest node first, with the most that it may have left."""
+    """The free vectors of nodes once gangs have come. Vectors have no names, so each lesser vector is matched with a
+    likely node: the fullest node first, with the most that it may have left."""
     found: dict[tuple[int, Vector], list[Vector]] = {}
     for index, (had, has) in enumerate(zip(before, after, strict=True)):
         new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]

@@ -1,4 +1,4 @@
-"""What a Queue's status says of those who wait in it."""
+"""The waiting units in the status of a Queue."""
 
 from __future__ import annotations
 

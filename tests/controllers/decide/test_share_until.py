@@ -1,4 +1,4 @@
-"""What started from a head's reservation counts as within its leaf's share for a time: stored, and read back."""
+"""A start from a head's reservation counts as within its leaf's share for a time: stored, and read back."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ NEAR_FIRST = {
 
 
 async def said_to_be_ready(world: World) -> None:
-    """What the process before this one wrote of every Cluster; of the members nothing has been read."""
+    """Every Cluster as the process before this one wrote it; nothing has been read from the members."""
     condition = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
     for stored in world.store.scan(CLUSTER, "clusters"):
         world.members.set_down(stored.key.name, True)

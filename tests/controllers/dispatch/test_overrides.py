@@ -1,4 +1,4 @@
-"""What an override makes of a manifest."""
+"""Manifests after overrides."""
 
 from __future__ import annotations
 

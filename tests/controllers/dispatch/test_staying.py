@@ -1,4 +1,4 @@
-"""What stays in a member on purpose, what is not sent there on purpose, and what does not leave although it should."""
+"""Objects that stay in a member on purpose, are not sent there on purpose, or do not leave although they should."""
 
 from __future__ import annotations
 

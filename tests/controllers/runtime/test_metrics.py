@@ -1,4 +1,4 @@
-"""What the controllers' process tells Prometheus, while jobs live their lives."""
+"""The metrics of the controllers' process, while jobs live their lives."""
 
 from __future__ import annotations
 

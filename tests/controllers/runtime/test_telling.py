@@ -1,4 +1,4 @@
-"""What a job's own status and events tell of its member."""
+"""The member of a job in its own status and events."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Refuses = Callable[[Body], bool]
 
 
 def over_the_job(body: Body) -> bool:
-    """What observe writes of a job that runs."""
+    """The writes of observe about a job that runs."""
     return body["kind"] == "PyTorchJob" and any(c["type"] == "Running" for c in body["status"]["conditions"])
 
 
@@ -31,7 +31,7 @@ def every_status_of_the_job(body: Body) -> bool:
 
 
 def sent(body: Body) -> bool:
-    """What dispatch writes of a binding."""
+    """The writes of dispatch about a binding."""
     conditions = (body.get("status") or {}).get("conditions") or ()
     return body["kind"] == "ResourceBinding" and any(c["type"] == FULLY_APPLIED for c in conditions)
 

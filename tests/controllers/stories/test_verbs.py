@@ -1,4 +1,4 @@
-"""What a user does to a job, by the state that it is in: it takes effect, is refused, or a warning says what happens.
+"""The verbs of a user by the state of a job: a verb takes effect, is refused, or a warning says what happens.
 
 docs/how-to/hold-hurry-or-stop-a-job.md has the same table.
 """

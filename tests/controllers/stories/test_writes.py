@@ -1,4 +1,4 @@
-"""What a job costs the hub: at most eight writes from its submission until it is bound, alone or among many."""
+"""The writes that a job costs the hub: at most eight from its submission until it is bound, alone or among many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gang counts for: by its size and by how long it waits."""
+"""The weight of a gang: by its size and by its wait."""
 
 from __future__ import annotations
 

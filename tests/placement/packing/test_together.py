@@ -1,4 +1,4 @@
-"""What a member gets fits it together, decision after decision, with sizes that do not divide each other.
+"""All gangs that a member gets fit it together, decision after decision, with sizes that do not divide each other.
 
 The verifier tries every way to put the pods onto the nodes; it knows nothing of the planner or the checker.
 """

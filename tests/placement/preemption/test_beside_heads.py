@@ -1,4 +1,4 @@
-"""Who takes back beside a head that may not: what suffices for both leaves, and the head keeps its moment."""
+"""A unit takes back beside a head that may not: victims for both leave, and the head keeps its moment."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def decided(made: Snapshot) -> Plan:
 
 
 def claimed(made: Snapshot, plan: Plan) -> tuple[Unit, ...]:
-    """Those that claim room, and the heads, once the plan is carried out."""
+    """The units that claim room, and the heads, once the plan is carried out."""
     units = {unit.id: unit for unit in nominated(made.units, plan)}
     for claim in plan.claims:
         unit = units.get(claim.unit, made.units[claim.unit])
@@ -65,7 +65,7 @@ def fours(*rest: Part) -> Snapshot:
 
 
 def test_nobody_leaves_for_a_claim_that_a_head_would_pay_for() -> None:
-    """What could leave is what the head waits for: it would not be there for both."""
+    """The head waits for the only unit that could leave: its room would not do for both."""
     firm = STAYS.having(preemptible=False)
     plan = decided(world(gang("g", 8), small("u", 8, "root/b"), ENDS, firm, *ROOM, quota(a=8, b=8)))
     assert plan.evictions == () and heads(plan) == {"g": ("x", 600.0, True)}

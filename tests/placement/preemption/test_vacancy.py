@@ -1,4 +1,4 @@
-"""What a member has free once some have left: by what changes, and the same as reading the member anew."""
+"""The free room of a member once units have left: from the changes, and the same as reading the member anew."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def vacancy_of(
 
 
 def homes_of(member: Member, units: list[Unit]) -> dict[str, int]:
-    """What is free of GPUs on each node of a member of one pool; nodes that nobody is seen on are numbered."""
+    """The free GPUs on each node of a member of one pool; nodes without a seen unit are numbered."""
     seated = {seat.node: seat.free for unit in units for seat in unit.seats}
     free = {node: vector[GPU] for node, vector in seated.items()}
     for vector, count in member.pools[0].free:

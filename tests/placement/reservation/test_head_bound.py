@@ -109,7 +109,7 @@ OWN = {
 def test_against_small_jobs_of_its_own_leaf_that_came_later_and_use_up_what_it_counts_on(
     quota: str, reclaim: bool
 ) -> None:
-    """Those that came before it end first. It runs as within its share for as long as it had waited; where others may
+    """Jobs that came before the gang end first. The gang runs as within its share for as long as it had waited; where others may
     take the excess back then, it returns to the front of its queue, and its next run is longer."""
     made, pods = OWN[quota]
     stream = full([Small("root/a"), Small("root/b")], made, Config(reclaim=reclaim))

@@ -12,7 +12,7 @@ from tests.placement.reservation.test_heads import (
 
 
 def test_a_head_that_has_no_seat_beside_one_that_passes_it_keeps_its_member_from_others() -> None:
-    """What else came in would be there for as long as anything."""
+    """Any other gang that came in would be there for as long as any."""
     ahead = gang("h", 2, leaf="root/c")
     head = gang("g", 8).having(head=Nomination("x", NOW - 60, NOW - 60, turn=NOW - 600))
     promised = tree(a={}, b={}, c={"min": {GPU: 4}})

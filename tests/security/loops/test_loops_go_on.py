@@ -1,4 +1,4 @@
-"""What fails costs itself alone: a key, an object that cannot be mapped, a loop (controller.py, aside.py)."""
+"""A failure costs its own subject alone: a key, an object that cannot be mapped, a loop (controller.py, aside.py)."""
 
 from __future__ import annotations
 
