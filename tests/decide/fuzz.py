@@ -55,7 +55,8 @@ class Found:
         return plan
 
     def run_on(self, name: str, snapshot: Snapshot, solver: Solver | None) -> None:
-        """Ten cycles without arrivals: no unit leaves for a unit that has left for it before, nor more than twice."""
+        """Ten cycles without arrivals: no unit leaves for a unit that has left for it before, nor more than twice. A
+        unit that crosses its leaf's share leaves when its turn is over: that is no circle."""
         left: Counter[str] = Counter()
         pairs: set[tuple[str, str]] = set()
 
@@ -63,7 +64,8 @@ class Found:
             plan = self.judge(f"{name} at {run.now - NOW:.0f} s", run.snapshot(), solver, run.now)
             for eviction in plan.evictions if plan is not None else ():
                 left[eviction.unit] += 1
-                pairs.add((eviction.unit, eviction.preemptor))
+                if run.units[eviction.unit].share_until is None:
+                    pairs.add((eviction.unit, eviction.preemptor))
             self.counts["cycles"] += 1
             return plan if plan is not None else Plan()
 

@@ -85,7 +85,7 @@ class RealMember:
         ], {"HOME": str(self._folder)})  # fmt: skip
 
     def install_training_operator(self) -> None:
-        """Install the contents of the operator's own manifests, with its webhook on loopback; then the operator itself."""
+        """Install what the operator's own manifests have, with its webhook on loopback; then the operator itself."""
         self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}})
         files = {
             "ca.crt": self._pki.ca,

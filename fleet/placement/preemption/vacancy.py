@@ -8,7 +8,7 @@ has left, so they lie on nodes that are free now. Only pods without room now are
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fleet.model.leaving import left_behind
@@ -85,8 +85,14 @@ class Vacancy:
         gone, devices = tuple(gone), self._space.devices
         landed = self._landed(frozenset(unit.id for unit in gone))
         after = self._after(landed, gone)
-        for other in (*landed.late, *self._kept, *beside):
-            after.hold(other, devices)
+        others = (*self._kept, *beside)
+        if None in [after.hold(other, devices) for other in (*landed.late, *others)] and others:
+            names = {unit.id for unit in gone}
+            items = [item for item in self._coming if item[0] not in names]
+            items += [("", "", other) for other in others]
+            anew = self._after(_Landed(self._inventory.room, (), {}), gone)
+            if None not in [anew.hold(item[2], devices) for item in largest_first(items, self._space)]:
+                after = anew  # as the next cycle lays them out, largest first
         return after.fit(shape, devices) is not None
 
     def _landed(self, gone: frozenset[str]) -> _Landed:
@@ -95,14 +101,24 @@ class Vacancy:
         found = self._beside.get(stay_out)
         if found is None:
             room, late, devices = self._inventory.room.copy(), list[Shape](), self._space.devices
+            firsts: dict[tuple[int, Vector], list[Vector]] = {}  # what nodes had at first, by pool and what they have
             for shape in (shape for unit, _, shape in self._coming if unit not in stay_out):
                 fit = room.fit(shape, devices) or room.fit(shape, devices, potential=True)
-                if fit is not None:
-                    room.take(fit)
-                else:
+                if fit is None:
                     late.append(shape)
-            found = _Landed(room, tuple(late), _moves(self._inventory.room.pools, room.pools))
-            self._beside[stay_out] = found
+                    continue
+                moved = [
+                    (index, (firsts.get((index, before)) or [before]).pop(), after)
+                    for index, before, after in _moves(room.pools, fit.pools)
+                ]
+                for index, first, after in moved:
+                    firsts.setdefault((index, after), []).append(first)
+                room.take(fit)
+            moves: dict[tuple[int, Vector], list[Vector]] = {}
+            for (index, after), nodes in firsts.items():
+                for first in nodes:
+                    moves.setdefault((index, first), []).append(after)
+            found = self._beside[stay_out] = _Landed(room, tuple(late), moves)
         return found
 
     def _after(self, landed: _Landed, gone: Iterable[Unit]) -> MemberRoom:
@@ -132,17 +148,17 @@ class Vacancy:
         return landed.room.with_pools(tuple(pools))
 
 
-def _moves(before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> Moves:
-    """The free vectors of nodes once gangs have come. Vectors have no names, so each lesser vector is matched with a
-    likely node: the fullest node first, with the most that it may have left."""
-    found: dict[tuple[int, Vector], list[Vector]] = {}
+def _moves(before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> Iterator[tuple[int, Vector, Vector]]:
+    """The nodes that a gang landed on: pool, free vector before and after. Vectors have no names, so each vector that
+    is gone is matched with a likely new one."""
     for index, (had, has) in enumerate(zip(before, after, strict=True)):
+        if had is has:
+            continue
         new = [v for v in reversed(has.keys) for _ in range(has.counts[v] - had.counts.get(v, 0))]
-        for vector in had.keys:
+        for vector in reversed(had.keys):
             for _ in range(had.counts[vector] - has.counts.get(vector, 0)):
                 low = (v for v in new if all(left <= free for left, free in zip(v, vector, strict=True)))
                 to = next(low, None)
                 if to is not None:
                     new.remove(to)
-                    found.setdefault((index, vector), []).append(to)
-    return found
+                    yield index, vector, to

@@ -109,8 +109,8 @@ OWN = {
 def test_against_small_jobs_of_its_own_leaf_that_came_later_and_use_up_what_it_counts_on(
     quota: str, reclaim: bool
 ) -> None:
-    """Jobs that came before the gang end first. The gang runs as within its share for as long as it had waited; where others may
-    take the excess back then, it returns to the front of its queue, and its next run is longer."""
+    """Jobs that came before the gang end first. The gang counts as within its share for as long as it had waited.
+    Where others may take the excess back then, it returns to the front of its queue, and its next run is longer."""
     made, pods = OWN[quota]
     stream = full([Small("root/a"), Small("root/b")], made, Config(reclaim=reclaim))
     for _ in range(16):
