@@ -55,17 +55,16 @@ class Found:
         return plan
 
     def run_on(self, name: str, snapshot: Snapshot, solver: Solver | None) -> None:
-        """Ten cycles without arrivals: no unit leaves for a unit that has left for it before, nor more than twice. A
-        unit that crosses its leaf's share leaves when its turn is over: that is no circle."""
+        """Ten cycles without arrivals: no unit leaves twice for the same unit, nor more than twice. Two units may evict
+        each other once each, as `reversals` count: ranks change when a unit leaves, or when its turn is over."""
         left: Counter[str] = Counter()
-        pairs: set[tuple[str, str]] = set()
+        pairs: Counter[tuple[str, str]] = Counter()
 
         def decider(run: Forward) -> Plan:
             plan = self.judge(f"{name} at {run.now - NOW:.0f} s", run.snapshot(), solver, run.now)
             for eviction in plan.evictions if plan is not None else ():
                 left[eviction.unit] += 1
-                if run.units[eviction.unit].share_until is None:
-                    pairs.add((eviction.unit, eviction.preemptor))
+                pairs[eviction.unit, eviction.preemptor] += 1
             self.counts["cycles"] += 1
             return plan if plan is not None else Plan()
 
@@ -73,10 +72,11 @@ class Found:
             snapshot, now=NOW, decider=decider, runs_s=lambda unit, now: None, cycle_s=CYCLE_S, tick_s=CYCLE_S
         )
         run.run(most_events=400, until=NOW + CYCLES * CYCLE_S)
-        circles = sorted(one for one, other in pairs if (other, one) in pairs)
+        circles = sorted(pair for pair, times in pairs.items() if times > 1)
         often = sorted(unit for unit, times in left.items() if times > 2)
         if circles or often:
             self.broken.append(f"{name}: evictions go round: {circles or often}")
+        self.counts["reversals"] += sum((other, one) in pairs for one, other in pairs) // 2
         self.counts["gone"] += sum(event.what is What.LEFT for event in run.log)
 
 
