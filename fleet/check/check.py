@@ -32,11 +32,10 @@ def check(snapshot: Snapshot, plan: Plan, *, now: float, reached: set[str] | Non
     sums = Sums(snapshot)
     charged: dict[str, str] = {}
     for key, member in starts.items():
-        broken = sums.broken(snapshot.units[key])
+        broken = sums.start(snapshot.units[key])
         if broken is not None:
             found.append(broken)
         else:
-            sums.charge(snapshot.units[key])
             charged[key] = member
     found += _block_order(snapshot, starts, now)
     found += _room(snapshot, starts, reached)
@@ -131,8 +130,10 @@ def _heads(snapshot: Snapshot, plan: Plan, starts: Container[str], now: float) -
 
 def _reasons(snapshot: Snapshot, plan: Plan) -> Iterable[Violation]:
     """Exactly one reason for every unit that waits on, and for no other."""
-    started = {placement.unit for placement in plan.placements}
-    waits = snapshot.units.keys() - snapshot.backlog.holding.keys() - started
+    waits = set(snapshot.units)
+    waits.difference_update(snapshot.backlog.holding, [placement.unit for placement in plan.placements])
+    if waits == plan.reasons.keys():
+        return
     for key in sorted(waits - plan.reasons.keys()):
         yield Violation(Rule.REASON_MISSING, "", f"{key} waits without a reason")
     for key in sorted(plan.reasons.keys() - waits):

@@ -101,8 +101,7 @@ def quota_broken(snapshot: Snapshot, claims: Claims, gone: Iterable[Unit], sums:
     for key in claims.others:
         sums.charge(units[key], -1)
     for key in sorted(claims.live):
-        if sums.broken(units[key]) is None:
-            sums.charge(units[key])
+        sums.start(units[key])
     others = ((Rule.CLAIM_TAKEN, key, "takes quota that is claimed") for key in claims.others)
     new = ((Rule.CLAIM_TOO_SMALL, key, "claims room without quota for it") for key in claims.new)
     for rule, key, text in (*others, *new):

@@ -78,6 +78,7 @@ class Packer:
         self._member = member
         self._pools = (*member.pools, *member.potential)
         self._open_to = cache(self._open)
+        self._size_of = cache(self._size)
         self._fits = cache(self._fits_alone)
         self._labelled: dict[tuple[str, str], set[int]] = {}
         for number, pool in enumerate(self._pools):
@@ -113,11 +114,13 @@ class Packer:
         kinds: list[Pods] = []
         for count, requests, claim in gang.parts:
             if count > 0:
-                amounts = dict(requests.items_)
-                size = tuple([min(BOUNDS.amount, max(0, amounts.get(name, 0))) for name in self._resources])
-                kinds.append(Pods(count, size, self._open_to(claim)))
-        pools = frozenset[int]().union(*(kind.pools for kind in kinds))
+                kinds.append(Pods(count, self._size_of(requests), self._open_to(claim)))
+        pools = kinds[0].pools if len(kinds) == 1 else frozenset[int]().union(*(kind.pools for kind in kinds))
         return _Sized(gang.unit, _merged(kinds), gang.topology, pools)
+
+    def _size(self, requests: Amounts) -> tuple[int, ...]:
+        amounts = dict(requests.items_)
+        return tuple([min(BOUNDS.amount, max(0, amounts.get(name, 0))) for name in self._resources])
 
     def _open(self, claim: NodeClaim) -> frozenset[int]:
         able: Iterable[int] = range(len(self._pools))
@@ -135,14 +138,15 @@ def _apart(coming: Iterable[_Sized], gangs: Iterable[_Sized]) -> dict[frozenset[
     """Gangs on their way, and the gangs asked about, by groups of pools that they use. No two groups share a pool."""
     sides = list(coming), list(gangs)
     group: dict[int, frozenset[int]] = {}
-    for pools in {gang.pools for side in sides for gang in side}:
+    used = {gang.pools for side in sides for gang in side}
+    for pools in used:
         joined = pools.union(*(group[number] for number in pools if number in group))
         group.update(dict.fromkeys(joined, joined))
-    found: dict[frozenset[int], _Sides] = {}
+    whole = {pools: group[min(pools)] if pools else pools for pools in used}
+    found: dict[frozenset[int], _Sides] = {pools: ([], []) for pools in whole.values()}
     for index, side in enumerate(sides):
         for gang in side:
-            pools = group[min(gang.pools)] if gang.pools else gang.pools
-            found.setdefault(pools, ([], []))[index].append(gang)
+            found[whole[gang.pools]][index].append(gang)
     return found
 
 
@@ -229,6 +233,9 @@ def _kinds(gangs: Iterable[_Sized]) -> tuple[Pods, ...]:
 
 def _merged(pods: Iterable[Pods]) -> tuple[Pods, ...]:
     """Pods of one kind counted together, largest first."""
+    pods = list(pods)
+    if len(pods) < 2:
+        return tuple(pods)
     count: dict[tuple[tuple[int, ...], frozenset[int]], int] = {}
     for kind in pods:
         key = (kind.size, kind.pools)

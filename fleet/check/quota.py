@@ -52,15 +52,27 @@ class Sums:
 
     def charge(self, unit: Unit, times: int = 1) -> None:
         """Count a unit at its leaf and every node above it; a unit outside quota counts nowhere."""
+        self._charge(unit, _counted(unit), times)
+
+    def broken(self, unit: Unit) -> Violation | None:
+        """The limit that the unit would break beside all that is charged."""
+        return self._broken(unit, _counted(unit))
+
+    def start(self, unit: Unit) -> Violation | None:
+        """Charge a unit, unless it breaks a limit: that one."""
         amounts = _counted(unit)
+        broken = self._broken(unit, amounts)
+        if broken is None:
+            self._charge(unit, amounts, 1)
+        return broken
+
+    def _charge(self, unit: Unit, amounts: Mapping[str, int], times: int) -> None:
         for account in self._accounts(unit.leaf, unit.user, unit.preemptible):
             used = self._used[account]
             for name, amount in amounts.items():
                 used[name] += amount * times
 
-    def broken(self, unit: Unit) -> Violation | None:
-        """The limit that the unit would break beside all that is charged."""
-        amounts = _counted(unit)
+    def _broken(self, unit: Unit, amounts: Mapping[str, int]) -> Violation | None:
         for account in self._accounts(unit.leaf, unit.user, unit.preemptible):
             used = self._used[account]
             for name, limit in self._limits(account).items():

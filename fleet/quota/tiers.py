@@ -21,6 +21,7 @@ follows from the units that count, and not from the units that wait.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -44,6 +45,9 @@ class Tier(IntEnum):
     BORROWED = 3
 
 
+TIERS = tuple(Tier)
+
+
 class Rank(NamedTuple):
     """How many of waiting units alike, from the first on, are in a tier or in one that is served before it."""
 
@@ -53,11 +57,11 @@ class Rank(NamedTuple):
 
     def tier(self, index: int) -> Tier:
         """The tier of one of the units, by its place among them."""
-        return next((tier for tier, end in zip(Tier, self, strict=False) if index < end), Tier.BORROWED)
+        return TIERS[bisect_right(self, index)]
 
     def ranges(self, count: int) -> list[tuple[Tier, int, int]]:
         """The ranges (start, end) of `count` units that are in one tier, in the order of the tiers."""
-        ranges = zip(Tier, (0, *self), (*self, count), strict=True)
+        ranges = zip(TIERS, (0, *self), (*self, count), strict=True)
         return [(tier, start, end) for tier, start, end in ranges if start < end]
 
 

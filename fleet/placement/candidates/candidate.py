@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -108,14 +109,15 @@ class Group:
         return start
 
 
-def without(gone: Container[str], groups: Iterable[Group]) -> list[Group]:
+def without(gone: AbstractSet[str], groups: Iterable[Group]) -> list[Group]:
     """The groups less some of their units; the others keep their tiers."""
     found: list[Group] = []
     for group in groups:
-        left = [index for index, key in enumerate(group.ids) if key not in gone]
-        if len(left) == len(group.ids):
+        if gone.isdisjoint(group.ids):
             found.append(group)
-        elif left:
+            continue
+        left = [index for index, key in enumerate(group.ids) if key not in gone]
+        if left:
             rank = Rank(*(bisect_left(left, bound) for bound in group.rank))
             units, ids = [group.units[index] for index in left], [group.ids[index] for index in left]
             found.append(replace(group, units=units, ids=ids, rank=rank))

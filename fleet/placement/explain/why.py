@@ -84,10 +84,10 @@ class Explainer:
         bits, and the ids."""
         ids, profile = group.ids[start:end], self._profile
         binding = profile.binding(group.units[start], tier)
-        if not group.by_user and not binding:
+        if not group.by_user and not (binding and group.timed):
             if not self._started.isdisjoint(ids):
                 ids = [key for key in ids if key not in self._started]
-            return [(start, 0, ids)] if ids else []
+            return [(start, profile.standing(binding, group.units[start]), ids)] if ids else []
         found: dict[tuple[str | None, int], tuple[int, int, list[str]]] = {}
         for index, key in enumerate(ids, start):
             if key not in self._started:

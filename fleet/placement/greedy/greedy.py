@@ -80,18 +80,33 @@ class _Serving:
         self._heads: set[str] = set()  # heads that were served already
 
     def heads(self, heads: Iterable[Head], band: tuple[Tier, int]) -> None:
-        """Heads come first in their tier and priority, in their own order."""
+        """Heads come first in their tier and priority, in their own order. A head is bound by the reservations of
+        those before it, so reservations are found anew only once one of those waits."""
+        stale = waits = False
         for head in heads:
             candidate = head.candidate
             key = candidate.unit.id
-            out = key in self._heads or key in self._started or key in self._barred
-            out = out or candidate.unit.leaf in self.done.stopped or (candidate.tier, -candidate.unit.priority) > band
+            if key in self._heads or key in self._started:
+                continue
+            if stale and waits:
+                self._reserve()
+                stale = False
+            out = key in self._barred or candidate.unit.leaf in self.done.stopped
+            out = out or (candidate.tier, -candidate.unit.priority) > band
             if not out and self._start(candidate, self._profile.bound(candidate)):
                 self._heads.add(key)
-                if self._spans is not None:
-                    self._profile.reserve(self._spans(self.done.placed))
-                    self._no_room = {kind for kind in self._no_room if not kind[2]}
-                    self._no_quota = {kind for kind in self._no_quota if not kind[3]}
+                stale = True
+            else:
+                waits = True
+        if stale:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        """Find the reservations anew beside all that has started."""
+        if self._spans is not None:
+            self._profile.reserve(self._spans(self.done.placed))
+            self._no_room = {kind for kind in self._no_room if not kind[2]}
+            self._no_quota = {kind for kind in self._no_quota if not kind[3]}
 
     def serve(self, segments: Iterable[Segment], tier: Tier) -> None:
         """Segments of one tier and priority, merged by turn."""

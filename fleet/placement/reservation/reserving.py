@@ -14,8 +14,10 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from operator import itemgetter
 
-from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.amounts import Amounts
 from fleet.model.bounds import BOUNDS
 from fleet.model.leaving import leaves
 from fleet.model.unit import Phase, Unit
@@ -59,23 +61,28 @@ class _Charged:
 
     known: list[tuple[float, Amounts]] = field(default_factory=list)
     unknown: list[tuple[float, Amounts]] = field(default_factory=list)
-    _sums: tuple[list[Amounts], list[Amounts]] | None = None
+    _sums: tuple[_Sums, _Sums] | None = None
 
     def gone(self, at: float, before: float) -> tuple[Amounts, Amounts]:
         """The amounts that are released by then, of work of known and of unknown length."""
         if self._sums is None:
-            self._sums = (_running_sums(self.known), _running_sums(self.unknown))
+            self._sums = (_Sums(self.known), _Sums(self.unknown))
         known = bisect_right(self.known, at, key=lambda item: item[0])
         unknown = bisect_left(self.unknown, before, key=lambda item: item[0])
-        return self._sums[0][known], self._sums[1][unknown]
+        return self._sums[0].of_first(known), self._sums[1].of_first(unknown)
 
 
-def _running_sums(items: list[tuple[float, Amounts]]) -> list[Amounts]:
-    items.sort(key=lambda item: item[0])
-    sums = [NOTHING]
-    for _, amounts in items:
-        sums.append(sums[-1].plus(amounts))
-    return sums
+class _Sums:
+    """Sums of the first so many amounts; sorts them by their times."""
+
+    def __init__(self, items: list[tuple[float, Amounts]]) -> None:
+        items.sort(key=itemgetter(0))
+        rows = [dict(amounts.items_) for _, amounts in items]
+        names = {name for row in rows for name in row}
+        self._by_name = {name: [0, *accumulate([row.get(name, 0) for row in rows])] for name in names}
+
+    def of_first(self, count: int) -> Amounts:
+        return Amounts.of({name: sums[count] for name, sums in self._by_name.items()})
 
 
 class Releases:

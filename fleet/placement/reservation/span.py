@@ -67,6 +67,8 @@ class Reservation:
 
 
 Pair = tuple[Vector, Vector]  # of one node: free now, and free once what must end has ended
+# What one pod with a need costs a head on a node of a pool, None where it has no room now; worked out once a member.
+Harms = dict[tuple[Need, Shape], dict[tuple[int, Pair], "tuple[int, ...] | None"]]
 
 
 class NodeTable:
@@ -75,6 +77,7 @@ class NodeTable:
     def __init__(self, member: Member, space: Space) -> None:
         self._member = member
         self._space = space
+        self._harms: Harms = {}
         self._rooms: list[PoolRoom | None] = []
         for pool in member.pools:
             made = MemberRoom.of(replace(member, pools=(pool,), potential=()), space).pools
@@ -116,19 +119,21 @@ class NodeTable:
                 later[then] = later.get(then, 0) + nodes
             rooms.append(PoolRoom(made.takes, later, domains=made.domains))
             kept.append(counts)
-        return SpanNodes(MemberRoom(self._member.name, tuple(rooms), self._space.reached), kept, self._space.devices)
+        later_room = MemberRoom(self._member.name, tuple(rooms), self._space.reached)
+        return SpanNodes(later_room, kept, self._space.devices, self._harms)
 
 
 class SpanNodes:
     """The nodes of a member at the start of a reservation. Changes with every gang that is counted in it."""
 
-    def __init__(self, later: MemberRoom, pairs: list[dict[Pair, int]], devices: int) -> None:
+    def __init__(self, later: MemberRoom, pairs: list[dict[Pair, int]], devices: int, harms: Harms) -> None:
         self._later = later
         self._pairs = pairs
         self._devices = devices
+        self._harms = harms
 
     def copy(self) -> SpanNodes:
-        return SpanNodes(self._later.copy(), [dict(counts) for counts in self._pairs], self._devices)
+        return SpanNodes(self._later.copy(), [dict(counts) for counts in self._pairs], self._devices, self._harms)
 
     def takes(self, shape: Shape) -> bool:
         """Whether the gang fits, once what must end has ended."""
@@ -156,6 +161,7 @@ class SpanNodes:
 
     def _spread(self, part: Part, head: Shape, later: list[PoolRoom]) -> bool:
         left = part.replicas if part.need else 0
+        harms = self._harms.setdefault((part.need, head), {})
         for _ in range(BOUNDS.span_steps):
             if not left:
                 return True
@@ -164,10 +170,13 @@ class SpanNodes:
                 if not later[number].takes[part.claim]:
                     continue
                 for pair in counts:
-                    if slots(pair[0], part.need):
-                        harm = (_harm(pair[1], part.need, head, later[number].takes), number, pair)
-                        if worst is None or harm > worst:
-                            worst = harm
+                    known = (number, pair)
+                    if known not in harms:
+                        takes = later[number].takes
+                        harms[known] = _harm(pair[1], part.need, head, takes) if slots(pair[0], part.need) else None
+                    harm = harms[known]
+                    if harm is not None and (worst is None or (harm, number, pair) > worst):
+                        worst = (harm, number, pair)
             if worst is None:
                 return False
             _, number, pair = worst
