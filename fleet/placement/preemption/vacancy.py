@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 
 from fleet.model.leaving import left_behind
 from fleet.model.member import Member
@@ -126,8 +127,8 @@ class Vacancy:
         places: list[tuple[int, Vector, int]] = []
         for leaves in map(self._inventory.left_by, (*self._leaving, *gone)):
             for index, node, free, held in leaves.nodes:
-                index, free, more = nodes.get(node, (index, free, (0,) * len(held)))
-                nodes[node] = index, free, tuple(map(sum, zip(more, held, strict=True)))
+                known = nodes.get(node)
+                nodes[node] = (index, free, held) if known is None else (*known[:2], _sum(known[2], held))
             places += leaves.places
         pools = list(landed.room.pools)
         for index in {index for index, _, _ in (*nodes.values(), *places)}:
@@ -142,10 +143,14 @@ class Vacancy:
             if landed.room.pools[index].counts.get(before, 0) < left[index, before]:  # the inventory moved on meanwhile
                 places.append((index, held, 1))
             else:
-                pools[index].move(before, tuple(map(sum, zip(before, held, strict=True))), 1)
+                pools[index].move(before, _sum(before, held), 1)
         for index, vector, count in places:
             pools[index].put(vector, count)
         return landed.room.with_pools(tuple(pools))
+
+
+def _sum(one: Vector, other: Vector) -> Vector:
+    return tuple(map(add, one, other))
 
 
 def _moves(before: Sequence[PoolRoom], after: Sequence[PoolRoom]) -> Iterator[tuple[int, Vector, Vector]]:
