@@ -1,7 +1,7 @@
 """The database's disk is full: writes are refused and say why, reads go on, and with space again everything goes on.
 
-As root the database stands on a small file system of its own that a ballast file fills. Else its processes may write
-no file beyond the size that it has now, which PostgreSQL meets in the same places.
+As root the database stands on a small file system of its own that a ballast file fills. For any other user, the
+database's processes may write no file beyond its present size, which PostgreSQL meets in the same places.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Waits:
             if leaf is None or leaf not in turns:
                 continue
             if unit.phase is not Phase.WAITING:
-                over = (unit.placed_at or now) + self._patience_s
+                over = (now if unit.placed_at is None else unit.placed_at) + self._patience_s
                 if turns[leaf].one_by_one and over > now and starting(unit, pods_of(unit.id)):
                     until[leaf] = max(over, until.get(leaf, over))
                     ahead.setdefault(leaf, unit)

@@ -6,9 +6,9 @@ starts. Borrowing units are placed again in the room that is left.
 A guaranteed gang may evict work within its share or above. A gang within its share may evict only what is borrowed.
 No gang evicts higher priority (the leaf's attribute `preempt-policy` may say otherwise), work of its own leaf, work
 outside quota, work protected by its age, or work that is not preemptible. Where the policy is PreemptLowerPriority, a
-gang may also evict lower priority of its own leaf, in any tier. A unit that may evict cannot be evicted by its victims,
-so evictions never go round in circles. Gangs leave whole, as few and as cheap ones as can be (search.py). The bounds of
-the search are named in the certificate; a unit that is not reached waits for the next cycle.
+gang may also evict lower priority of its own leaf, in any tier. Within one decision, a unit that may evict cannot be
+evicted by its victims, so evictions do not go round in circles. Gangs leave whole, as few and as cheap ones as can be
+(search.py). The bounds of the search are named in the certificate; a unit that is not reached waits for the next cycle.
 """
 
 from __future__ import annotations
@@ -237,9 +237,7 @@ def preempt(situation: Situation, outcome: Outcome, asking: Asking) -> tuple[Sit
 
 def _with_claims(situation: Situation, found: Found) -> Situation:
     usage = situation.usage.copy() if situation.usage is not None else None
-    plain = {
-        head.candidate.unit.id: head.plain for head in situation.chosen.heads
-    }  # their tiers, whatever they evict as
+    plain = {head.candidate.unit.id: head.plain for head in situation.chosen.heads}  # tiers before they became heads
     kept: list[tuple[Candidate, str]] = []
     for choice in found.choices:
         claim = choice.candidate

@@ -97,8 +97,8 @@ def test_a_head_that_starts_in_the_known_answer_starts_in_every_answer() -> None
 
 
 def test_rows_say_how_many_gangs_of_each_shape_leave_a_head_its_seat() -> None:
-    """Three nodes will take a pod of the head each, two are needed. What comes may lie on any of them, so one gang, of
-    whichever size, is what the head can spare."""
+    """Three nodes will take a pod of the head each, two are needed. Pods of other gangs may land on
+    any of the three, so the head can spare one node: one gang, whatever its size."""
     world = snapshot(
         unit("head").gpus(8, pods=2).queue("root/h").since(1000).having(head=SOON),
         ends_at_700("r", "n"),
