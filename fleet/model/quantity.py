@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 
 LARGEST = 2**63 - 1  # of a resource, in base units
+NANO = 10**9  # parts of a unit: Kubernetes keeps no finer ones
 _BINARY = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 _SCALES = {
     None: Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal(10**3),
@@ -32,16 +33,26 @@ def quantity(value: object, resource: str = "") -> int:
 
     quantity("500m", "cpu") == 500; quantity("1Gi") == 1073741824; quantity(8) == 8. Raises BadQuantity.
     """
+    return rounded(nanos(value, resource), resource)
+
+
+def rounded(parts: int, resource: str) -> int:
+    """A sum of `nanos` in base units of `resource`, rounded up."""
+    return -(-parts // (NANO // 1000 if resource == "cpu" else NANO))
+
+
+def nanos(value: object, resource: str = "") -> int:
+    """Return `value` in 10⁻⁹ of one unit, for sums that are rounded once. Raises BadQuantity, as `quantity` does."""
     form = None
     if isinstance(value, (int, float, str)) and not isinstance(value, bool):
         form = _FORM.fullmatch(str(value))
     if form is None:
         raise BadQuantity("must be a quantity such as 8, 500m or 64Gi")
-    exact = Decimal(form[1] + (form[2] or "")) * _SCALES[form[3]] * (1000 if resource == "cpu" else 1)
-    amount = int(exact.to_integral_value(rounding=ROUND_CEILING))
-    if abs(amount) > LARGEST:
+    exact = Decimal(form[1] + (form[2] or "")) * _SCALES[form[3]] * NANO
+    parts = int(exact.to_integral_value(rounding=ROUND_CEILING))
+    if abs(rounded(parts, resource)) > LARGEST:
         raise BadQuantity("is larger than any amount can be")
-    return amount
+    return parts
 
 
 def text_of(resource: str, amount: int) -> str:

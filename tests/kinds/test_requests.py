@@ -56,6 +56,22 @@ def container(cpu: int = 0, *, limit: int = 0, sidecar: bool = False) -> Body:
         pytest.param(
             {"containers": [container(100)], "resources": {"requests": {"cpu": "1"}}}, 1000, id="the pod's own amount"
         ),
+        pytest.param(
+            {"containers": [container(100)], "resources": {"limits": {"cpu": "1"}}}, 100,
+            id="the pod's own limit asks for nothing where a container asks",
+        ),
+        pytest.param(
+            {"containers": [{}], "initContainers": [container(40)], "resources": {"limits": {"cpu": "1"}}}, 40,
+            id="nor where an init container asks",
+        ),
+        pytest.param(
+            {"containers": [{}], "resources": {"limits": {"cpu": "1"}}}, 1000,
+            id="the pod's own limit stands for a request that nothing names",
+        ),
+        pytest.param(
+            {"containers": [{"resources": {"requests": {"cpu": "300u"}}}] * 3}, 1,
+            id="the sum is rounded up, not its parts",
+        ),
     ],
 )  # fmt: skip
 def test_what_a_pod_asks_for(spec: Body, cpu: int) -> None:
