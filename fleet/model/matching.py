@@ -6,6 +6,7 @@ makes no sense (an unknown operator, Gt on text) matches nothing, as in kube-sch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from fleet.model.member import Member, Pool, Taint
@@ -13,6 +14,7 @@ from fleet.model.unit import NodeClaim, Requirement, Toleration, Unit
 from fleet.model.untyped import rows, text
 
 _REPELLING = ("NoSchedule", "NoExecute")
+_INTEGER = re.compile("[+-]?[0-9]{1,63}")  # a label has 63 characters at most
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -33,10 +35,9 @@ def repelled_by(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) ->
 
 
 def _integer(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
+    """A whole number of 64 bits as Go reads it; `int` reads more, such as "1_0"."""
+    number = int(text) if _INTEGER.fullmatch(text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 def satisfies(labels: Mapping[str, str], term: Requirement) -> bool:

@@ -59,6 +59,10 @@ def test_tolerations(toleration: Toleration, covers: bool) -> None:
         (Requirement("gen", "Gt", ("x",)), False),
         (Requirement("gen", "Gt", ()), False),
         (Requirement("gen", "Nonsense", ("8",)), False),
+        (Requirement("gen", "Lt", ("1_0",)), False),
+        (Requirement("gen", "Lt", ("9223372036854775807",)), True),
+        (Requirement("gen", "Lt", ("9223372036854775808",)), False),
+        (Requirement("gen", "Gt", ("007",)), True),
     ],
 )
 def test_required_node_affinity(term: Requirement, takes: bool) -> None:
