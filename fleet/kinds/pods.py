@@ -12,7 +12,6 @@ from fleet.model.untyped import at, mapping, rows, text, texts
 from fleet.wellknown import LABEL_COMPONENT, QUEUING
 from fleet.wellknown.marks import without_hub_keys
 
-HOSTNAME = "kubernetes.io/hostname"
 _NOWHERE = (Requirement("", "In"),)  # an empty term of a node affinity matches no node
 _DROPPED_ANNOTATIONS = ("kubectl.kubernetes.io/last-applied-configuration",)
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -44,14 +43,14 @@ def _toleration(given: Mapping[str, Any]) -> Toleration:
 
 
 def _term(term: Mapping[str, Any]) -> tuple[Requirement, ...]:
-    found = [_requirement(e, text(e.get("key"))) for e in rows(term.get("matchExpressions"))]
-    # The only field that Kubernetes allows is metadata.name; nodes carry their name as a label, too.
-    found += [_requirement(e, HOSTNAME) for e in rows(term.get("matchFields"))]
+    # The only field that Kubernetes allows is metadata.name, which inventories show among a node's labels.
+    found = [_requirement(e) for field in ("matchExpressions", "matchFields") for e in rows(term.get(field))]
     return tuple(found) or _NOWHERE
 
 
-def _requirement(expression: Mapping[str, Any], key: str) -> Requirement:
-    return Requirement(key, text(expression.get("operator")) or "In", texts(expression.get("values")))
+def _requirement(expression: Mapping[str, Any]) -> Requirement:
+    operator = text(expression.get("operator")) or "In"
+    return Requirement(text(expression.get("key")), operator, texts(expression.get("values")))
 
 
 def dependencies(namespace: str, spec: Mapping[str, Any], *, optional: bool = True) -> Iterator[Dependency]:

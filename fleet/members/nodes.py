@@ -40,6 +40,7 @@ ABSENT_TAINTS = frozenset(
         "ToBeDeletedByClusterAutoscaler",
     }
 )
+NODE_NAME = "metadata.name"  # the field that node affinities may name; shown among the labels of a node
 ANY_VALUE = "*"  # of a label, to `tell_apart`; no label has this value
 SEATS_PER_NODE = 16  # that are remembered
 PoolKey = tuple[tuple[tuple[str, str], ...], tuple[Taint, ...]]
@@ -52,7 +53,7 @@ class Node:
     allocatable: Amounts
     usable: bool  # schedulable now: ready, not cordoned, not tainted away
     ready: bool
-    own: tuple[tuple[str, str], ...] = ()  # its labels that no other node has
+    own: tuple[tuple[str, str], ...] = ()  # its name, and its labels that no other node has
 
     def answers(self, named: frozenset[tuple[str, str]]) -> bool:
         """Whether one of these is a label that it has to itself; ANY_VALUE stands for every value."""
@@ -70,7 +71,7 @@ def read_node(body: Body) -> Node:
     name = named(meta["name"])
     given = sorted(pairs(meta.get("labels")).items())
     labels = tuple((k, v) for k, v in given if k not in PER_NODE_LABELS and v != name)
-    own = tuple((k, v) for k, v in given if k in PER_NODE_LABELS or v == name)
+    own = (*((k, v) for k, v in given if k in PER_NODE_LABELS or v == name), (NODE_NAME, name))
     hard = [t for t in rows(spec.get("taints")) if t.get("effect") != "PreferNoSchedule"]
     taints = tuple(
         sorted(

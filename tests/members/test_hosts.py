@@ -32,7 +32,7 @@ def test_a_node_that_is_asked_for_is_a_pool_of_its_own_until_nobody_asks() -> No
     assert nodes.tell_apart(frozenset({(HOST, "host-2"), ("kind", "a100")}))
     assert shown(nodes) == [
         ({"kind": "a100"}, 3),
-        ({"kind": "a100", HOST: "host-2", "machine": "n2"}, 1),
+        ({"kind": "a100", HOST: "host-2", "machine": "n2", "metadata.name": "n2"}, 1),
     ]
     assert not nodes.tell_apart(frozenset({(HOST, "host-2"), (HOST, "host-9")}))
     assert nodes.tell_apart(frozenset())
@@ -43,6 +43,12 @@ def test_a_label_that_holds_the_nodes_name_tells_it_apart_too() -> None:
     nodes = four()
     nodes.tell_apart(frozenset({("machine", "n1")}))
     assert [count for _, count in shown(nodes)] == [3, 1]
+
+
+def test_a_node_is_told_apart_by_its_name_whatever_its_host_name_is() -> None:
+    nodes = four()
+    nodes.tell_apart(frozenset({("metadata.name", "n2")}))
+    assert [labels.get(HOST) for labels, _ in shown(nodes)] == [None, "host-2"]
 
 
 def test_room_follows_the_pods_whatever_pool_the_node_is_in() -> None:
