@@ -85,11 +85,14 @@ def unreadable_unit(binding: Stored, error: Exception) -> Unit:
 
 
 def asked_of_nodes(unit: Unit) -> frozenset[tuple[str, str]]:
-    """Every label pair that node selectors, required affinities and topologies name, for `Members.tell_apart`."""
+    """Every label pair that node selectors, required affinities and topologies name, for `Members.tell_apart`. An
+    operator that names no single value asks for every value of its label."""
     selected = {pair for component in unit.components for pair in component.claim.node_selector}
-    terms = (term for component in unit.components for group in component.claim.affinity for term in group)
+    terms = [term for component in unit.components for group in component.claim.affinity for term in group]
     close = {(unit.topology, ANY_VALUE)} if unit.topology else set()
-    return frozenset(selected | close | {(term.key, value) for term in terms for value in term.values})
+    named = {(term.key, value) for term in terms if term.operator in ("In", "NotIn") for value in term.values}
+    open_ = {(term.key, ANY_VALUE) for term in terms if term.operator not in ("In", "NotIn")}
+    return frozenset(selected | close | named | open_)
 
 
 def within_domain(unit: Unit, domain: str) -> tuple[Component, ...]:

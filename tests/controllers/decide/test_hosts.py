@@ -34,3 +34,11 @@ async def test_a_host_that_nobody_has_is_a_reason() -> None:
     async with hub(member("cfa")) as world:
         await world.apply(policy(), pytorchjob("one", nodeSelector={HOSTNAME: "elsewhere"}))
         await eventually(lambda: world.condition(world.binding("one"), "Scheduled").get("reason") == "NoClusterFit")
+
+
+async def test_a_gang_may_ask_for_hosts_that_have_a_name() -> None:
+    async with hub(member("cfa")) as world:
+        terms = [{"matchExpressions": [{"key": HOSTNAME, "operator": "Exists"}]}]
+        named = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+        await world.apply(policy(), pytorchjob("one", affinity=named))
+        assert await world.running("one") == "cfa"
