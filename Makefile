@@ -16,6 +16,7 @@ PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 FUZZ_CASES ?= 100000
 FUZZ_WORLDS ?= 20000
+TRUTH_WORLDS ?= 300
 
 ##@ Use it
 
@@ -55,6 +56,11 @@ fuzz: $(STAMP) ## Send objects of every kind with one thing wrong to the hub (FU
 .PHONY: fuzz-core
 fuzz-core: $(STAMP) ## Decide random worlds, many of them ten cycles on (FUZZ_WORLDS=20000, about a quarter of an hour)
 	@$(BIN)/python -m tests.decide.fuzz --worlds $(FUZZ_WORLDS)
+
+.PHONY: truth
+truth: $(STAMP) ## Compare the hub's fit with a real kube-scheduler's on random nodes and pods (TRUTH_WORLDS=300)
+	@$(BIN)/python -m tests.testbed.build
+	@FLEET_TRUTH_WORLDS=$(TRUTH_WORLDS) $(BIN)/python -m pytest -q -s --timeout 0 tests/members/test_inventory_truth.py $(PYTEST_ARGS)
 
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
