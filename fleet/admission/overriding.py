@@ -35,6 +35,11 @@ def wrong_overriders(overriders: Mapping[str, Any], *, tenant: bool) -> Iterator
         path = (entry.get("predicate") or {}).get("path")
         if path and (pointer(path)[-1:] != ("image",) or (tenant and not _in_a_template(pointer(path)))):
             yield f"imageOverrider[{index}].predicate.path", "must be the path of a container's image"
+    for index, entry in _entries(overriders, "fieldOverrider"):
+        # The document in a text is the text: whoever may change the one may change the other.
+        why = _wrong_path(pointer(entry.get("fieldPath")), None, tenant=tenant)
+        if why:
+            yield f"fieldOverrider[{index}].fieldPath", why
     for name in _MAPS:
         for index, entry in _entries(overriders, f"{name}Overrider"):
             for key in _keys(entry.get("value")):

@@ -71,11 +71,29 @@ def override(body: Body) -> Sequence[Cause]:
         overriders = rule.get("overriders") or {}
         causes += [forbidden(f"{where}.overriders.{at}", w) for at, w in wrong_overriders(overriders, tenant=tenant)]
         for index, patch in enumerate(overriders.get("plaintext") or []):
-            if not str(patch.get("path") or "").startswith("/"):
-                field = f"{where}.overriders.plaintext[{index}].path"
-                causes.append(invalid(field, patch.get("path"), 'must be a JSON pointer, which starts with "/"'))
+            causes.extend(_pointer(f"{where}.overriders.plaintext[{index}].path", patch.get("path")))
+        causes.extend(_documents(f"{where}.overriders.fieldOverrider", overriders.get("fieldOverrider") or []))
         causes.extend(_affinity(f"{where}.targetCluster", rule.get("targetCluster") or {}))
     return causes
+
+
+def _documents(where: str, entries: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    """The flaws of patches inside text fields."""
+    for index, entry in enumerate(entries):
+        yield from _pointer(f"{where}[{index}].fieldPath", entry.get("fieldPath"))
+        if bool(entry.get("json")) == bool(entry.get("yaml")):
+            yield invalid(f"{where}[{index}]", entry.get("fieldPath"), "needs either json or yaml, and not both")
+        for name in ("json", "yaml"):
+            for number, patch in enumerate(entry.get(name) or []):
+                at = f"{where}[{index}].{name}[{number}]"
+                yield from _pointer(f"{at}.subPath", patch.get("subPath"))
+                if patch.get("operator") in ("add", "replace") and "value" not in patch:
+                    yield required(f"{at}.value", f"{patch['operator']} needs one")
+
+
+def _pointer(field: str, path: object) -> Iterator[Cause]:
+    if not str(path or "").startswith("/"):
+        yield invalid(field, path, 'must be a JSON pointer, which starts with "/"')
 
 
 def _selectors(selectors: Sequence[Mapping[str, Any]], namespace: str) -> Iterator[Cause]:

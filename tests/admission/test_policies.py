@@ -116,6 +116,13 @@ async def test_a_cluster_wide_policy_may_name_any_namespace(hub: Hub) -> None:
     assert (await hub.create(body))["spec"]["resourceSelectors"][0]["namespace"] == "other"
 
 
+FIELD = "spec.overrideRules[0].overriders.fieldOverrider[0]"
+
+
+def inside(entry: Body) -> Body:
+    return {"overrideRules": [{"overriders": {"fieldOverrider": [entry]}}]}
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
@@ -124,6 +131,14 @@ async def test_a_cluster_wide_policy_may_name_any_namespace(hub: Hub) -> None:
          "spec.overrideRules[0].overriders.plaintext[0].path"),
         ({"overrideRules": [{"overriders": {"imageOverrider": [{"component": "Name", "operator": "add"}]}}]},
          "spec.overrideRules[0].overriders.imageOverrider[0].component"),
+        (inside({"fieldPath": "data", "json": [{"subPath": "/a", "operator": "remove"}]}), f"{FIELD}.fieldPath"),
+        (inside({"fieldPath": "/metadata/annotations/a", "json": [{"subPath": "a", "operator": "remove"}]}),
+         f"{FIELD}.json[0].subPath"),
+        (inside({"fieldPath": "/metadata/annotations/a", "yaml": [{"subPath": "/a", "operator": "add"}]}),
+         f"{FIELD}.yaml[0].value"),
+        (inside({"fieldPath": "/metadata/annotations/a", "yaml": [{"subPath": "/a", "operator": "remove"}],
+                 "json": [{"subPath": "/a", "operator": "remove"}]}), FIELD),
+        (inside({"fieldPath": "/metadata/annotations/a"}), FIELD),
     ],
 )  # fmt: skip
 async def test_an_override_that_cannot_work_names_its_field(hub: Hub, spec: Body, field: str) -> None:

@@ -33,7 +33,16 @@ def plain(path: str, value: Any = "x", operator: str = "replace") -> Body:
     return {"plaintext": [{"path": path, "operator": operator, "value": value}]}
 
 
+def inside(path: str, sub_path: str = "/a", value: Any = "x") -> Body:
+    return {"fieldOverrider": [{"fieldPath": path, "json": [
+        {"subPath": sub_path, "operator": "replace", "value": value}]}]}  # fmt: skip
+
+
 A_TENANTS = [
+    inside(f"{CONTAINER}/env/0/value"),
+    inside(f"{CONTAINER}/args/1"),
+    inside(f"{WORKER}/metadata/annotations/net"),
+    inside("/metadata/annotations/team"),
     plain(f"{CONTAINER}/image"),
     plain(f"{CONTAINER}/env/-", {"name": "A", "value": "1"}, "add"),
     plain(f"{CONTAINER}/args", ["--fast"]),
@@ -49,6 +58,9 @@ A_TENANTS = [
                          "predicate": {"path": f"{CONTAINER}/image"}}]},
 ]  # fmt: skip
 AN_ADMINISTRATORS = [
+    inside("/data/settings.json"),
+    inside(f"{WORKER}/spec/serviceAccountName"),
+    inside("/metadata/annotations/kube-queue~1max-depth"),
     plain("/spec/pytorchReplicaSpecs/Worker/replicas", 24),
     plain(f"{CONTAINER}/resources/limits/nvidia.com~1gpu", 8),
     plain(f"{CONTAINER}/securityContext", {"privileged": True}, "add"),
@@ -67,6 +79,10 @@ AN_ADMINISTRATORS = [
     {"annotationsOverrider": [{"operator": "add", "value": {"kube-queue/max-depth": "1"}}]},
 ]
 NOBODYS = [
+    inside("/metadata/name"),
+    inside("/kind"),
+    inside("/metadata/annotations/fleet.io~1users", "/0"),
+    inside("/metadata/finalizers/0"),
     plain("/metadata/namespace", "kube-system"),
     plain("/metadata/name", "other"),
     plain("/metadata", {"name": "other"}),

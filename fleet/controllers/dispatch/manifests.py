@@ -49,7 +49,7 @@ def marks(hub_id: str, binding: Body) -> dict[str, str]:
 
 def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
     """The object of a binding as this member gets it. Raises BadOverride, and Unsafe where no override is to blame."""
-    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some), policies)
+    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some), source, policies)
 
 
 def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
@@ -82,7 +82,7 @@ def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candida
         body = _marked(overridden(_bare(source), source, cluster, some), labels, annotations)
         return hashed(checked(body, source, labels, None))
 
-    return blaming(make, policies)
+    return blaming(make, source, policies)
 
 
 def users_of(copy_: Body) -> frozenset[str]:

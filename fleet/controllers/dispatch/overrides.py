@@ -1,7 +1,8 @@
 """Override policies: the differences between members of one manifest. Pure.
 
-As in Karmada: cluster-wide policies first, then those of the namespace, each kind in order of its name; within one, in
-the order image, command, args, labels, annotations, plaintext. A patch that does not fit the manifest changes nothing.
+As in Karmada: cluster-wide policies first, then those of the namespace; of each kind a policy with a closer selector
+later, so that it has the last word, and then by name. Within one policy the order is image, command, args, labels,
+annotations, field, plaintext. A patch that does not fit the manifest changes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import jsonpatch
 from fleet.admission.overriding import wrong_overriders
 from fleet.admission.selecting import selects
 from fleet.controllers.cluster.matching import Candidate, affinity_matches
+from fleet.controllers.dispatch.documents import BadDocument, document_changed
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.model.untyped import mapping
 from fleet.ports import Body
@@ -30,7 +32,7 @@ def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Itera
     """The manifest as this member gets it. `source` is the object on the hub, which selectors look at. Raises
     BadOverride."""
     found = manifest
-    for policy in in_order(policies):
+    for policy in in_order(policies, source):
         try:
             found = _by_policy(found, source, cluster, policy)
         except UNREADABLE as error:
@@ -41,13 +43,13 @@ def overridden(manifest: Body, source: Body, cluster: Candidate, policies: Itera
     return found
 
 
-def blaming(make: Callable[[Sequence[Body]], Body], policies: Sequence[Body]) -> Body:
+def blaming(make: Callable[[Sequence[Body]], Body], source: Body, policies: Sequence[Body]) -> Body:
     """The manifest that `make` makes with these policies. Where it cannot be made, or must not be sent, with one of
     them but could be without it, that one is to blame: raises BadOverride; else what `make` raises."""
     try:
         return make(policies)
     except UNREADABLE:
-        ordered = in_order(policies)
+        ordered = in_order(policies, source)
         for count in range(len(ordered) + 1):
             try:
                 make(ordered[:count])
@@ -59,8 +61,15 @@ def blaming(make: Callable[[Sequence[Body]], Body], policies: Sequence[Body]) ->
         raise
 
 
-def in_order(policies: Iterable[Body]) -> list[Body]:
-    return sorted(policies, key=lambda p: (bool(p["metadata"].get("namespace")), p["metadata"]["name"]))
+def in_order(policies: Iterable[Body], source: Body) -> list[Body]:
+    """In the order in which they are applied to this object; a policy that is not for it stands anywhere."""
+    return sorted(policies, key=lambda policy: _turn(policy, source))
+
+
+def _turn(policy: Body, source: Body) -> tuple[bool, int, str]:
+    namespace = str(policy["metadata"].get("namespace") or "")
+    selectors = mapping(policy.get("spec")).get("resourceSelectors")
+    return bool(namespace), selects(selectors, source, namespace) if selectors else 1, policy["metadata"]["name"]
 
 
 def called(policy: Body) -> str:
@@ -95,6 +104,8 @@ def _apply(manifest: Body, overriders: Mapping[str, Any], policy: str) -> Body:
     for field in ("labels", "annotations"):
         for entry in overriders.get(f"{field}Overrider") or ():
             _map_changed(manifest["metadata"].setdefault(field, {}), entry)
+    for entry in overriders.get("fieldOverrider") or ():
+        _document(manifest, entry, policy)
     operations = [
         {"op": entry["operator"], "path": entry["path"], **({"value": entry["value"]} if "value" in entry else {})}
         for entry in overriders.get("plaintext") or ()
@@ -152,6 +163,19 @@ def _images(manifest: Body, entry: Mapping[str, Any]) -> None:
             jsonpatch.apply_patch(
                 manifest, [{"op": "replace", "path": path, "value": image_changed(image, entry)}], in_place=True
             )
+
+
+def _document(manifest: Body, entry: Mapping[str, Any], policy: str) -> None:
+    """Change the document in one text field, in place."""
+    path = entry["fieldPath"]
+    try:
+        text = jsonpatch.JsonPointer(path).resolve(manifest)
+        changed = document_changed(text, entry)
+        jsonpatch.apply_patch(manifest, [{"op": "replace", "path": path, "value": changed}], in_place=True)
+    except jsonpatch.JsonPointerException as error:
+        raise BadOverride(f"{policy}: {path} is not in the manifest") from error
+    except BadDocument as error:
+        raise BadOverride(f"{policy}: {path}: {error}") from error
 
 
 def image_changed(image: str, entry: Mapping[str, Any]) -> str:
