@@ -19,6 +19,7 @@ from fleet.admission.workloads import KNOWN, carries_pods
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.trees import TreeReader
+from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
 from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
 from fleet.controllers.cluster.matching import candidate, duplicated_to
 from fleet.controllers.cluster.taints import leaves_at
@@ -44,6 +45,7 @@ from fleet.wellknown import (
 )
 
 POLICIES = ("propagationpolicies", "clusterpropagationpolicies")
+OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
 _REFRESH = Key("", "", "", "which resources policies select")
 _RETRY_S = 1.0
 
@@ -62,6 +64,7 @@ class BindLoop:
         self._marks: dict[Key, object] = {}  # of bindings: the state that this loop has seen
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
+            *(Source(POLICY, resource, self._on_override) for resource in OVERRIDES),
             Source(WORK, "resourcebindings", self._on_binding),
             Source("scheduling.k8s.io", "priorityclasses", lambda event: self._bound(gang=True)),
             Source(CLUSTER, "clusters", self._on_cluster),
@@ -78,9 +81,16 @@ class BindLoop:
     # -- events and the keys that they ask for
 
     def _on_policy(self, event: Event) -> Iterable[Key]:
-        """The objects that the policy selects now, and the objects that follow it so far."""
-        policy = event.stored.body
         yield _REFRESH
+        yield from self._objects_of(event.stored.body)
+
+    def _on_override(self, event: Event) -> Iterable[Key]:
+        if event.type is not EventType.MODIFIED:  # the existence is what matters
+            for policy in waiting_for(self._hub, event.stored.key, POLICIES):
+                yield from self._objects_of(policy)
+
+    def _objects_of(self, policy: Body) -> Iterable[Key]:
+        """The objects that the policy selects now, and the objects that follow it so far."""
         selectors = rows(b.spec_of(policy).get("resourceSelectors"))
         namespace = policy["metadata"].get("namespace", "")
         kinds = [k for entry in selectors if (k := self._hub.registry.kind_of(*_named(entry))) is not None]
@@ -170,14 +180,22 @@ class BindLoop:
         if binding is not None and b.deleting(binding.body):
             return None  # its deletion comes back as an event
         claim = b.annotation(binding.body, ANNOTATION_POLICY) if binding is not None else ""
-        policy = best_policy(body, policies_for(self._hub.store, kind, key, body), claim)
+        policies = policies_for(self._hub.store, kind, key, body)
+        policy, interpreter = best_policy(body, policies, claim), interpreter_for(kind)
+        taken_up = policy is None or (binding is not None and policy_claim(policy) == claim)
+        waits = "" if taken_up or policy is None else why_waits(self._hub, policy)
+        if binding is None or waits:
+            await tell(self._hub, self._events, stored, interpreter if binding is None else None, waits)
+        if waits and binding is None:
+            return None
+        if waits:  # the policy that it follows so far goes on, where it still selects it
+            policy = best_policy(body, [p for p in policies if policy_claim(p) == claim], claim)
         now = self._hub.clock.now()
         if policy is None:
             if binding is not None:
                 queue = self._on_a_leaf(body, binding.body)
                 await self._hub.edit(binding_key, lambda found: settle_unclaimed(found, now, queue=queue))
             return None
-        interpreter = interpreter_for(kind)
         wrong = _not_taken(body, policy, interpreter)
         if wrong:
             await self._events.once(body, POLICY_FAILED, f"{policy_claim(policy)} {wrong}")
