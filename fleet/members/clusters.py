@@ -130,6 +130,12 @@ class ClusterMembers:
         member = self._members.get(name)
         return member.dispatched.all() if member else ()
 
+    async def look(self, name: str, body: Body) -> Outcome:
+        member = self._members.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+        return await member.look(body)
+
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         member = self._members.get(name)
         if member is None:

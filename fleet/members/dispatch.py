@@ -66,6 +66,15 @@ class Dispatcher:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    async def look(self, served: Served, body: Body) -> Outcome:
+        """What stands under the name of `body`, whosever it is."""
+        meta = body["metadata"]
+        try:
+            found = await self._there(served, served.path(meta.get("namespace") or "", meta["name"]), meta["name"])
+        except Unreachable as error:
+            return Outcome(Did.UNREACHABLE, str(error))
+        return found if isinstance(found, Outcome) else Outcome(Did.DONE, body=found)
+
     async def apply(self, served: Served, body: Body, known: Body | None, *, overwrite: bool) -> Outcome:
         """`known`: the cached object at this key, which spares the look. The outcome's body is the stored object."""
         meta = body["metadata"]

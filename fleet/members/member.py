@@ -327,6 +327,10 @@ class OneMember:
             return Outcome(Did.REFUSED, f"member {self.name} does not serve {kind} in {api_version}")
         return served
 
+    async def look(self, body: Body) -> Outcome:
+        served = await self._served(body)
+        return served if isinstance(served, Outcome) else await self._dispatcher.look(served, body)
+
     async def apply(self, body: Body, *, overwrite: bool) -> Outcome:
         served = await self._served(body)
         if isinstance(served, Outcome):

@@ -24,6 +24,7 @@ class Did(StrEnum):
     REFUSED = "Refused"  # 4xx: trying again will not help until something changes
     UNREACHABLE = "Unreachable"  # no answer, or 5xx: try again later
     OVERRIDE = "Override"  # not tried: an override policy does not fit, or makes of it what may not be sent
+    NO_DATA = "NoData"  # not tried: claims that its pods name are not there
     SUSPENDED = "Suspended"  # not tried: the policy suspends dispatching there
 
 
@@ -112,6 +113,10 @@ class Members(Protocol):
 
     def owned(self, name: str) -> Sequence[Body]:
         """Every dispatched object of this hub in the member, from the cache: for sweeping orphans."""
+        ...
+
+    async def look(self, name: str, body: Body) -> Outcome:
+        """Ask the member for the object that `body` names, whosever it is: DONE with what is there, or NOT_FOUND."""
         ...
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:

@@ -42,6 +42,7 @@ class Code(StrEnum):
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
     OVERRIDE_FAILED = "OverrideFailed"
+    DATA_MISSING = "DataMissing"
     DECIDER_FAILED = "DeciderFailed"
 
 
@@ -169,6 +170,12 @@ TABLE: Mapping[Code, Entry] = {
     Code.MEMBER_REFUSED: Entry(Severity.WARNING, "member {member} refused it: {message}", ("member", "message")),
     Code.OVERRIDE_FAILED: Entry(
         Severity.WARNING, "cannot be sent to member {member}: {message}; mend or delete that policy",
+        ("member", "message"),
+    ),
+    Code.DATA_MISSING: Entry(
+        Severity.WARNING,
+        "member {member} has no claim {message}, which its pods name, and none is sent there; create it in the member,"
+        " or on the hub under a policy with propagateDeps",
         ("member", "message"),
     ),
     Code.DECIDER_FAILED: Entry(

@@ -147,6 +147,16 @@ class FakeMembers:
         objects = self.by_name[name].seen[0].values() if name in self.by_name else ()
         return [body for body in objects if _labels(body).get(LABEL_HUB) == self.hub]
 
+    async def look(self, name: str, body: Body) -> Outcome:
+        member = self.by_name.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, "no such member")
+        await self._take(member)
+        if member.down:
+            return Outcome(Did.UNREACHABLE, "no answer")
+        there = member.objects.get(key_of(body))
+        return Outcome(Did.NOT_FOUND) if there is None else Outcome(Did.DONE, body=there)
+
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         member = self.by_name.get(name)
         if member is None:

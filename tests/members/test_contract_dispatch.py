@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from typing import Any
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
@@ -262,3 +263,26 @@ async def test_many_applies_at_once_all_arrive(joined: ClusterMembers, target: T
     assert {outcome.did for outcome in outcomes} == {Did.DONE}
     labels = {b["metadata"]["labels"][LABEL_BINDING] for b in joined.owned("cfa") if b["kind"] == "ConfigMap"}
     assert {f"b-{n}" for n in range(60)} <= labels
+
+
+async def test_a_look_finds_what_is_there_whosever_it_is(joined: ClusterMembers, target: Target) -> None:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target.namespace}}
+    await target.post("/api/v1/namespaces", namespace)
+    await target.post(
+        f"/api/v1/namespaces/{target.namespace}/persistentvolumeclaims",
+        {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "scratch", "namespace": target.namespace},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    )  # fmt: skip
+
+    def named(name: str, where: str = target.namespace) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": where}
+        return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata}
+
+    found = await joined.look("cfa", named("scratch"))
+    assert found.did is Did.DONE and found.body is not None and found.body["metadata"]["name"] == "scratch"
+    assert (await joined.look("cfa", named("other"))).did is Did.NOT_FOUND
+    assert (await joined.look("cfa", named("scratch", "no-such-namespace"))).did is Did.NOT_FOUND
+    assert (await joined.look("nobody", named("scratch"))).did is Did.UNREACHABLE

@@ -48,6 +48,15 @@ class Dependencies:
         """The bindings that named this object when they were looked at."""
         return tuple(self._bindings.get(key, ()))
 
+    def are_sent(self, dependency: Dependency) -> bool:
+        """Whether the hub has the object and may send it."""
+        kind, namespace, name = dependency
+        key = Key("", DEPENDENCIES[kind], namespace, name)
+        source = self._hub.store.peek(key)
+        if source is None or b.deleting(source.body):
+            return False
+        return not why_not(self._hub.registry.need("", key.resource), key, source.body, tenant=True)
+
     async def send(
         self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]
     ) -> tuple[Outcome | None, list[str]]:

@@ -14,9 +14,11 @@ import structlog
 
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
-from fleet.bindings.conditions import drop_condition, is_true, set_condition
+from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import Failure
 from fleet.controllers.cluster.matching import Candidate, candidate
+from fleet.controllers.dispatch.applied import applied, tasks_done
+from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks
 from fleet.controllers.dispatch.outgoing import Unsafe
@@ -46,6 +48,7 @@ from fleet.wellknown import (
 
 log = structlog.get_logger(__name__)
 
+CODES = {Did.OVERRIDE: Code.OVERRIDE_FAILED, Did.NO_DATA: Code.DATA_MISSING}  # others: the member refused it
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
 OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
@@ -166,7 +169,7 @@ class DispatchLoop:
             await self._let_go(stored)
             return None
         if any(task["fromCluster"] not in left for task in b.tasks_of(binding)):
-            await self._hub.edit(stored.key, lambda body: _tasks_done(body, left), uid=stored.uid)
+            await self._hub.edit(stored.key, lambda body: tasks_done(body, left), uid=stored.uid)
         if b.is_gang(binding) and not wanted:
             return self._again(stored.key) if left else None
         return await self._send(stored, wanted, left)
@@ -192,7 +195,7 @@ class DispatchLoop:
             missing += [text for text in lacking if text not in missing]
         again = await self._judge(stored, outcomes)
         written = await self._hub.edit(
-            stored.key, lambda body: _applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
+            stored.key, lambda body: applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
         )
         whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
         if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
@@ -213,7 +216,7 @@ class DispatchLoop:
     async def _refuse(self, stored: Stored, wanted: Sequence[str], why: str) -> None:
         outcomes = {member: Outcome(Did.REFUSED, why) for member in wanted}
         now = self._hub.clock.now()
-        await self._hub.edit(stored.key, lambda body: _applied(body, outcomes, (), (), now), uid=stored.uid)
+        await self._hub.edit(stored.key, lambda body: applied(body, outcomes, (), (), now), uid=stored.uid)
 
     async def _judge(self, stored: Stored, outcomes: dict[str, Outcome]) -> bool:
         """Whether to try again. A gang that its member will not take is evicted, with a back-off."""
@@ -223,9 +226,9 @@ class DispatchLoop:
                 continue
             again = True
             foreign = outcome.did is Did.CONFLICT and not self._ours(outcome.body)
-            if outcome.did not in (Did.REFUSED, Did.OVERRIDE) and not foreign:
+            if outcome.did not in (Did.REFUSED, *CODES) and not foreign:
                 continue
-            code = Code.OVERRIDE_FAILED if outcome.did is Did.OVERRIDE else Code.MEMBER_REFUSED
+            code = CODES.get(outcome.did, Code.MEMBER_REFUSED)
             message = Reason(code, {"member": member, "message": outcome.message}).text
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
             # Running work is not stopped because a change of it was refused: FullyApplied says so.
@@ -245,10 +248,13 @@ class DispatchLoop:
 
     def _suspended(self, binding: Body, member: str, key: Key) -> Outcome:
         """A copy that was sent before stays as it is; nothing new is sent."""
-        sent = self._hub.members.find(member, key)
-        if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
+        if self._is_of(binding, self._hub.members.find(member, key)):
             return Outcome(Did.DONE)
         return Outcome(Did.SUSPENDED, "its policy suspends dispatching there")
+
+    def _is_of(self, binding: Body, copy: Body | None) -> bool:
+        """Whether the copy is this attempt's."""
+        return copy is not None and marks(self._hub.hub_id, binding).items() <= copy["metadata"]["labels"].items()
 
     def _ours(self, body: Body | None) -> bool:
         return body is not None and (body["metadata"].get("labels") or {}).get(LABEL_HUB) == self._hub.hub_id
@@ -260,21 +266,28 @@ class DispatchLoop:
         overrides = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         missing: list[str] = []
         if not self._hub.members.ready(member):
-            sent = self._hub.members.find(member, key)
-            if sent is not None and marks(self._hub.hub_id, binding).items() <= sent["metadata"]["labels"].items():
+            if self._is_of(binding, self._hub.members.find(member, key)):
                 return Outcome(Did.DONE), missing  # as far as the hub knows; looked at again when it answers
             return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
         self._enter(member, stored.key)
         try:
+            body = manifest(source, binding, self._hub.hub_id, cluster, overrides)
+            there = self._hub.members.find(member, key)
             interpreter = interpreter_of(source["apiVersion"], source["kind"])
-            if interpreter is not None and binding["spec"].get("propagateDeps"):
+            propagates = bool(binding["spec"].get("propagateDeps"))
+            if interpreter is not None and not self._is_of(binding, there):
+                lacks = await without_data(
+                    self._hub.members, member, body, interpreter,
+                    lambda claim: propagates and self._dependencies.are_sent(claim),
+                )  # fmt: skip
+                if lacks is not None:
+                    return lacks, missing
+            if interpreter is not None and propagates:
                 outcome, missing = await self._dependencies.send(
                     stored, member, interpreter.dependencies(source), cluster, overrides
                 )
                 if outcome is not None:
                     return outcome, missing
-            body = manifest(source, binding, self._hub.hub_id, cluster, overrides)
-            there = self._hub.members.find(member, key)
             if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                 return Outcome(Did.DONE), missing
             overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
@@ -331,60 +344,3 @@ class DispatchLoop:
         parked = self._parked.get(member)
         if parked:
             self.controller.queue.add(parked.popleft())
-
-
-def _tasks_done(binding: Body, left: Iterable[str]) -> bool:
-    kept = [task for task in b.tasks_of(binding) if task["fromCluster"] in set(left)]
-    if len(kept) == len(b.tasks_of(binding)):
-        return False
-    if kept:
-        binding["spec"]["gracefulEvictionTasks"] = kept
-    else:
-        binding["spec"].pop("gracefulEvictionTasks", None)
-        drop_condition(binding, b.WITHDRAWN)
-    return True
-
-
-def _applied(
-    binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], left: Iterable[str], now: float
-) -> bool:
-    """Write down the outcome of each member, in place; only for the members that the binding is placed in now. A member
-    that still has something of it (`left`) stays listed, and is remembered so."""
-    if set(outcomes) != set(b.clusters_of(binding)):
-        return False
-    status = binding.setdefault("status", {})
-    known = {item["clusterName"]: item for item in b.copies_of(binding)}
-    items = [known[member] for member in sorted(set(left) - set(outcomes)) if member in known]
-    changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
-    for member, outcome in sorted(outcomes.items()):
-        if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
-            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # applied before, and not known to have gone since
-            items.append(known[member])
-            continue
-        applied = outcome.did is Did.DONE
-        item = {**known.get(member, {}), "clusterName": member, "applied": applied}
-        item.pop("appliedMessage", None)
-        if not applied:
-            item["appliedMessage"] = outcome.message
-        changed |= item != known.get(member)
-        items.append(item)
-    status["aggregatedStatus"] = items
-    failed = [
-        f"{member}: {outcome.message}" for member, outcome in sorted(outcomes.items()) if outcome.did is not Did.DONE
-    ]
-    if failed:
-        unreachable = all(o.did in (Did.DONE, Did.UNREACHABLE) for o in outcomes.values())
-        reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
-        if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
-            reason = "DispatchingSuspended"
-        if any(o.did is Did.OVERRIDE for o in outcomes.values()):
-            reason = str(Code.OVERRIDE_FAILED)
-        changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
-    elif missing:
-        changed |= set_condition(
-            binding, FULLY_APPLIED, False, "DependencyMissing", f"cannot be sent: {', '.join(missing)}", now
-        )
-    else:
-        message = "All works have been successfully applied"
-        changed |= set_condition(binding, FULLY_APPLIED, True, "FullyAppliedSuccess", message, now)
-    return changed

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from fleet.controllers.dispatch.manifests import users_of
+from fleet.members.members import Did, Outcome
 from fleet.ports import Body, Key
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import World, hub, member, policy, pytorchjob
+from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 CLAIM = Key("", "persistentvolumeclaims", "default", "scratch")
 
@@ -76,9 +77,81 @@ async def test_a_claim_that_was_deleted_on_the_hub_goes_with_its_last_job() -> N
 
 async def test_a_claim_that_only_the_member_has_is_not_missed() -> None:
     async with hub(member("cfa")) as world:
+        world.members.put_foreign("cfa", claim())
         await world.apply(policy(), with_claim("one", serviceAccountName="trainer"))
         await world.running("one")
         assert world.condition(world.binding("one"), "FullyApplied")["reason"] == "FullyAppliedSuccess"
+        assert (there(world) or {})["metadata"]["uid"] == "foreign"
+
+
+async def test_a_job_whose_claim_is_nowhere_is_not_sent_and_waits_with_the_name_until_it_is() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(), policy(queue=True), with_claim("one"))
+        await eventually(lambda: "member cfa has no claim default/scratch" in world.message("one"))
+        assert world.condition(world.unit("one"), "Evicted")["reason"] == "DataMissing"
+        scheduled = world.condition(world.binding("one"), "Scheduled")
+        assert "default/scratch" in scheduled["message"]
+        assert "default/scratch" in world.events("one", "SyncFailed")[0]["message"]
+        await settle(120)
+        assert world.members.by_name["cfa"].applies == []
+        world.members.put_foreign("cfa", claim())
+        await eventually(lambda: world.state("one") == "Running", within_s=900)
+
+
+async def test_a_job_goes_to_the_member_that_has_its_claim() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        world.members.put_foreign("cfb", claim())
+        await world.apply(policy(), with_claim("one"))
+        await eventually(lambda: world.members.where("one") == ["cfb"], within_s=300)
+        assert not any(body["kind"] == "PyTorchJob" for body in world.members.by_name["cfa"].applies)
+
+
+async def test_a_claim_of_the_hub_does_not_count_where_dependencies_stay() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(claim(), policy(propagateDeps=False, failover=None), with_claim("one"))
+        await eventually(lambda: world.events("one", "SyncFailed"))
+        assert "has no claim default/scratch" in world.events("one", "SyncFailed")[0]["message"]
+        assert world.members.where("one") == []
+
+
+async def test_a_claim_that_is_being_deleted_in_the_member_is_no_data() -> None:
+    async with hub(member("cfa")) as world:
+        leaving = claim()
+        leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        world.members.put_foreign("cfa", leaving)
+        await world.apply(policy(), with_claim("one"))
+        await eventually(lambda: world.events("one", "SyncFailed"))
+        assert world.members.where("one") == []
+
+
+async def test_what_runs_goes_on_when_its_claim_can_no_longer_be_found() -> None:
+    async with hub(member("cfa")) as world:
+        world.members.put_foreign("cfa", claim())
+        await world.apply(policy(), with_claim("one"))
+        await world.running("one")
+        del world.members.by_name["cfa"].objects[CLAIM]
+        await world.apply(with_claim("one", terminationGracePeriodSeconds=5))
+        await settle(30)
+        assert (world.state("one"), world.attempt("one")) == ("Running", 1)
+
+
+async def test_a_member_that_does_not_say_which_claims_it_has_is_tried() -> None:
+    async with hub(member("cfa")) as world:
+
+        async def forbidden(name: str, body: Body) -> Outcome:
+            return Outcome(Did.REFUSED, "forbidden")
+
+        world.members.look = forbidden  # type: ignore[method-assign]
+        await world.apply(policy(), with_claim("one"))
+        assert await world.running("one") == "cfa"
+
+
+async def test_only_so_many_missing_claims_are_named() -> None:
+    async with hub(member("cfa")) as world:
+        volumes = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": f"c{i}"}} for i in range(7)]
+        await world.apply(policy(), pytorchjob("one", volumes=volumes))
+        await eventually(lambda: world.events("one", "SyncFailed"))
+        assert "c4 and 2 more, which" in world.events("one", "SyncFailed")[0]["message"]
 
 
 async def test_a_service_account_travels_with_its_pull_secrets_and_leaves_with_its_last_job() -> None:

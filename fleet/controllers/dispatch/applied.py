@@ -1,0 +1,70 @@
+"""What dispatch writes on a binding: how sending went in each member, and what has left. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.members.members import Did, Outcome
+from fleet.model.reason import Code
+from fleet.ports import Body
+from fleet.wellknown import FULLY_APPLIED
+
+
+def tasks_done(binding: Body, left: Iterable[str]) -> bool:
+    """Drop the eviction tasks of members that have nothing of it any more, in place; False when there is none."""
+    kept = [task for task in b.tasks_of(binding) if task["fromCluster"] in set(left)]
+    if len(kept) == len(b.tasks_of(binding)):
+        return False
+    if kept:
+        binding["spec"]["gracefulEvictionTasks"] = kept
+    else:
+        binding["spec"].pop("gracefulEvictionTasks", None)
+        drop_condition(binding, b.WITHDRAWN)
+    return True
+
+
+def applied(
+    binding: Body, outcomes: dict[str, Outcome], missing: Sequence[str], left: Iterable[str], now: float
+) -> bool:
+    """Write down the outcome of each member, in place; only for the members that the binding is placed in now. A member
+    that still has something of it (`left`) stays listed, and is remembered so."""
+    if set(outcomes) != set(b.clusters_of(binding)):
+        return False
+    status = binding.setdefault("status", {})
+    known = {item["clusterName"]: item for item in b.copies_of(binding)}
+    items = [known[member] for member in sorted(set(left) - set(outcomes)) if member in known]
+    changed = set(known) != {*outcomes, *(item["clusterName"] for item in items)}
+    for member, outcome in sorted(outcomes.items()):
+        if outcome.did is Did.UNREACHABLE and known.get(member, {}).get("applied"):
+            outcomes = {**outcomes, member: Outcome(Did.DONE)}  # applied before, and not known to have gone since
+            items.append(known[member])
+            continue
+        applied = outcome.did is Did.DONE
+        item = {**known.get(member, {}), "clusterName": member, "applied": applied}
+        item.pop("appliedMessage", None)
+        if not applied:
+            item["appliedMessage"] = outcome.message
+        changed |= item != known.get(member)
+        items.append(item)
+    status["aggregatedStatus"] = items
+    failed = [
+        f"{member}: {outcome.message}" for member, outcome in sorted(outcomes.items()) if outcome.did is not Did.DONE
+    ]
+    if failed:
+        unreachable = all(o.did in (Did.DONE, Did.UNREACHABLE) for o in outcomes.values())
+        reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
+        if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
+            reason = "DispatchingSuspended"
+        if any(o.did is Did.OVERRIDE for o in outcomes.values()):
+            reason = str(Code.OVERRIDE_FAILED)
+        changed |= set_condition(binding, FULLY_APPLIED, False, reason, "; ".join(failed), now)
+    elif missing:
+        changed |= set_condition(
+            binding, FULLY_APPLIED, False, "DependencyMissing", f"cannot be sent: {', '.join(missing)}", now
+        )
+    else:
+        message = "All works have been successfully applied"
+        changed |= set_condition(binding, FULLY_APPLIED, True, "FullyAppliedSuccess", message, now)
+    return changed

@@ -1,0 +1,39 @@
+"""The data of a job: a claim that its pods name is in the member already, or goes there with the job.
+
+The hub never makes up a claim: an empty volume in place of a data set would let the job run on nothing. Pods whose
+claim does not exist stay Pending for ever, so such a job is not sent. Only claims of a job that is not there yet are
+looked for, since what runs has its volumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fleet.bindings import binding as b
+from fleet.controllers.dispatch.manifests import CLAIM
+from fleet.kinds.interpreter import Dependency, Interpreter
+from fleet.members.members import Did, Members, Outcome
+from fleet.ports import Body
+
+LOOKED_FOR_MAX = 50  # claims of one job; the rest is left to the member
+NAMED_MAX = 5
+
+
+async def without_data(
+    members: Members, member: str, job: Body, interpreter: Interpreter, sent: Callable[[Dependency], bool]
+) -> Outcome | None:
+    """NO_DATA with the names of the claims that are neither in the member nor sent there; what the member answers when
+    that cannot be known yet; None when the job has its data. `job`: the manifest for this member."""
+    named = sorted(entry for entry in interpreter.dependencies(job) if entry[0] == CLAIM)
+    missing: list[str] = []
+    for kind, namespace, name in [entry for entry in named if not sent(entry)][:LOOKED_FOR_MAX]:
+        claim = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+        found = await members.look(member, claim)
+        if found.did is Did.UNREACHABLE:
+            return found
+        if found.did is Did.NOT_FOUND or (found.body is not None and b.deleting(found.body)):
+            missing.append(f"{namespace}/{name}")
+    if not missing:
+        return None
+    more = f" and {len(missing) - NAMED_MAX} more" if len(missing) > NAMED_MAX else ""
+    return Outcome(Did.NO_DATA, ", ".join(missing[:NAMED_MAX]) + more)
