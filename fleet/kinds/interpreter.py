@@ -15,7 +15,7 @@ from fleet.model.unit import Component
 
 Body = dict[str, Any]
 Dependency = tuple[str, str, str]  # (kind, namespace, name), kind one of ConfigMap, Secret,
-# PersistentVolumeClaim, ServiceAccount
+# PersistentVolumeClaim, ServiceAccount, Service
 
 
 class State(StrEnum):

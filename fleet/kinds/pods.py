@@ -54,8 +54,8 @@ def _requirement(expression: Mapping[str, Any]) -> Requirement:
 
 
 def dependencies(namespace: str, spec: Mapping[str, Any], *, optional: bool = True) -> Iterator[Dependency]:
-    """ConfigMaps, Secrets, claims and the service account that a pod spec names. `optional`: also those that the pods
-    can do without, which travel when they exist. The account "default" is every namespace's own."""
+    """ConfigMaps, Secrets, claims, the service account and the headless Service that a pod spec names. `optional`: also
+    those that the pods start without, which travel when they exist. The account "default" is every namespace's own."""
 
     def named(kind: str, name: object) -> Iterator[Dependency]:
         if isinstance(name, str) and name:
@@ -68,6 +68,8 @@ def dependencies(namespace: str, spec: Mapping[str, Any], *, optional: bool = Tr
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account != "default":
         yield from named("ServiceAccount", account)
+    if optional:
+        yield from named("Service", spec.get("subdomain"))
     for secret in rows(spec.get("imagePullSecrets")):
         yield from named("Secret", secret.get("name"))
     for volume in rows(spec.get("volumes")):

@@ -23,7 +23,7 @@ JOB_GROUPS = frozenset(
     {"kubeflow.org", "ray.io", "batch.volcano.sh", "jobset.x-k8s.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
 )
 # Dependencies of jobs. A member may be ready without letting us see these: its role may be older than they are.
-OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts")})
+OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts"), ("", "services")})
 ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")}) | OPTIONAL
 
 

@@ -6,6 +6,8 @@ import asyncio
 import uuid
 from typing import Any
 
+from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch.manifests import dependency, users_of, with_users
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
 from fleet.ports import Key
@@ -286,3 +288,19 @@ async def test_a_look_finds_what_is_there_whosever_it_is(joined: ClusterMembers,
     assert (await joined.look("cfa", named("other"))).did is Did.NOT_FOUND
     assert (await joined.look("cfa", named("scratch", "no-such-namespace"))).did is Did.NOT_FOUND
     assert (await joined.look("nobody", named("scratch"))).did is Did.UNREACHABLE
+
+
+async def test_a_headless_service_is_shared_as_dependencies_are(joined: ClusterMembers, target: Target) -> None:
+    spec = {"clusterIP": "None", "selector": {"app": "ring"}, "ports": [{"name": "rdzv", "port": 29500}]}
+    meta = {"name": "ring", "namespace": target.namespace}
+    source = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+    body = dependency(source, HUB, ["b-1"], Candidate("cfa", {}, {}), [])
+    assert (await joined.apply("cfa", body)).did is Did.DONE
+    key = Key("", "services", target.namespace, "ring")
+    copy = joined.find("cfa", key)
+    assert copy is not None
+    outcome = await joined.apply("cfa", with_users(copy, HUB, ["b-1", "b-2"]))
+    assert outcome.did is Did.DONE, outcome
+    stored = await target.get(f"/api/v1/namespaces/{target.namespace}/services/ring")
+    assert stored is not None and users_of(stored) == {"b-1", "b-2"}
+    assert stored["spec"]["clusterIP"] == "None" and stored["spec"]["selector"] == {"app": "ring"}

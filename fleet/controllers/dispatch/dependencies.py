@@ -23,6 +23,7 @@ from fleet.controllers.dispatch.manifests import (
     OFTEN_LOCAL,
     dependency,
     hash_of,
+    headless,
     is_dependency,
     users_of,
     with_users,
@@ -31,12 +32,13 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
+from fleet.model.untyped import rows, text
 from fleet.ports import Body, Key, Stored
 from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB, WORK
 
 
 class Dependencies:
-    """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims and service accounts."""
+    """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims, accounts, Services."""
 
     def __init__(self, hub: Hub, index: BindingIndex) -> None:
         self._hub = hub
@@ -63,7 +65,7 @@ class Dependencies:
         """An outcome when one could not be sent (later ones are not tried), and the dependencies that the hub does not
         have. Something foreign of that name in the member is left as it is, and serves."""
         missing: list[str] = []
-        for kind, namespace, name in self._with_pull_secrets(wanted):
+        for kind, namespace, name in self._with_secrets(wanted):
             key = Key("", DEPENDENCIES[kind], namespace, name)
             self._bindings.setdefault(key, set()).add(stored.key)
             source = self._hub.store.peek(key)
@@ -74,6 +76,9 @@ class Dependencies:
                 if kind in OFTEN_LOCAL:
                     continue
                 missing.append(f"{kind} {namespace}/{name} (not on the hub)")
+                continue
+            if kind == "Service" and not headless(source.body):
+                missing.append(f"{kind} {namespace}/{name} (not headless: a policy of its own may send it)")
                 continue
             async with self._lock(member, key):
                 there = self._hub.members.find(member, key)
@@ -88,13 +93,16 @@ class Dependencies:
                 return outcome, missing
         return None, missing
 
-    def _with_pull_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
-        """With the Secrets that service accounts add to their pods."""
+    def _with_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
+        """With the Secrets that service accounts add to their pods, and those that they name beside and the hub may
+        send: tokens are the member's own."""
         found = {dependency for dependency in wanted if dependency[0] in DEPENDENCIES}
         for kind, namespace, name in tuple(found):
             account = self._hub.peek("", "serviceaccounts", namespace, name) if kind == "ServiceAccount" else None
-            for entry in (account or {}).get("imagePullSecrets") or ():
+            for entry in rows((account or {}).get("imagePullSecrets")):
                 found.add(("Secret", namespace, str(entry["name"])))
+            named = (("Secret", namespace, text(entry.get("name"))) for entry in rows((account or {}).get("secrets")))
+            found.update(secret for secret in named if self.are_sent(secret))
         return sorted(found)
 
     def used_in(self, member: str, uid: str) -> list[Body]:

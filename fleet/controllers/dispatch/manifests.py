@@ -16,6 +16,7 @@ from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import within
+from fleet.model.untyped import mapping
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_DOMAIN,
@@ -35,10 +36,13 @@ DEPENDENCIES = {
     "Secret": "secrets",
     "PersistentVolumeClaim": "persistentvolumeclaims",
     "ServiceAccount": "serviceaccounts",
+    "Service": "services",
 }
 # The dependencies that a member may well have of its own, so that they are not missed when the hub does not have them.
-OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount")
+OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount", "Service")
 CLAIM = "PersistentVolumeClaim"
+# Of a Service that travels as a dependency: nothing that opens a port or draws traffic outside of its pods.
+_OF_HEADLESS = ("clusterIP", "selector", "ports", "publishNotReadyAddresses")
 _OF_ONE_CLUSTER = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")  # annotations
 
 
@@ -70,16 +74,23 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
     return hashed(checked(body, source, labels, None))
 
 
+def headless(service: Body) -> bool:
+    """Whether the Service only names pods."""
+    spec = mapping(service.get("spec"))
+    return spec.get("clusterIP") == "None" and spec.get("type", "ClusterIP") == "ClusterIP"
+
+
 def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Sequence[Body]) -> Body:
-    """A dependency as this member gets it: a claim with its requests and without the volume that it got on the hub, a
-    service account without token Secrets. `users`: uids of all the bindings that use it there, at least one. A
-    dependency carries no attempt, since it is shared. Raises as `manifest`."""
+    """A dependency as this member gets it. A claim has its requests and not the volume that it got on the hub; a
+    service account has no token Secrets; a headless Service has its selector and ports only. `users`: uids of all the
+    bindings that use it there, at least one. A dependency carries no attempt, since it is shared. Raises as
+    `manifest`."""
     listed = sorted(users)
     labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
     annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}
 
     def make(some: Sequence[Body]) -> Body:
-        body = _marked(overridden(_bare(source), source, cluster, some), labels, annotations)
+        body = _marked(_narrowed(overridden(_bare(source), source, cluster, some)), labels, annotations)
         return hashed(checked(body, source, labels, None))
 
     return blaming(make, source, policies)
@@ -100,7 +111,7 @@ def users_of(copy_: Body) -> frozenset[str]:
 
 def with_users(copy_: Body, hub_id: str, users: Iterable[str]) -> Body:
     """A dependency's manifest as the member shows it, for other users."""
-    body = _bare(copy_)
+    body = _narrowed(_bare(copy_))
     remaining = sorted(users)
     labels = {**body["metadata"].get("labels", {}), LABEL_HUB: hub_id, LABEL_BINDING: remaining[0]}
     return hashed(_marked(body, labels, {ANNOTATION_USERS: orjson.dumps(remaining).decode()}))
@@ -140,6 +151,13 @@ def _bare(source: Body) -> Body:
     if source.get("kind") == "ServiceAccount":
         body.pop("secrets", None)
     return {**body, "metadata": kept}
+
+
+def _narrowed(body: Body) -> Body:
+    """A dependency without what the member gives it, or must not get by it."""
+    if body.get("kind") == "Service":
+        body["spec"] = {name: value for name, value in mapping(body.get("spec")).items() if name in _OF_HEADLESS}
+    return body
 
 
 def _marked(body: Body, labels: dict[str, str], annotations: dict[str, str]) -> Body:

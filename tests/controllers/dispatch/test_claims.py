@@ -170,3 +170,78 @@ async def test_a_service_account_travels_with_its_pull_secrets_and_leaves_with_i
         assert Key("", "secrets", "default", "registry") in objects
         await world.delete("PyTorchJob", "one")
         await eventually(world.nothing_left)
+
+
+async def test_a_service_account_brings_the_secrets_that_it_names_but_no_tokens() -> None:
+    async with hub(member("cfa")) as world:
+        account = {
+            "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "trainer", "namespace": "default"},
+            "secrets": [{"name": "bucket"}, {"name": "old-token"}, {"name": "gone"}],
+        }  # fmt: skip
+        await world.apply(account, policy(), secret("bucket"))
+        await world.apply(secret("old-token", type="kubernetes.io/service-account-token"))
+        await world.apply(pytorchjob("one", serviceAccountName="trainer"))
+        await world.running("one")
+        sent = [key.name for key in world.members.by_name["cfa"].objects if key.resource == "secrets"]
+        assert sent == ["bucket"]
+        assert world.condition(world.binding("one"), "FullyApplied")["reason"] == "FullyAppliedSuccess"
+
+
+def secret(name: str, **fields: Any) -> Body:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}, **fields}
+
+
+SERVICE = Key("", "services", "default", "ring")
+
+
+def service(**spec: Any) -> Body:
+    return {
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "ring", "namespace": "default"},
+        "spec": {"selector": {"app": "ring"}, "ports": [{"name": "rdzv", "port": 29500}], **spec},
+    }  # fmt: skip
+
+
+async def test_the_headless_service_of_a_subdomain_travels_narrowed_and_leaves_with_its_last_job() -> None:
+    async with hub(member("cfa")) as world:
+        given = service(clusterIP="None", externalIPs=["10.0.0.1"], publishNotReadyAddresses=True)
+        await world.apply(given, policy(), pytorchjob("one", subdomain="ring"), pytorchjob("two", subdomain="ring"))
+        await world.running("one")
+        await world.running("two")
+        objects = world.members.by_name["cfa"].objects
+        assert objects[SERVICE]["spec"] == {
+            "clusterIP": "None", "selector": {"app": "ring"}, "ports": [{"name": "rdzv", "port": 29500}],
+            "publishNotReadyAddresses": True,
+        }  # fmt: skip
+        assert len(users_of(objects[SERVICE])) == 2
+        await world.delete("PyTorchJob", "one")
+        await eventually(lambda: len(users_of(objects[SERVICE])) == 1)
+        await world.delete("PyTorchJob", "two")
+        await eventually(world.nothing_left)
+        assert SERVICE not in objects
+
+
+async def test_a_service_that_draws_traffic_does_not_travel_with_a_job_and_is_named() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(service(), policy(), pytorchjob("one", subdomain="ring"))
+        await world.running("one")
+        told = world.condition(world.binding("one"), "FullyApplied")
+        assert told["reason"] == "DependencyMissing" and "Service default/ring (not headless" in told["message"]
+        assert SERVICE not in world.members.by_name["cfa"].objects
+
+
+async def test_a_service_that_only_the_member_has_is_not_missed() -> None:
+    async with hub(member("cfa")) as world:
+        world.members.put_foreign("cfa", service(clusterIP="None"))
+        await world.apply(policy(), pytorchjob("one", subdomain="ring"))
+        await world.running("one")
+        assert world.condition(world.binding("one"), "FullyApplied")["reason"] == "FullyAppliedSuccess"
+
+
+async def test_a_priority_class_never_travels_with_a_job() -> None:
+    async with hub(member("cfa")) as world:
+        high = {
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10
+        }  # fmt: skip
+        await world.apply(high, policy(), pytorchjob("one", priorityClassName="high"))
+        await world.running("one")
+        assert {body["kind"] for body in world.members.by_name["cfa"].applies} == {"PyTorchJob"}
