@@ -97,6 +97,13 @@ def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bo
     return False
 
 
+def repels(placement: Mapping[str, Any] | None, cluster: Candidate) -> bool:
+    """Whether a taint of the member keeps newcomers with this placement out."""
+    tolerations = cluster_tolerations(placement)
+    repelling = [taint for taint in cluster.taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
+    return not all(tolerated(taint, tolerations) for taint in repelling)
+
+
 def duplicated_to(
     placement: Mapping[str, Any] | None, clusters: Sequence[Candidate], current: Iterable[str]
 ) -> list[str]:
@@ -104,13 +111,9 @@ def duplicated_to(
     has any). The object tolerates its taints, or is there already and need not leave (`current`). Sorted by name."""
     groups = affinity_groups(placement, clusters)
     allowed = next((g.members for g in groups if g.members), frozenset()) if groups else None
-    tolerations, there = cluster_tolerations(placement), set(current)
+    there = set(current)
     return sorted(
         c.name
         for c in clusters
-        if (allowed is None or c.name in allowed)
-        and (
-            c.name in there
-            or all(tolerated(t, tolerations) for t in c.taints if t.get("effect") in ("NoSchedule", "NoExecute"))
-        )
+        if (allowed is None or c.name in allowed) and (c.name in there or not repels(placement, c))
     )

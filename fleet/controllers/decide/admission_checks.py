@@ -17,6 +17,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.failures import Failure, failures_of, with_failure
 from fleet.bindings.nomination import Nomination, nomination_of
 from fleet.bindings.unit import RESERVED, active, phase_of, queue_of
+from fleet.controllers.cluster.matching import candidate, repels
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Sources
 from fleet.controllers.fields import reserving
@@ -26,6 +27,7 @@ from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
+from fleet.model.untyped import mapping
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
 
@@ -116,6 +118,8 @@ class AdmissionChecksLoop:
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
         if (cluster is not None and b.deleting(cluster)) or nomination.member not in self._hub.members.names():
             return f"member {nomination.member} is gone or being removed"
+        if cluster is not None and repels(mapping(b.spec_of(binding).get("placement")), candidate(cluster)):
+            return f"member {nomination.member} takes no new jobs any more: it has a taint"
         return ""
 
     async def _start(self, unit: Stored, binding: Stored, nomination: Nomination) -> float | None:

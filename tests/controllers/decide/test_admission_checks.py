@@ -11,6 +11,7 @@ from fleet.admission import rules
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.patch import JSON, MERGE
 from fleet.engine.status import StatusError
+from fleet.model.member import Taint
 from fleet.model.times import seconds
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_CHECKS_TIMEOUT
@@ -74,6 +75,20 @@ async def test_a_job_with_quota_and_room_is_reserved_and_starts_when_all_checks_
         assert await world.running("one") == "cfa"
         assert "nomination" not in status(world)
         assert world.condition(world.unit("one"), "Admitted")["status"] == "True"
+
+
+async def test_a_job_that_is_reserved_in_a_member_that_is_cordoned_meanwhile_does_not_start_there() -> None:
+    async with hub(member("cfa")) as world:
+        await reserves(world, "budget")
+        cordon = Taint("cluster.karmada.io/unschedulable", "", "NoSchedule")
+        world.members.by_name["cfa"].taints = (cordon,)
+        taints = [{"key": cordon.key, "effect": cordon.effect}]
+        await world.edit("Cluster", "cfa", lambda body: body["spec"].update(taints=taints))
+        await eventually(lambda: world.phase("one") == "Enqueued")
+        (event,) = [e for e in world.events("one", "ScheduleBindingFailed") if "takes no new jobs" in e["message"]]
+        assert event["message"] == "member cfa takes no new jobs any more: it has a taint"
+        await settle(10)
+        assert world.phase("one") == "Enqueued"
 
 
 async def test_the_checks_of_the_queues_above_are_asked_too_each_once_and_the_nearest_says_for_how_long() -> None:
