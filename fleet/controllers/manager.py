@@ -15,6 +15,7 @@ from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.controllers.lifecycle.namespaces import Namespaces
+from fleet.controllers.observe.drain import DrainLoop
 from fleet.controllers.observe.failover import FailoverLoop
 from fleet.controllers.observe.loop import ObserveLoop
 from fleet.controllers.queue.enqueue import EnqueueLoop
@@ -50,6 +51,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),
         TaintTimes(hub),
+        DrainLoop(hub, evictor),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options),
     ]

@@ -33,6 +33,10 @@ ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: 
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
 
+# -- taints of a Cluster
+TAINT_CORDON = "cluster.karmada.io/unschedulable"  # NoSchedule, as Karmada's tools write it: no new job starts there
+TAINT_DRAIN = "fleet.io/drain"  # NoExecute: the hub empties the member at the rate that the taint's value says
+
 # -- on hub objects
 FINALIZER_BINDING = "fleet.io/members"  # on a binding: nothing of it is left in any member
 FINALIZER_CLUSTER = "fleet.io/cluster"  # on a Cluster: its copies have been withdrawn or given up

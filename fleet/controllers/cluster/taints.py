@@ -3,6 +3,8 @@
 As in Karmada: `spec.taints` of the Cluster, `placement.clusterTolerations` of the policy. A toleration with
 `tolerationSeconds` counts from the taint's `timeAdded`, which the hub writes where it is missing. Such a toleration
 does not let newcomers in (matching.py), since they would have to leave again.
+
+The taint TAINT_DRAIN is apart: it moves gangs only, one after the other (draining.py and the loop `drain`).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from fleet.model.matching import taints_text
 from fleet.model.times import rfc3339, seconds
 from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key
-from fleet.wellknown import CLUSTER
+from fleet.wellknown import CLUSTER, TAINT_DRAIN
 
 EXECUTE = "NoExecute"
 TAINTED = "MemberTainted"  # why something was evicted
@@ -26,11 +28,16 @@ TAINTED = "MemberTainted"  # why something was evicted
 def leaves_at(placement: Mapping[str, Any] | None, cluster: Candidate, now: float) -> float | None:
     """Epoch seconds at which what follows this placement has to leave the member; None: never. A taint without a time
     was added just now."""
-    times = [_until(placement, taint, now) for taint in cluster.taints if taint.get("effect") == EXECUTE]
+    times = [until(placement, taint, now) for taint in _executing(cluster)]
     return min((time for time in times if time is not None), default=None)
 
 
-def _until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: float) -> float | None:
+def _executing(cluster: Candidate) -> list[Mapping[str, Any]]:
+    return [taint for taint in cluster.taints if taint.get("effect") == EXECUTE and taint.get("key") != TAINT_DRAIN]
+
+
+def until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: float) -> float | None:
+    """Epoch seconds up to which the placement tolerates this NoExecute taint; None: for ever."""
     added = seconds(text(taint.get("timeAdded"))) or now
     matching = [
         entry for entry in rows(mapping(placement).get("clusterTolerations")) if tolerated(taint, (toleration(entry),))
@@ -43,8 +50,7 @@ def _until(placement: Mapping[str, Any] | None, taint: Mapping[str, Any], now: f
 
 def why(cluster: Candidate) -> str:
     """Why something leaves it."""
-    executing = [taint for taint in cluster.taints if taint.get("effect") == EXECUTE]
-    said = taints_text(executing)
+    said = taints_text(_executing(cluster))
     return f"member {cluster.name} has a taint that the job does not tolerate, or no longer: {said}"
 
 
