@@ -6,9 +6,11 @@ a member that does not answer, as with other taints (failover.py).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
-from fleet.controllers.cluster.draining import Drain, Emptying, drain_of, emptying, held_up_by
+from fleet.controllers.cluster.draining import Drain, Emptying, Going, drain_of, emptying, held_up_by
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
@@ -18,7 +20,8 @@ from fleet.wellknown import CLUSTER, QUEUE, WORK, unit_name
 DRAINING = "Draining"  # condition of a Cluster while its taint asks for it: False once nothing more leaves
 DRAINED, EVICTING, SILENT = "Drained", "WaitsForWork", "MemberUnreachable"  # its reasons
 EVICTED = "MemberDrained"  # why something was evicted
-LOOK_S = 1.0  # between two looks at a member that is drained
+LOOK_S = 1.0  # between two looks at a member while jobs leave it
+LOOK_DRAINED_S = 5.0  # the same once no more leave; a start that was decided before the cordon may still come
 NAMED_MAX = 3  # jobs that the condition names
 
 
@@ -45,9 +48,9 @@ class DrainLoop:
                 await self._hub.edit(key, lambda body: drop_condition(body, DRAINING), uid=stored.uid)
             return None
         ready = self._hub.members.ready(key.name)
-        if ready:
-            await self._evict(key.name, drain)
         found = self._emptying(key.name, drain)
+        if ready:
+            found = await self._evict(key.name, drain, found)
         message, now = told(found, ready=ready), self._hub.clock.now()
         busy = bool(found.going or found.leaving)
         reason = (EVICTING if ready else SILENT) if busy else DRAINED
@@ -55,7 +58,7 @@ class DrainLoop:
             key, lambda body: drain_of(body) is not None and set_condition(body, DRAINING, busy, reason, message, now),
             uid=stored.uid,
         )  # fmt: skip
-        return LOOK_S
+        return LOOK_S if busy else LOOK_DRAINED_S
 
     def _emptying(self, member: str, drain: Drain) -> Emptying:
         found = [stored.body for stored in self._hub.scan(WORK, "resourcebindings")]
@@ -65,11 +68,13 @@ class DrainLoop:
         meta = binding["metadata"]
         return self._hub.peek(QUEUE, "queueunits", meta.get("namespace", ""), unit_name(meta["name"]))
 
-    async def _evict(self, member: str, drain: Drain) -> None:
-        """Evict the gangs whose turn has come since the last look."""
+    async def _evict(self, member: str, drain: Drain, found: Emptying) -> Emptying:
+        """Evict the gangs whose turn has come since the last look; the member after that."""
         now, looked = self._hub.clock.now(), self._hub.clock.monotonic()
-        due = max(self._due.get(member, looked), looked - LOOK_S)
-        for one in self._emptying(member, drain).going:
+        step = 60.0 / drain.per_minute
+        due = min(max(self._due.get(member, looked), looked - LOOK_S), looked + step)
+        left: list[Going] = []
+        for one in found.going:
             if due > looked:
                 break
             stored = self._stored(one.binding)
@@ -77,8 +82,11 @@ class DrainLoop:
                 continue
             message = f"member {member} is being drained"
             if await self._evictor.evict(stored, reason=EVICTED, message=message):
-                due += 60.0 / drain.per_minute
+                left.append(one)
+                due += step
         self._due[member] = due
+        going = [one for one in found.going if not any(one is other for other in left)]
+        return replace(found, going=going, leaving=[*found.leaving, *(one.binding for one in left)])
 
     def _stored(self, binding: Body) -> Stored | None:
         meta = binding["metadata"]

@@ -98,6 +98,19 @@ async def test_many_a_minute_leave_within_their_second() -> None:
         assert 1 <= world.clock.now() - at <= 3
 
 
+async def test_another_pace_counts_at_once() -> None:
+    async with hub(member("cfa")) as world:
+        await world.apply(tree(max_jobs=10), policy(queue=True))
+        await running(world, "a", "b", "c")
+        await taint(world, "cfa", CORDON, drain_taint(1, force=False))
+        await settle(30)
+        assert left(world) == ["c"]
+        await taint(world, "cfa", CORDON, drain_taint(30, force=False))
+        at = world.clock.now()
+        await eventually(lambda: len(left(world)) == 3)
+        assert 2 <= world.clock.now() - at <= 6
+
+
 async def test_a_drained_job_starts_in_another_member() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
         await world.apply(tree(max_jobs=10), policy(queue=True))
