@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
-COLUMNS = ("name", "ready", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message")
+COLUMNS = ("name", "state", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message")
 GPU = "nvidia.com/gpu"
 
 
@@ -16,7 +16,7 @@ def clusters(
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List the members: ready or why not, nodes, GPUs."""
+    """List the members: ready, cordoned or why not, nodes, GPUs."""
     from fleet.amc.get import CLUSTERS
     from fleet.cli.hub import connect
     from fleet.cli.output import show
@@ -28,14 +28,21 @@ def clusters(
 def record(cluster: dict[str, Any]) -> dict[str, Any]:
     """One member as a line."""
     from fleet.model.matching import taints_text
+    from fleet.wellknown import TAINT_CORDON, TAINT_DRAIN
 
     status = cluster.get("status") or {}
     ready: dict[str, Any] = next((c for c in status.get("conditions") or [] if c.get("type") == "Ready"), {})
     nodes, resources = status.get("nodeSummary") or {}, status.get("resourceSummary") or {}
     is_ready = ready.get("status") == "True"
+    taints = {(taint.get("key"), taint.get("effect")) for taint in (cluster.get("spec") or {}).get("taints") or []}
+    cordoned, draining = (TAINT_CORDON, "NoSchedule") in taints, (TAINT_DRAIN, "NoExecute") in taints
+    state = ["ready" if is_ready else "not ready", *["cordoned"] * cordoned, *["draining"] * draining]
     return {
         "name": cluster["metadata"]["name"],
+        "state": ", ".join(state),
         "ready": is_ready,
+        "cordoned": cordoned,
+        "draining": draining,
         "version": status.get("kubernetesVersion"),
         "nodes": f"{nodes.get('readyNum', 0)}/{nodes.get('totalNum', 0)}",
         "gpus": (resources.get("allocatable") or {}).get(GPU, "0"),

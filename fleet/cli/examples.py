@@ -7,6 +7,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("fleet demo",),
     "join": ("fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",),
     "unjoin": ("fleet unjoin east",),
+    "cordon": ("fleet cordon east", "fleet cordon east west"),
+    "uncordon": ("fleet uncordon east",),
+    "drain": (
+        "fleet drain east --dry-run",
+        "fleet drain east --per-minute 10",
+        "fleet drain east west --force -o json",
+    ),
     "status": ("fleet status", "fleet status -o json"),
     "clusters": ("fleet clusters", "fleet clusters -o json"),
     "queues": ("fleet queues",),

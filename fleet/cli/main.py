@@ -17,10 +17,12 @@ from fleet.cli import (
     api,
     clusters,
     controllers,
+    cordon,
     decide,
     delete,
     demo,
     doctor,
+    drain,
     explain,
     jobs,
     join,
@@ -53,6 +55,9 @@ app.command("up", epilog=of("up"))(up.up)
 app.command("demo", epilog=of("demo"))(demo.demo)
 app.command("join", epilog=of("join"))(join.join)
 app.command("unjoin", epilog=of("unjoin"))(unjoin.unjoin)
+app.command("cordon", epilog=of("cordon"))(cordon.cordon)
+app.command("uncordon", epilog=of("uncordon"))(cordon.uncordon)
+app.command("drain", epilog=of("drain"))(drain.drain)
 app.command("status", epilog=of("status"))(status.status)
 app.command("clusters", epilog=of("clusters"))(clusters.clusters)
 app.command("queues", epilog=of("queues"))(queues.queues)

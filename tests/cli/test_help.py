@@ -10,8 +10,8 @@ import pytest
 from tests.cli.hub import fleet
 
 COMMANDS = (
-    "up", "demo", "join", "unjoin", "clusters", "queues", "submit", "delete", "jobs", "explain", "decide", "doctor",
-    "what-if", "replay", "api", "controllers", "sim", "status", "version", "token",
+    "up", "demo", "join", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete", "jobs",
+    "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version", "token",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 
