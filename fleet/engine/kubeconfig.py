@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import yaml
 
 BYTES_MAX = 1 << 20  # of a kubeconfig: far above any real one, far below what hurts
+DEPTH_MAX = 100
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}  # and the key of an entry's mapping
 
@@ -48,11 +49,23 @@ class Chosen:
         return str(self.cluster["server"]).rstrip("/")
 
 
+def _is_deep(text: str) -> bool:
+    """Whether the loader must not see it: it calls itself for each level, and dies with the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH_MAX:
+            return True
+    return False
+
+
 def parse(text: str) -> Config:
     """Return the mapping that `text` is, its sections lists. Raises BadKubeconfig."""
     if len(text) > BYTES_MAX:
         raise BadKubeconfig("", f"larger than {BYTES_MAX} bytes")
     try:
+        if _is_deep(text):
+            raise BadKubeconfig("", f"is nested more than {DEPTH_MAX} deep")
         config = yaml.load(text, Loader=Loader)
     except yaml.YAMLError as error:
         raise BadKubeconfig("", f"is not YAML: {' '.join(str(error).split())}") from error

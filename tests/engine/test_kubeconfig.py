@@ -83,3 +83,9 @@ def test_a_kubeconfig_that_is_written_is_read_back() -> None:
     assert inline("", chosen.cluster, "certificate-authority") == b"ca"
     assert (inline("", chosen.user, "client-certificate"), inline("", chosen.user, "client-key")) == (b"cert", b"key")
     assert "insecure-skip-tls-verify" not in chosen.cluster
+
+
+@pytest.mark.parametrize("text", ["[" * 60_000, "{a: " * 60_000, "- " * 60_000])
+def test_a_kubeconfig_without_bottom_is_refused_before_it_is_loaded(text: str) -> None:
+    with pytest.raises(BadKubeconfig, match="nested more than 100 deep"):
+        parse(text)
