@@ -303,6 +303,11 @@ class Store(Protocol):
         """Forget log entries at or below this revision; watches and pages that need them get Expired."""
         ...
 
+    async def raise_to(self, revision: int) -> None:
+        """Leave out the revisions up to this one, where it is ahead: the next write gets a higher one. Watches and
+        pages from before it get Expired."""
+        ...
+
     async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
         """Append a row outside the object log (decision records, finished work); bounded by retention. `keep`: only so
         many rows of this kind stay, the newest."""

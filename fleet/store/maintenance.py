@@ -84,6 +84,16 @@ class Maintenance:
             if done != f"DELETE {CHUNK}":
                 return compacted
 
+    async def raise_to(self, revision: int) -> None:
+        """Under the writers' lock: every process finds its view before the log's beginning, and reads all objects
+        again. The events so far are compacted in turn."""
+        async with self._link.use() as connection:
+            await connection.execute(sql.BEGIN)
+            await connection.execute(
+                "UPDATE log_state SET revision = $1, compacted = $1 WHERE revision < $1::bigint", revision
+            )
+            await connection.execute("COMMIT")
+
     async def _shorten_history(self) -> None:
         async with self._link.use() as connection:
             await connection.execute(

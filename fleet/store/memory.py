@@ -125,6 +125,10 @@ class MemoryStore:
     async def compact(self, before: int) -> None:
         self._view.forget(before)
 
+    async def raise_to(self, revision: int) -> None:
+        if revision > self._view.revision:
+            self._view.reset(revision, self._view.everything())
+
     async def history(self, kind: str, record: Mapping[str, Any], *, keep: int | None = None) -> None:
         self._history_id += 1
         raw = orjson.dumps(record)

@@ -218,6 +218,13 @@ class PostgresStore:
         await self._reach(compacted)
         self._view.forget(compacted)
 
+    async def raise_to(self, revision: int) -> None:
+        try:
+            await self._maintenance.raise_to(revision)
+        except BROKEN as error:
+            raise StoreUnavailable(f"the database cannot be reached: {error!r}") from error
+        await self._follower.fresh()
+
     async def reencrypt(self) -> int:
         """Bring every secret to the current key, after `rotate_key`; returns how many rows were rewritten."""
         return await self._maintenance.reencrypt(self._box)

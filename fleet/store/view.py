@@ -122,6 +122,10 @@ class View:
                 past.drop_parsed()  # the log keeps it for a while
         self.log.append(events)
 
+    def everything(self) -> list[Stored]:
+        """All current objects."""
+        return [stored for table in self._tables.values() for stored in table.items.values()]
+
     def get(self, key: Key) -> Stored | None:
         table = self._tables.get((key.group, key.resource))
         return None if table is None else table.items.get((key.namespace, key.name))

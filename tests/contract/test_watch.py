@@ -119,6 +119,36 @@ async def test_a_watch_from_before_a_compaction_is_expired(world: World) -> None
     assert [event.stored.key.name for event in await take(watch, 2)] == ["a3", "a4"]
 
 
+async def test_revisions_that_are_left_out_are_never_used(world: World) -> None:
+    store, other = await world.open(), await world.open()
+    await must(store, put("a"))
+    start = await store.revision()
+    reading, waiting = await other.watch("", "configmaps", since=start), await store.watch("", "configmaps")
+    await store.raise_to(start + 1000)
+    assert await other.revision() == start + 1000
+    for late in (reading, waiting):
+        with pytest.raises(Expired):
+            await late.next(PATIENCE_S)
+    for since in (start, start + 500):  # the second is one that a client may have from a future that was undone
+        with pytest.raises(Expired):
+            await store.watch("", "configmaps", since=since)
+    watch = await other.watch("", "configmaps", since=start + 1000)
+    committed = await must(store, put("b"))
+    assert committed.revision == start + 1001
+    assert [event.stored.key.name for event in await take(watch, 1)] == ["b"]
+    assert [stored.key.name for stored in (await other.list("", "configmaps")).items] == ["a", "b"]
+
+
+async def test_a_store_that_is_past_the_revision_leaves_nothing_out(world: World) -> None:
+    store = await world.open()
+    await must(store, put("a"))
+    watch = await store.watch("", "configmaps")
+    before = await store.revision()
+    await store.raise_to(before - 1)
+    assert (await must(store, put("b"))).revision == before + 1
+    assert [event.stored.key.name for event in await take(watch, 1)] == ["b"]
+
+
 async def test_objects_survive_the_compaction_of_their_events(world: World) -> None:
     store = await world.open()
     await must(store, put("a"))
