@@ -25,6 +25,7 @@ from fleet.controllers.runtime.controller import Controller, Loop
 from fleet.controllers.runtime.events import EventRecorder, EventRetention
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.controllers.runtime.terms import Terms
 from fleet.members.clusters import ClusterMembers
 from fleet.placement.problem import Solver
 
@@ -36,10 +37,10 @@ class _Reconciling(Loop, Protocol):
 def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
     """Every loop, for `runtime.run_all`; that of joining clusters only where there is something to join. All of them
     write under `hub.epoch`, and each may be run once."""
-    events, index = EventRecorder(hub), BindingIndex(hub)
+    events, index, terms = EventRecorder(hub), BindingIndex(hub), Terms(hub)
     aside = Aside(hub, events)
     evictor = Evictor(hub, events)
-    dispatch = DispatchLoop(hub, events, evictor, index)
+    dispatch = DispatchLoop(hub, events, evictor, index, terms)
     reconciling: list[_Reconciling] = [
         QuotaLoop(hub),
         BindLoop(hub, events),
@@ -60,4 +61,4 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
     for loop in reconciling:
         loop.controller.teller = aside
     hub.metrics.watch(loop.controller for loop in reconciling)
-    return [*reconciling, SweepLoop(hub, dispatch.controller.queue), EventRetention(hub)]
+    return [*reconciling, SweepLoop(hub, dispatch.controller.queue, terms), EventRetention(hub)]

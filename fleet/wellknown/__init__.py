@@ -9,6 +9,8 @@ SYSTEM_NAMESPACE = "fleet-system"  # holds members' credentials and leases
 TREE_NAMESPACE = "kube-system"  # the only place for an ElasticQuotaTree
 HUB_CONFIG = "hub"  # ConfigMap in fleet-system: the id of the hub that the database is of, and choices for all of it
 REQUIRE_QUEUE = "requireQueue"  # in it ("true"), and of a node of the quota tree: no policy passes a queue
+TERMS = "terms"  # ConfigMap in fleet-system: the terms of the leaders (controllers/runtime/terms.py)
+UNKNOWN_COPIES = "unknown-copies-"  # with the name of a member: ConfigMap in fleet-system, for `fleet doctor`
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", QUEUE_NAMESPACE, SYSTEM_NAMESPACE)
 
 # -- API groups
@@ -32,6 +34,7 @@ ANNOTATION_POTENTIAL = "fleet.io/potential-nodes"  # on a Cluster: JSON list of 
 ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: JSON, the leader's report of itself
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
+ANNOTATION_SENT = "fleet.io/sent-on"  # on objects in members, not on pods: TERM/REVISION of the hub when it was sent
 
 # -- taints of a Cluster
 TAINT_CORDON = "cluster.karmada.io/unschedulable"  # NoSchedule, as Karmada's tools write it: no new job starts there

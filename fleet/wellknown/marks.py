@@ -77,6 +77,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_USERS, Writer.HUB, "annotation", "dependencies in members", "uids of the bindings that use the copy"),
     (w.ANNOTATION_JOB, Writer.HUB, "annotation", _COPY, "namespace/name of the job on the hub"),
     (w.ANNOTATION_HASH, Writer.HUB, "annotation", _COPY, "digest of what was applied"),
+    (w.ANNOTATION_SENT, Writer.HUB, "annotation", _COPY, "term and revision of the hub when it was sent"),
     (w.FINALIZER_BINDING, Writer.HUB, "finalizer", _BINDING, "something of it may be left in a member"),
     (w.FINALIZER_CLUSTER, Writer.HUB, "finalizer", "clusters", "its copies are not withdrawn yet"),
     (w.ANNOTATION_CREATOR, Writer.HUB, "annotation", f"{_JOB}, {_BINDING}", "the authenticated user who created it"),

@@ -30,19 +30,21 @@ from fleet.controllers.dispatch.manifests import (
 )
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
 from fleet.model.untyped import rows, text
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB, WORK
+from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_SENT, ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB, WORK
 
 
 class Dependencies:
     """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims, accounts, Services."""
 
-    def __init__(self, hub: Hub, index: BindingIndex) -> None:
+    def __init__(self, hub: Hub, index: BindingIndex, terms: Terms) -> None:
         self._hub = hub
         self._index = index
+        self._terms = terms
         self._locks: dict[tuple[str, Key], asyncio.Lock] = {}
         self._bindings: dict[Key, set[Key]] = {}
 
@@ -84,11 +86,13 @@ class Dependencies:
                 there = self._hub.members.find(member, key)
                 if there is not None and not is_dependency(there):
                     continue  # propagated there by a binding of its own
-                users = {stored.uid, *(self._known(users_of(there)) if there is not None else ())}
+                users = {stored.uid, *(self._users(there) if there is not None else ())}
                 body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
                 if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                     continue
-                outcome = await self._hub.members.apply(member, body)
+                outcome = await self._hub.members.apply(
+                    member, stamped(body, await self._stamp(there, stored.revision))
+                )
             if outcome.did not in (Did.DONE, Did.CONFLICT):
                 return outcome, missing
         return None, missing
@@ -121,10 +125,22 @@ class Dependencies:
                 return True
             if b.deleting(there):
                 return False
-            others = {user for user in users_of(there) if user != uid} & self._living()
+            others = {user for user in users_of(there) if user != uid}
+            if not self._terms.undone(there):
+                others &= self._living()
             if others or not (stays or is_kept(self._hub, there)):
                 return (await share(self._hub, member, there, others)).did is Did.NOT_FOUND
             return (await let_stay(self._hub, member, there)).did is not Did.UNREACHABLE
+
+    def _users(self, copy: Body) -> Collection[str]:
+        """The bindings that use a copy. Where a restored backup has undone its sending, unknown ones count too: they
+        may belong to copies that still run."""
+        return users_of(copy) if self._terms.undone(copy) else self._known(users_of(copy))
+
+    async def _stamp(self, there: Body | None, revision: int) -> str:
+        """The stamp for a copy that is sent: a new one, but an undone one stays as long as its users count."""
+        old = stamp_of(there) if there is not None and self._terms.undone(there) else None
+        return old.text if old is not None else await self._terms.stamp(revision)
 
     def _known(self, users: Collection[str]) -> list[str]:
         """The uids that are bindings of this hub: the list on a copy counts for no other uid."""
@@ -147,23 +163,29 @@ def is_kept(hub: Hub, copy: Body) -> bool:
     return source is not None and not b.deleting(source)
 
 
-async def share(hub: Hub, member: str, copy: Body, users: Collection[str]) -> Outcome:
-    """Write down who uses the copy now; with no users it is deleted."""
+async def share(hub: Hub, member: str, copy: Body, users: Collection[str], *, stamp: str = "") -> Outcome:
+    """Write down who uses the copy now; with no users it is deleted. `stamp`: a new one, in place of its own."""
     if not users:
         return await hub.members.delete(member, copy)
+    old = stamp_of(copy)
+    text = stamp or (old.text if old is not None else "")
+    sent = {ANNOTATION_SENT: text} if text else {}
     if copy.get("kind") != CLAIM:
-        return await hub.members.apply(member, with_users(copy, hub.hub_id, users))
+        body = with_users(copy, hub.hub_id, users)
+        body["metadata"]["annotations"].update(sent)
+        return await hub.members.apply(member, body)
     # Most of a claim may never change: only who uses it is written, so that none of the member's defaults become ours.
     marks = with_users(copy, hub.hub_id, users)["metadata"]
     labels, annotations = marks["labels"], marks["annotations"]
     return await hub.members.relabel(
         member, copy, {LABEL_BINDING: labels[LABEL_BINDING]},
-        {ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
+        {**sent, ANNOTATION_USERS: annotations[ANNOTATION_USERS], ANNOTATION_HASH: annotations[ANNOTATION_HASH]},
     )  # fmt: skip
 
 
 async def let_stay(hub: Hub, member: str, copy: Body) -> Outcome:
     """Take our marks off the copy."""
     return await hub.members.relabel(
-        member, copy, dict.fromkeys((LABEL_HUB, LABEL_BINDING)), dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH))
-    )
+        member, copy, dict.fromkeys((LABEL_HUB, LABEL_BINDING)),
+        dict.fromkeys((ANNOTATION_USERS, ANNOTATION_HASH, ANNOTATION_SENT)),
+    )  # fmt: skip

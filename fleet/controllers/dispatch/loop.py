@@ -30,6 +30,7 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.controllers.runtime.terms import Terms, stamped
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
@@ -63,12 +64,13 @@ class DispatchLoop:
 
     name = "dispatch"
 
-    def __init__(self, hub: Hub, events: EventRecorder, evictor: Evictor, index: BindingIndex) -> None:
+    def __init__(self, hub: Hub, events: EventRecorder, evictor: Evictor, index: BindingIndex, terms: Terms) -> None:
         self._hub = hub
         self._events = events
         self._evictor = evictor
         self._index = index
-        self._dependencies = Dependencies(hub, index)
+        self._terms = terms
+        self._dependencies = Dependencies(hub, index, terms)
         self._withdrawal = Withdrawal(hub, self._dependencies)
         self._overdue = Overdue(hub, events)
         self._in_flight: dict[str, int] = {}
@@ -291,6 +293,7 @@ class DispatchLoop:
             if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                 return Outcome(Did.DONE), missing
             overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
+            body = stamped(body, await self._terms.stamp(stored.revision))
             outcome = await self._hub.members.apply(member, body, overwrite=overwrite)
             if outcome.did is Did.UNREACHABLE:
                 self._withdrawal.uncertain(binding, member)

@@ -21,6 +21,7 @@ from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
     ANNOTATION_HASH,
     ANNOTATION_JOB,
+    ANNOTATION_SENT,
     ATTEMPT,
     CLUSTER,
     LABEL_BINDING,
@@ -86,7 +87,7 @@ class Withdrawal:
                 member,
                 self._named(binding),
                 dict.fromkeys((LABEL_HUB, LABEL_BINDING, ATTEMPT)),
-                dict.fromkeys((ANNOTATION_JOB, ANNOTATION_HASH)),
+                dict.fromkeys((ANNOTATION_JOB, ANNOTATION_HASH, ANNOTATION_SENT)),
             )
             if not self._hub.members.ready(member) or outcome.did is Did.UNREACHABLE:
                 left.add(member)
