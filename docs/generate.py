@@ -30,7 +30,7 @@ GROUPS = {
     "Run a hub": ("up", "demo", "status", "api", "controllers", "sim"),
     "Members": ("join", "unjoin", "clusters", "cordon", "uncordon", "drain"),
     "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide", "what-if", "replay"),
-    "The rest": ("doctor", "token", "version"),
+    "The rest": ("doctor", "orphans", "token", "version"),
 }
 CLI_HEAD = """# The command line
 

@@ -169,10 +169,12 @@ async def serve_api(
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import silence_of
     from fleet.controllers.decide.submitted import unit_in
+    from fleet.controllers.runtime.terms import end_term
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
         await seed(hub.objects)
         await _same_hub(hub, record=True)
+        await end_term(hub.objects)  # the database may be a restored one
         tokens = ServiceAccountTokens(data.service_account_key.read_bytes(), hub.store, hub.clock)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
@@ -234,6 +236,8 @@ async def _lead(
     """Stand for election, lead, and stand again, until `stop` (docs/decisions/0016). `gate`: of its metrics."""
     import structlog
 
+    from fleet.controllers.runtime.terms import end_term
+
     log = structlog.get_logger(__name__)
     async with database(data, url) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
         if gate is not None:
@@ -243,6 +247,7 @@ async def _lead(
             await gate.rbac.start()
             stack.push_async_callback(gate.rbac.stop)
         await _same_hub(hub, record=False)  # the API records it: namespaces are its work
+        await end_term(hub.objects)
         hub_id, pause = data.hub_id, STAND_AGAIN_S
         while not stop.is_set():
             try:

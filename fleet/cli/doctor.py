@@ -107,4 +107,17 @@ def _some(leaves: tuple[str, ...]) -> str:
     return ", ".join(leaves[:3]) + (f" and {len(leaves) - 3} more" if len(leaves) > 3 else "")
 
 
-CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (passing_policies,)
+def unknown_copies(hub: Hub) -> Iterator[Finding]:
+    """Copies in members that were sent after the backup which the database was restored from."""
+    from fleet.cli.orphans import WAY_OUT, unknown
+
+    copies, more = unknown(hub)
+    stay = "orphans of this member stay as long"
+    for copy in copies:
+        why = f"runs in {copy['member']}, and the hub's database went back to before it (since {copy['since']}); {stay}"
+        yield Finding("unknown-copy", copy["kind"], copy["namespace"], copy["name"], why, WAY_OUT)
+    if more:
+        yield Finding("unknown-copy", "ConfigMap", "fleet-system", "unknown-copies", f"{more} more are there", WAY_OUT)
+
+
+CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (passing_policies, unknown_copies)

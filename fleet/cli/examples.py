@@ -22,6 +22,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "jobs": ("fleet jobs -A", "fleet jobs -n team-a -o json"),
     "explain": ("fleet explain train", "fleet explain pytorchjob/train -n team-a -o json"),
     "doctor": ("fleet doctor", "fleet doctor -o json"),
+    "orphans list": ("fleet orphans list", "fleet orphans list -o json"),
+    "orphans remove": ("fleet orphans remove pytorchjob/train -n team-a", "fleet orphans remove --all --member east"),
     "decide": ("fleet decide snapshot.json", "fleet decide snapshot.json --explain team-a/train"),
     "what-if": ("fleet what-if --submit job.yaml -n team-a", "fleet what-if --drain east --scale west=+4"),
     "replay": ("fleet replay jobs.csv --nodes nodes.csv --policy fleet --policy fifo",),

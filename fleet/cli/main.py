@@ -27,6 +27,7 @@ from fleet.cli import (
     jobs,
     join,
     logs,
+    orphans,
     queues,
     replay,
     sim,
@@ -69,6 +70,7 @@ app.command("doctor", epilog=of("doctor"))(doctor.doctor)
 app.command("decide", epilog=of("decide"))(decide.decide)
 app.command("what-if", epilog=of("what-if"))(whatif.what_if)
 app.command("replay", epilog=of("replay"))(replay.replay)
+app.add_typer(orphans.app, name="orphans")
 app.add_typer(token.app, name="token")
 app.command("api", epilog=of("api"))(api.api)
 app.command("controllers", epilog=of("controllers"))(controllers.controllers)

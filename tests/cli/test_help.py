@@ -12,6 +12,7 @@ from tests.cli.hub import fleet
 COMMANDS = (
     "up", "demo", "join", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete", "jobs",
     "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version", "token",
+    "orphans",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 
@@ -24,11 +25,17 @@ def test_the_list_of_commands_has_a_line_for_each_that_is_not_cut_off() -> None:
     assert [text for text in listed.values() if not text.endswith(".") or text.endswith("...")] == []
 
 
-@pytest.mark.parametrize("command", [*((name,) for name in COMMANDS), ("token", "create")], ids=" ".join)
+@pytest.mark.parametrize(
+    "command",
+    [*((name,) for name in COMMANDS), ("token", "create"), ("orphans", "list"), ("orphans", "remove")],
+    ids=" ".join,
+)
 def test_every_command_has_help(command: tuple[str, ...]) -> None:
     done = fleet(*command, "--help")
     assert done.returncode == 0 and "Usage: fleet " + " ".join(command) in done.stdout
-    assert command == ("token",) or "\n    fleet " + " ".join(command) in done.stdout.split("  Example")[1]
+    assert (
+        command in (("token",), ("orphans",)) or "\n    fleet " + " ".join(command) in done.stdout.split("  Example")[1]
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"]])
