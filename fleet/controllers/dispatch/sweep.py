@@ -16,12 +16,12 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.controllers.dispatch.dependencies import is_kept, let_stay, share
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
-from fleet.controllers.dispatch.unknown import Records, is_unknown
+from fleet.controllers.dispatch.unknown import Bindings, Records, is_unknown
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms, stamp_of
 from fleet.controllers.runtime.workqueue import WorkQueue
 from fleet.members.members import Changed, Did
-from fleet.ports import Body, Fenced, Key, StoreUnavailable
+from fleet.ports import Body, Fenced, StoreUnavailable
 from fleet.wellknown import LABEL_BINDING, WORK
 
 log = structlog.get_logger(__name__)
@@ -29,8 +29,6 @@ log = structlog.get_logger(__name__)
 FIRST_S = 2.0
 AFTER_LAST_STAMP = 1_000_000  # revisions that an undone past may have used after the last copy that it sent
 LEAP_MAX = 1_000_000_000  # a stamp so much higher than the store's revision was written by another hand
-
-Bindings = dict[str, tuple[Key, Body]]  # by uid
 
 
 class SweepLoop:
@@ -92,11 +90,10 @@ class SweepLoop:
 
     def _unknown(self, member: str, bodies: Sequence[Body], bindings: Bindings, revision: int) -> list[Body]:
         """The copies that a later past of the database decided on, which a restored backup has undone."""
-        known = {uid: binding for uid, (_, binding) in bindings.items()}
         unknown = []
         for body in bodies:
             try:
-                if is_unknown(body, known, self._terms, revision):
+                if is_unknown(body, bindings, self._terms, revision):
                     unknown.append(body)
             except Exception as error:
                 log.warning("what is in a member cannot be judged", member=member, error=repr(error)[:300])

@@ -23,15 +23,18 @@ from fleet.wellknown import ANNOTATION_JOB, CLUSTER, LABEL_BINDING, SYSTEM_NAMES
 NAMED_MAX = 1000  # copies that one record names
 COPIES, COUNT, REMOVE = "copies", "count", "remove"  # the data of a record
 
+Bindings = Mapping[str, tuple[Key, Body]]  # by uid
 
-def is_unknown(copy_: Body, bindings: Mapping[str, Body], terms: Terms, revision: int) -> bool:
-    """Whether the database that decided on this copy is not the present one. `bindings`: of the hub, by uid, at this
-    revision, which is newer than the look at the copy."""
+
+def is_unknown(copy_: Body, bindings: Bindings, terms: Terms, revision: int) -> bool:
+    """Whether the database that decided on this copy is not the present one. `bindings`: of the hub, at this revision,
+    which is newer than the look at the copy."""
     if is_dependency(copy_):
         return not users_of(copy_) <= bindings.keys() and terms.undone(copy_, revision)
-    binding = bindings.get(b.labels_of(copy_).get(LABEL_BINDING, ""))
-    if binding is None:
+    found = bindings.get(b.labels_of(copy_).get(LABEL_BINDING, ""))
+    if found is None:
         return terms.undone(copy_, revision)
+    _, binding = found
     return not b.deleting(binding) and b.attempt_of_copy(copy_) > b.attempt(binding)
 
 
