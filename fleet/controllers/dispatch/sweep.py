@@ -3,8 +3,8 @@
 Dispatch removes the objects that it knows of; this loop finds those that no loop knows of any more. The loop looks at
 the member first and at the hub after it, so that an object that was just sent always finds its binding.
 
-Copies that were sent after the backup from which the database was restored are no orphans: people may want them. They
-stay, and while a member has one, the loop removes no orphan there (unknown.py).
+Copies that were sent after the backup from which the database was restored are no orphans: people may want them. Such
+copies stay, and while a member has one, the loop removes no orphan there (unknown.py).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import orjson
 import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
+from fleet.controllers.runtime.terms import end_term
 from fleet.ports import Body, Expired, Stored
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.fakes import FakeMember, key_of
@@ -104,6 +105,40 @@ async def test_a_copy_of_a_leader_that_the_backup_does_not_know_stays_whatever_i
         world.start()
         await settle(60)
         assert "b" in names(cfa) and [entry["name"] for entry in record(world)] == ["b"]
+
+
+async def test_an_api_that_serves_before_the_controllers_ends_the_term_of_the_backup() -> None:
+    cfa = member("cfa")
+    async with hub(cfa, config=CONFIG) as world:
+        await world.apply(policy(), pytorchjob("a"))
+        await world.running("a")
+        old = backup(world)
+        await world.apply(pytorchjob("b"))  # by the leader that the backup knows
+        await world.running("b")
+        await world.kill()
+        restore(world, old)
+        await end_term(world.objects)  # as every process does at its start
+        for number in range(500):
+            meta = {"name": f"c{number}", "namespace": "default"}
+            await world.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+        world.start()
+        await settle(60)
+        assert "b" in names(cfa) and [entry["name"] for entry in record(world)] == ["b"]
+
+
+async def test_a_process_that_starts_beside_the_leader_costs_no_copy() -> None:
+    cfa = member("cfa")
+    async with hub(cfa, config=CONFIG) as world:
+        await world.apply(policy(), pytorchjob("a"))
+        await world.running("a")
+        await end_term(world.objects)
+        await world.apply(pytorchjob("b"))
+        await world.running("b")
+        stamps = {key.name: body["metadata"]["annotations"][ANNOTATION_SENT] for key, body in cfa.objects.items()}
+        assert stamps["a"].split("/")[0] != stamps["b"].split("/")[0], "the leader began another term"
+        orphan(cfa, "late-a", **{ANNOTATION_SENT: stamps["a"]})
+        orphan(cfa, "late-b", **{ANNOTATION_SENT: stamps["b"]})
+        await eventually(lambda: not {"late-a", "late-b"} & names(cfa))
 
 
 async def test_orphans_of_the_hubs_own_past_are_swept_under_every_later_leader() -> None:
