@@ -174,8 +174,8 @@ TABLE: Mapping[Code, Entry] = {
     ),
     Code.DATA_MISSING: Entry(
         Severity.WARNING,
-        "member {member} has no claim {message}, which its pods name, and none is sent there; create it in the member,"
-        " or on the hub under a policy with propagateDeps",
+        "member {member} has no claim {message}, which the pods of the job name, and the hub sends none; create it in"
+        " the member, or on the hub under a policy with propagateDeps",
         ("member", "message"),
     ),
     Code.DECIDER_FAILED: Entry(
