@@ -67,7 +67,7 @@ class Dispatcher:
         self._connection = connection
 
     async def look(self, served: Served, body: Body) -> Outcome:
-        """What stands under the name of `body`, whosever it is."""
+        """The object under the name of `body`, whoever put it there."""
         meta = body["metadata"]
         try:
             found = await self._there(served, served.path(meta.get("namespace") or "", meta["name"]), meta["name"])

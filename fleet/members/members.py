@@ -116,7 +116,7 @@ class Members(Protocol):
         ...
 
     async def look(self, name: str, body: Body) -> Outcome:
-        """Ask the member for the object that `body` names, whosever it is: DONE with what is there, or NOT_FOUND."""
+        """Ask the member for the object that `body` names, whoever put it there: DONE with it, or NOT_FOUND."""
         ...
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:

@@ -148,22 +148,16 @@ class FakeMembers:
         return [body for body in objects if _labels(body).get(LABEL_HUB) == self.hub]
 
     async def look(self, name: str, body: Body) -> Outcome:
-        member = self.by_name.get(name)
-        if member is None:
-            return Outcome(Did.UNREACHABLE, "no such member")
-        await self._take(member)
-        if member.down:
-            return Outcome(Did.UNREACHABLE, "no answer")
+        member = await self._reached(name)
+        if isinstance(member, Outcome):
+            return member
         there = member.objects.get(key_of(body))
         return Outcome(Did.NOT_FOUND) if there is None else Outcome(Did.DONE, body=there)
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
-        member = self.by_name.get(name)
-        if member is None:
-            return Outcome(Did.UNREACHABLE, "no such member")
-        await self._take(member)
-        if member.down:
-            return Outcome(Did.UNREACHABLE, "no answer")
+        member = await self._reached(name)
+        if isinstance(member, Outcome):
+            return member
         is_job = interpreter_of(body["apiVersion"], body["kind"]) is not None
         if member.refuse and is_job:
             return Outcome(Did.REFUSED, member.refuse)
@@ -187,12 +181,9 @@ class FakeMembers:
         return Outcome(Did.UNREACHABLE, "timed out") if member.lose_answers else Outcome(Did.DONE, body=stored)
 
     async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
-        member = self.by_name.get(name)
-        if member is None:
-            return Outcome(Did.UNREACHABLE, "no such member")
-        await self._take(member)
-        if member.down:
-            return Outcome(Did.UNREACHABLE, "no answer")
+        member = await self._reached(name)
+        if isinstance(member, Outcome):
+            return member
         if body["kind"] == "Pod":
             gone = member.pods.pop(body["metadata"]["uid"], None) if grace_s == 0 else None
             if gone is not None:
@@ -214,12 +205,9 @@ class FakeMembers:
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
     ) -> Outcome:
-        member = self.by_name.get(name)
-        if member is None:
-            return Outcome(Did.UNREACHABLE, "no such member")
-        await self._take(member)
-        if member.down:
-            return Outcome(Did.UNREACHABLE, "no answer")
+        member = await self._reached(name)
+        if isinstance(member, Outcome):
+            return member
         there = member.objects.get(key_of(body))
         if there is None:
             return Outcome(Did.NOT_FOUND)
@@ -351,6 +339,13 @@ class FakeMembers:
                 else:
                     del member.pods[pod.uid]
         self._tell(member.name, "pod", body)
+
+    async def _reached(self, name: str) -> FakeMember | Outcome:
+        member = self.by_name.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, "no such member")
+        await self._take(member)
+        return Outcome(Did.UNREACHABLE, "no answer") if member.down else member
 
     async def _take(self, member: FakeMember) -> None:
         member.calls_at_once += 1

@@ -19,7 +19,7 @@ GPU, NIC, HUGE = "nvidia.com/gpu", "example.com/nic", "hugepages-2Mi"
 RUNTIME = "truth-overhead"  # a RuntimeClass
 OVERHEAD = {"cpu": "30m", "memory": "20Mi"}
 CLAIM = "truth-claim"  # a ResourceClaim of a device that no node has
-# What the worlds need in the member, by the collection that it goes to.
+# Objects that the worlds need in the member, by collection.
 BESIDE: dict[str, Body] = {
     "/apis/node.k8s.io/v1/runtimeclasses": {
         "metadata": {"name": RUNTIME}, "handler": "truth", "overhead": {"podFixed": OVERHEAD},

@@ -83,7 +83,7 @@ async def test_an_object_of_another_hub_is_not_touched(joined: ClusterMembers, t
 
 
 async def test_two_hubs_that_overwrite_leave_each_others_jobs_alone(joined: ClusterMembers, target: Target) -> None:
-    """Else one job would run the first hub's master beside the second hub's workers."""
+    """Without the refusal, one job would run the first hub's master beside the second hub's workers."""
     first = pytorch_job(ours(target.namespace, "train", binding="b-1"), workers=2)
     assert (await joined.apply("cfa", first, overwrite=True)).did is Did.DONE
     second = ClusterMembers()

@@ -1,4 +1,4 @@
-"""What dispatch writes on a binding: how sending went in each member, and what has left. Pure."""
+"""The outcome of dispatch on a binding: how sending went in each member, and which copies have left. Pure."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def is_unknown(copy_: Body, bindings: Bindings, terms: Terms, revision: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What people asked to have removed: uids of copies."""
+    """The copies that people asked to have removed, by uid."""
 
     uids: frozenset[str]
 

@@ -67,7 +67,8 @@ class Reservation:
 
 
 Pair = tuple[Vector, Vector]  # of one node: free now, and free once what must end has ended
-# What one pod with a need costs a head on a node of a pool, None where it has no room now; worked out once a member.
+# The places that one pod with a need costs a head on a node of a pool; None where the pod has no room now. Worked out
+# once for each member.
 Harms = dict[tuple[Need, Shape], dict[tuple[int, Pair], "tuple[int, ...] | None"]]
 
 
