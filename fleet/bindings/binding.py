@@ -184,7 +184,11 @@ def outcome_of(binding: Body) -> str:
 def charged_components(admitted: tuple[Component, ...], pods: Iterable[PodView]) -> tuple[Component, ...]:
     """The charge of a gang in its member: the amount that it was admitted with, or the requests of its pods there where
     these are more. A pod that is on its way out counts no second time beside the one that comes for it."""
-    live = [(pod.component, pod.requests) for pod in pods if pod.phase in LIVE_PHASES and not pod.terminating]
+    live = [
+        (pod.component, pod.requests)
+        for pod in pods
+        if pod.phase in LIVE_PHASES and not pod.terminating and not pod.placeholder
+    ]
     return tuple(running(admitted, live))
 
 

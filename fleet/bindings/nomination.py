@@ -10,6 +10,8 @@ from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body
 
 NOMINATION = "nomination"  # in status
+CHECKS = "admissionChecks"  # in status
+PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"  # states of a check
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from fleet.controllers.observe.failover import FailoverLoop
 from fleet.controllers.observe.loop import ObserveLoop
 from fleet.controllers.queue.enqueue import EnqueueLoop
 from fleet.controllers.queue.quota import QuotaLoop
+from fleet.controllers.room.loop import RoomLoop
 from fleet.controllers.runtime.aside import Aside
 from fleet.controllers.runtime.controller import Controller, Loop
 from fleet.controllers.runtime.events import EventRecorder, EventRetention
@@ -48,6 +49,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         EnqueueLoop(hub),
         DecideLoop(hub, events, solver, aside),
         AdmissionChecksLoop(hub, events),
+        RoomLoop(hub, index),
         dispatch,
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),

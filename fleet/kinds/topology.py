@@ -40,16 +40,17 @@ def within(body: Body, templates: Iterable[Template], topology: str, domain: str
     together = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": topology}
     there = {"matchExpressions": [{"key": topology, "operator": "In", "values": [domain]}]}
     for template in templates:
-        body = _at(body, f"{template.path}.spec.affinity.podAffinity.{_REQUIRED}".split("."), together)
+        body = added_at(body, f"{template.path}.spec.affinity.podAffinity.{_REQUIRED}".split("."), together)
         if domain:
             preference = {"weight": 100, "preference": there}
-            body = _at(body, f"{template.path}.spec.affinity.nodeAffinity.{_PREFERRED}".split("."), preference)
+            body = added_at(body, f"{template.path}.spec.affinity.nodeAffinity.{_PREFERRED}".split("."), preference)
     return body
 
 
-def _at(body: Mapping[str, Any] | None, path: list[str], entry: Any) -> Body:
+def added_at(body: Mapping[str, Any] | None, path: list[str], entry: Any) -> Body:
     """A copy with `entry` added to the list at this path."""
     name, *rest = path
     body = mapping(body)
     there = body.get(name)
-    return {**body, name: _at(there, rest, entry) if rest else [*(there if isinstance(there, list) else ()), entry]}
+    added = added_at(there, rest, entry) if rest else [*(there if isinstance(there, list) else ()), entry]
+    return {**body, name: added}

@@ -119,6 +119,10 @@ class ClusterMembers:
         member = self._members.get(name)
         return member.seats(pods) if member else ()
 
+    def placeholders(self, name: str) -> Sequence[PodView]:
+        member = self._members.get(name)
+        return member.placeholders() if member else ()
+
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         return self._copies.items(binding)
 
@@ -156,6 +160,18 @@ class ClusterMembers:
         if member is None:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
         return await member.relabel(body, labels, annotations)
+
+    async def put_pod(self, name: str, body: Body) -> Outcome:
+        member = self._members.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+        return await member.put_pod(body)
+
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+        member = self._members.get(name)
+        if member is None:
+            return Outcome(Did.UNREACHABLE, f"there is no member {name}")
+        return await member.patch_pod(pod, patch, status=status)
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
         if callback not in self._callbacks:  # a loop that is started again

@@ -168,6 +168,19 @@ class Dispatcher:
             return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
         return outcome_of(answer)
 
+    async def patch(self, path: str, patch: Body) -> Outcome:
+        """A strategic merge patch; `patch` names the uid of the object that is meant."""
+        try:
+            answer = await self._connection.request(
+                "PATCH", path, params={"fieldManager": FIELD_MANAGER}, body=patch,
+                content_type="application/strategic-merge-patch+json", even_lost=False,
+            )  # fmt: skip
+        except Unreachable as error:
+            return Outcome(Did.UNREACHABLE, str(error))
+        if answer.status == 409:
+            return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
+        return outcome_of(answer)
+
     async def relabel(
         self,
         served: Served,

@@ -6,7 +6,7 @@ until it is Succeeded, Failed or gone, as kube-scheduler counts it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fleet.kinds.requests import pod_requests
@@ -18,7 +18,16 @@ from fleet.model.quantity import LARGEST, BadQuantity
 from fleet.model.times import seconds
 from fleet.model.untyped import digits, mapping, named, pairs, rows, text
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_CHECKPOINT, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
+from fleet.wellknown import (
+    ANNOTATION_CHECKPOINT,
+    ATTEMPT,
+    GATE,
+    LABEL_BINDING,
+    LABEL_COMPONENT,
+    LABEL_HUB,
+    LABEL_PLACEHOLDER,
+    TAKES,
+)
 
 Notify = Callable[[Changed], None]
 INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
@@ -44,16 +53,21 @@ def _why(status: Mapping[str, Any]) -> str:
     return ""
 
 
+def _takes(status: Mapping[str, Any]) -> str:
+    found = (c for c in rows(status.get("conditions")) if c.get("type") == TAKES)
+    return next((text(condition.get("message")) for condition in found), "")
+
+
 def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
     meta, status = body["metadata"], mapping(body.get("status"))
-    labels = pairs(meta.get("labels"))
+    spec, labels = mapping(body.get("spec")), pairs(meta.get("labels"))
     ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in rows(status.get("conditions")))
     return PodView(
         member=member,
         namespace=text(meta.get("namespace")),
         name=meta["name"],
         uid=meta["uid"],
-        node=text(mapping(body.get("spec")).get("nodeName")),
+        node=text(spec.get("nodeName")),
         phase=text(status.get("phase")) or "Pending",
         ready=ready,
         terminating=bool(meta.get("deletionTimestamp")),
@@ -65,6 +79,9 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         since=seconds(meta.get("creationTimestamp")) or 0.0,
         gone_by=seconds(meta.get("deletionTimestamp")) or 0.0,
         checkpoint_at=seconds(pairs(meta.get("annotations")).get(ANNOTATION_CHECKPOINT, "")) or 0.0,
+        placeholder=labels.get(LABEL_PLACEHOLDER) == "true",
+        gated=any(gate.get("name") == GATE for gate in rows(spec.get("schedulingGates"))),
+        takes=_takes(status),
     )
 
 
@@ -151,6 +168,9 @@ class PodSink:
         """The member left: nothing of it may stay in the shared index."""
         for uid in list(self._ours):
             self._forget(uid)
+
+    def placeholders(self) -> Sequence[PodView]:
+        return [view for view in self._ours.values() if view.placeholder]
 
     def pending_requests(self) -> Amounts:
         """The sum over our pods that wait for a node."""

@@ -354,6 +354,22 @@ class OneMember:
             self.dispatched.drop(key, meta.get("uid"))
         return outcome
 
+    def placeholders(self) -> Sequence[PodView]:
+        return self._pods.placeholders()
+
+    async def put_pod(self, body: Body) -> Outcome:
+        served = await self._served(body)
+        return (
+            served if isinstance(served, Outcome) else await self._dispatcher.apply(served, body, None, overwrite=False)
+        )
+
+    async def patch_pod(self, pod: PodView, patch: Body, *, status: bool) -> Outcome:
+        served = await self._served({"apiVersion": "v1", "kind": "Pod"})
+        if isinstance(served, Outcome):
+            return served
+        path = served.path(pod.namespace, pod.name) + ("/status" if status else "")
+        return await self._dispatcher.patch(path, {**patch, "metadata": {"uid": pod.uid}})
+
     async def relabel(
         self, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
     ) -> Outcome:

@@ -55,6 +55,9 @@ class PodView:
     since: float = 0.0  # epoch seconds of its creation
     gone_by: float = 0.0  # of a terminating pod: epoch seconds at which its grace ends
     checkpoint_at: float = 0.0  # epoch seconds up to which its work is saved; 0.0: not said
+    placeholder: bool = False  # keeps room for a pod of the job, and does no work
+    gated: bool = False  # waits for the hub before the scheduler may look at it
+    takes: str = ""  # of a gated pod: the placeholder whose place it gets
 
     @property
     def holds_room(self) -> bool:
@@ -103,6 +106,10 @@ class Members(Protocol):
         `model` shows now. A node that takes no pods counts in no pool (-1)."""
         ...
 
+    def placeholders(self, name: str) -> Sequence[PodView]:
+        """All pods of this hub in the member that only keep room."""
+        ...
+
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         """All dispatched job objects of a binding: (member, body)."""
         ...
@@ -133,6 +140,15 @@ class Members(Protocol):
     ) -> Outcome:
         """Set labels and annotations of what stands under this object's name, or take them off (None); nothing else of
         it changes. NOT_FOUND when it is not there, CONFLICT when it is not this hub's or of another binding."""
+        ...
+
+    async def put_pod(self, name: str, body: Body) -> Outcome:
+        """Create this pod of the hub, namespace included; DONE when it is there. Pods are shown by `pods_of`, not by
+        `find`."""
+        ...
+
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+        """A strategic merge patch of exactly this pod (uid precondition), or of its status."""
         ...
 
     def subscribe(self, callback: Callable[[Changed], None]) -> None:

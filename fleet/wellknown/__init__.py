@@ -26,6 +26,9 @@ LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object
 LABEL_BINDING = "fleet.io/binding"  # uid of the ResourceBinding that wants it
 LABEL_COMPONENT = "fleet.io/component"  # on pods: master, worker, …
 ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1", "2", …
+GATE = "fleet.io/room"  # the scheduling gate of pods whose room is held until they are there
+TAKES = "fleet.io/TakesPlaceOf"  # condition of such a pod; its message names the placeholder
+LABEL_PLACEHOLDER = "fleet.io/placeholder"  # on pods in members: "true" keeps room for a pod of the job
 LABEL_JOB_UID = "fleet.io/job-uid"  # on a binding: uid of the object it propagates
 ANNOTATION_USERS = "fleet.io/users"  # on a dependency in a member: JSON list of uids of the bindings that need it
 ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" gives up what cannot be reached
@@ -54,6 +57,8 @@ ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the 
 # with one value of it.
 ANNOTATION_TOPOLOGY = "fleet.io/required-topology"
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+ANNOTATION_ROOM = "fleet.io/room"  # on a binding: how its room in the member was held before this attempt
+ANNOTATION_RESERVATION = "fleet.io/enable-reservation"  # on a Cluster: "true", as spec.enableReservation
 ANNOTATION_DOMAIN = "fleet.io/topology-domain"  # on a binding: the value that was chosen for it in its member
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are

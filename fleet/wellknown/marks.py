@@ -59,6 +59,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     *((key, Writer.USER, "label", _JOB, '"false": never evicted for others') for key in w.PREEMPTIBLE_LABELS),
     (w.ANNOTATION_FORCE_REMOVAL, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" gives up what is unreachable'),
     (w.ANNOTATION_POTENTIAL, Writer.ADMINISTRATOR, "annotation", "clusters", "nodes that an autoscaler could add"),
+    (w.ANNOTATION_RESERVATION, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" holds room before jobs start'),
     (w.LABEL_PRICE, Writer.ADMINISTRATOR, "label", "clusters", "the price of a GPU hour there"),
     (w.ANNOTATION_CHECKS_TIMEOUT, Writer.ADMINISTRATOR, "annotation", "queues", "how long a unit stays Reserved"),
     *((key, Writer.ADMINISTRATOR, "annotation", "queues", "priority from which on a job blocks an Intelligent queue")
@@ -73,6 +74,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.LABEL_BINDING, Writer.HUB, "label", _COPY, "uid of the binding that wants it"),
     (w.LABEL_COMPONENT, Writer.HUB, "label", "pods in members", "component of the gang"),
     (w.ATTEMPT, Writer.HUB, "both", f"{_COPY}, bindings", "number of the placement"),
+    (w.LABEL_PLACEHOLDER, Writer.HUB, "label", "pods in members", '"true": keeps room for a pod of the job'),
     (w.LABEL_JOB_UID, Writer.HUB, "label", _BINDING, "uid of the object that it propagates"),
     (w.ANNOTATION_USERS, Writer.HUB, "annotation", "dependencies in members", "uids of the bindings that use the copy"),
     (w.ANNOTATION_JOB, Writer.HUB, "annotation", _COPY, "namespace/name of the job on the hub"),
@@ -89,6 +91,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_RETRIES, Writer.HUB, "annotation", _BINDING, "attempts that came to nothing"),
     (w.ANNOTATION_QUEUEING, Writer.HUB, "annotation", _BINDING, "its policy wants it queued"),
     (w.ANNOTATION_SUSPENDED, Writer.HUB, "annotation", _BINDING, "its job is suspended"),
+    (w.ANNOTATION_ROOM, Writer.HUB, "annotation", _BINDING, "how its room in the member was held"),
     (w.ANNOTATION_DOMAIN, Writer.HUB, "annotation", _BINDING, "the value of its topology label"),
     (w.ANNOTATION_PRIORITY, Writer.HUB, "annotation", _UNIT, "the priority that its job gives"),
     (w.ANNOTATION_PRIORITY_CLASS, Writer.HUB, "annotation", _UNIT, "the priority class that its job gives"),

@@ -31,7 +31,7 @@ from fleet.wellknown import (
     binding_name,
     unit_name,
 )
-from tests.controllers.fakes import FakeMember
+from tests.controllers.fakemember import FakeMember
 from tests.controllers.world import World, pytorchjob
 from tests.controllers.world import hub as controlled
 

@@ -10,20 +10,22 @@ import asyncio
 import copy
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from fleet.kinds import interpreter_of
+from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Member, Pool, Taint
+from fleet.model.member import Member, Pool
 from fleet.model.times import rfc3339
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
-from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB
-from tests.controllers.fastloop import EPOCH
+from fleet.wellknown import ATTEMPT, GATE, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
+from tests.controllers.fakemember import FakeMember
+from tests.controllers.fastloop import EPOCH, eventually
 
 PLURALS = {
     "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
@@ -37,43 +39,6 @@ HOSTNAME = "kubernetes.io/hostname"
 def key_of(body: Body) -> Key:
     group = body["apiVersion"].rsplit("/", 1)[0] if "/" in body["apiVersion"] else ""
     return Key(group, PLURALS[body["kind"]], body["metadata"].get("namespace", ""), body["metadata"]["name"])
-
-
-@dataclass
-class FakeMember:
-    """One cluster: nodes with GPUs, what was applied to it, and the pods that came of it."""
-
-    name: str
-    nodes: dict[str, Amounts]
-    objects: dict[Key, Body] = field(default_factory=dict)
-    pods: dict[str, PodView] = field(default_factory=dict)
-    down: bool = False  # answers nothing
-    potential: tuple[Pool, ...] = ()
-    taints: tuple[Taint, ...] = ()  # as its Cluster object has them
-    refuse: str = ""  # refuses every apply of a job with this message
-    slow_s: float = 0.0  # every act takes this long
-    no_pods: bool = False  # its operator does nothing
-    start_s: float = 0.1  # from a pod's node until it runs
-    runtime_s: float | None = None  # jobs succeed by themselves after this
-    delete_s: float = 0.05  # from an accepted delete until nothing is left
-    stuck: bool = False  # its pods stay Terminating: their node is dead
-    lose_answers: bool = False  # applies happen, but nobody hears of it
-    applies: list[Body] = field(default_factory=list)
-    frozen: tuple[dict[Key, Body], dict[str, PodView]] | None = None  # what was seen last, while it is down
-    calls_at_once: int = 0
-    calls_at_once_max: int = 0
-
-    @property
-    def seen(self) -> tuple[dict[Key, Body], dict[str, PodView]]:
-        """Objects and pods as the hub's caches show them."""
-        return self.frozen or (self.objects, self.pods)
-
-    def free(self, node: str) -> Amounts:
-        room = self.nodes[node]
-        for pod in self.pods.values():
-            if pod.node == node and pod.phase in ("Pending", "Running"):
-                room = room.minus(pod.requests)
-        return room
 
 
 class FakeMembers:
@@ -130,6 +95,9 @@ class FakeMembers:
         alone = [node for node in member.nodes if self._apart(node)]
         pools = {node: number for number, node in enumerate(alone, start=1)}
         return tuple(Seat(node, pools.get(node, 0), member.free(node), holds) for node, holds in sorted(held.items()))
+
+    def placeholders(self, name: str) -> Sequence[PodView]:
+        return [pod for pod in self.by_name[name].seen[1].values() if pod.placeholder]
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         return [
@@ -221,6 +189,47 @@ class FakeMembers:
         self._tell(name, "job", there)
         return Outcome(Did.DONE, body=changed)
 
+    async def put_pod(self, name: str, body: Body) -> Outcome:
+        member = await self._reached(name)
+        if isinstance(member, Outcome):
+            return member
+        if member.refuse_pods:
+            return Outcome(Did.REFUSED, member.refuse_pods)
+        if not any(pod.name == body["metadata"]["name"] for pod in member.pods.values()):
+            self._uids += 1
+            labels = _labels(body)
+            self._seat(member, PodView(
+                member=name, namespace=body["metadata"]["namespace"], name=body["metadata"]["name"],
+                uid=f"h{self._uids}", node="", phase="Pending", ready=False, terminating=False,
+                binding=labels[LABEL_BINDING], component=labels[LABEL_COMPONENT], attempt=int(labels[ATTEMPT]),
+                requests=pod_requests(body["spec"]), since=self._now(), placeholder=True,
+            ))  # fmt: skip
+            self._tell(name, "pod", body)
+        return Outcome(Did.DONE)
+
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+        member = await self._reached(name)
+        if isinstance(member, Outcome):
+            return member
+        there = member.pods.get(pod.uid)
+        if there is None:
+            return Outcome(Did.NOT_FOUND)
+        if status:
+            member.pods[pod.uid] = replace(there, takes=patch["status"]["conditions"][0]["message"])
+            member.nominated[pod.uid] = patch["status"]["nominatedNodeName"]
+        else:
+            self._seat(member, replace(there, gated=False))
+        for callback in self._callbacks:
+            callback(Changed(name, "pod", pod.binding))
+        return Outcome(Did.DONE)
+
+    def _seat(self, member: FakeMember, pod: PodView) -> None:
+        """The pod on its nominated node, or the first with room, as its scheduler would bind it."""
+        fits = [node for node in member.nodes if pod.requests.fits(member.room_for(node, pod))]
+        nominated = member.nominated.get(pod.uid, "")
+        node = nominated if nominated in fits else next(iter(fits), "")
+        member.pods[pod.uid] = replace(pod, node=node, reason="" if node else "Unschedulable: 0/1 nodes are available")
+
     def subscribe(self, callback: Callable[[Changed], None]) -> None:
         if callback not in self._callbacks:  # a loop that is started again
             self._callbacks.append(callback)
@@ -285,23 +294,26 @@ class FakeMembers:
         interpreter = interpreter_of(body["apiVersion"], body["kind"])
         assert interpreter is not None
         labels = _labels(body)
+        gated = {t.name for t in interpreter.templates(body) if {"name": GATE} in _gates(t.template)}
         for component in interpreter.components(body):
             for number in range(component.replicas):
                 self._uids += 1
-                node = next((n for n in member.nodes if component.requests.fits(member.free(n))), "")
                 pod = PodView(
                     member=member.name, namespace=body["metadata"]["namespace"],
-                    name=f"{body['metadata']['name']}-{component.name}-{number}", uid=f"p{self._uids}", node=node,
+                    name=f"{body['metadata']['name']}-{component.name}-{number}", uid=f"p{self._uids}", node="",
                     phase="Pending", ready=False, terminating=False, binding=labels[LABEL_BINDING],
                     component=component.name, attempt=int(labels[ATTEMPT]), requests=component.requests,
-                    reason="" if node else "0/1 nodes are available", since=self._now(),
+                    since=self._now(), gated=component.name in gated,
                 )  # fmt: skip
-                member.pods[pod.uid] = pod
+                if pod.gated:
+                    member.pods[pod.uid] = pod
+                else:
+                    self._seat(member, pod)
         self._tell(member.name, "pod", body)
         await asyncio.sleep(member.start_s)
-        mine = [
-            p for p in member.pods.values() if p.binding == labels[LABEL_BINDING] and p.attempt == int(labels[ATTEMPT])
-        ]
+        gone = lambda: self._current(member, body) is None  # noqa: E731
+        await eventually(lambda: gone() or not any(pod.gated for pod in self._pods(member, labels)), within_s=3600.0)
+        mine = self._pods(member, labels)
         if self._current(member, body) is None or not all(pod.node for pod in mine):
             return
         for pod in mine:
@@ -314,6 +326,11 @@ class FakeMembers:
                 for pod in mine:
                     member.pods[pod.uid] = replace(pod, phase="Succeeded")
                 self._status(member, current, "Succeeded")
+
+    def _pods(self, member: FakeMember, labels: Mapping[str, str]) -> list[PodView]:
+        """The pods of one attempt of a job, placeholders left out."""
+        wanted = (labels.get(LABEL_BINDING), int(labels.get(ATTEMPT, 0)), False)
+        return [pod for pod in member.pods.values() if (pod.binding, pod.attempt, pod.placeholder) == wanted]
 
     def _current(self, member: FakeMember, body: Body) -> Body | None:
         there = member.objects.get(key_of(body))
@@ -331,13 +348,11 @@ class FakeMembers:
         if interpreter_of(body["apiVersion"], body["kind"]) is None:
             return
         await asyncio.sleep(member.delete_s)
-        labels = _labels(body)
-        for pod in list(member.pods.values()):
-            if pod.binding == labels.get(LABEL_BINDING) and pod.attempt == int(labels.get(ATTEMPT, 0)):
-                if member.stuck:
-                    member.pods[pod.uid] = replace(pod, terminating=True, gone_by=self._now())
-                else:
-                    del member.pods[pod.uid]
+        for pod in self._pods(member, _labels(body)):
+            if member.stuck:
+                member.pods[pod.uid] = replace(pod, terminating=True, gone_by=self._now())
+            else:
+                del member.pods[pod.uid]
         self._tell(member.name, "pod", body)
 
     async def _reached(self, name: str) -> FakeMember | Outcome:
@@ -367,6 +382,11 @@ class FakeMembers:
 
     def _now(self) -> float:
         return EPOCH + asyncio.get_running_loop().time()
+
+
+def _gates(template: Body) -> list[Any]:
+    gates: list[Any] = template["spec"].get("schedulingGates") or []
+    return gates
 
 
 def _labels(body: Body) -> dict[str, str]:

@@ -24,7 +24,8 @@ from fleet.objects.writing import Options, User
 from fleet.ports import Body, Key
 from fleet.store.memory import MemoryStore
 from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUEUE_NAMESPACE, QUOTA, TREE_NAMESPACE, WORK
-from tests.controllers.fakes import FakeMember, FakeMembers
+from tests.controllers.fakemember import FakeMember
+from tests.controllers.fakes import FakeMembers
 from tests.controllers.fastloop import LoopClock, eventually
 
 ALICE = Options(user=User("alice"), manager="kubectl")

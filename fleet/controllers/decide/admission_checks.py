@@ -15,25 +15,26 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings.failures import Failure, failures_of, with_failure
-from fleet.bindings.nomination import Nomination, nomination_of
+from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
 from fleet.bindings.unit import RESERVED, active, phase_of, queue_of
 from fleet.controllers.cluster.matching import candidate, repels
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.snapshot import Sources
-from fleet.controllers.fields import reserving
+from fleet.controllers.fields import reserving, rooms
 from fleet.controllers.fields.evictor import FAILURE_TEXT_MAX
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
-from fleet.model.untyped import mapping
+from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
 from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
 
 log = structlog.get_logger(__name__)
 
-REJECTED, TIMED_OUT, VOID = "AdmissionCheckRejected", "AdmissionChecksTimedOut", "NotReserved"
+REFUSED, TIMED_OUT, VOID = "AdmissionCheckRejected", "AdmissionChecksTimedOut", "NotReserved"
+NO_ROOM = "RoomNotHeld"
 AGAIN_S = 1.0  # after a commit that lost to another writer
 
 
@@ -86,18 +87,15 @@ class AdmissionChecksLoop:
         why = self._void(nomination, unit.body, binding.body)
         if nomination is None or why:
             return await self._back(unit, binding, VOID, why or "its nomination cannot be read")
-        _, names = reserving.asked_of(self._hub, reserving.Queues.of(self._hub), unit.body, binding.body)
+        queues = reserving.Queues.of(self._hub)
+        _, names = reserving.asked_of(self._hub, queues, unit.body, binding.body, nomination.member)
         entries = reserving.answers(unit.body, names, now)
-        refused = next((e for e in entries if e["state"] in (reserving.REJECTED, reserving.RETRY)), None)
+        refused = next((e for e in entries if e["state"] in (REJECTED, RETRY)), None)
         if refused is not None:
-            said = f": {refused['message']}" if refused.get("message") else ""
-            failure = Failure("", now, REJECTED)
-            return await self._back(
-                unit, binding, REJECTED, f"admission check {refused['name']} rejected it{said}", failure
-            )
-        late = [e["name"] for e in entries if e["state"] != reserving.READY]
+            return await self._refused(unit, binding, nomination, refused)
+        late = [e["name"] for e in entries if e["state"] != READY]
         if not late:
-            return await self._start(unit, binding, nomination)
+            return await self._start(unit, binding, nomination, names)
         if now >= nomination.until:
             message = f"admission checks were not ready within {nomination.until - nomination.since:.0f} s: "
             failure = Failure("", now, TIMED_OUT)
@@ -122,12 +120,23 @@ class AdmissionChecksLoop:
             return f"member {nomination.member} takes no new jobs any more: it has a taint"
         return ""
 
-    async def _start(self, unit: Stored, binding: Stored, nomination: Nomination) -> float | None:
+    async def _refused(self, unit: Stored, binding: Stored, nomination: Nomination, check: Body) -> float | None:
+        """Room that is not held speaks against the member, any other check against the job."""
+        now, said = self._hub.clock.now(), text(check.get("message"))
+        if check["name"] == rooms.CHECK:
+            message = f"member {nomination.member} does not hold its room: {said}"
+            return await self._back(unit, binding, NO_ROOM, message, Failure(nomination.member, now, NO_ROOM))
+        message = f"admission check {check['name']} rejected it{f': {said}' if said else ''}"
+        return await self._back(unit, binding, REFUSED, message, Failure("", now, REFUSED))
+
+    async def _start(self, unit: Stored, binding: Stored, nomination: Nomination, names: Sequence[str]) -> float | None:
         if not self._hub.members.ready(nomination.member):
             return await self._back(unit, binding, VOID, f"member {nomination.member} is not ready")
         placement = Placement(binding.uid, nomination.member, nomination.share_until)
+        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        room = rooms.driver_of(cluster) if rooms.CHECK in names else None
         writes = self._committer.start_writes(
-            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain
+            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain, room=str(room or "")
         )
         try:
             done = isinstance(await self._hub.commit(writes), Committed)
@@ -171,7 +180,7 @@ class AdmissionChecksLoop:
 def _ask(unit: Body, names: Sequence[str], now: float) -> bool:
     """The entries of exactly these checks, in place; False when it has them."""
     wanted = reserving.answers(unit, names, now)
-    if b.status_of(unit).get(reserving.CHECKS) == wanted:
+    if b.status_of(unit).get(CHECKS) == wanted:
         return False
-    unit["status"][reserving.CHECKS] = wanted
+    unit["status"][CHECKS] = wanted
     return True

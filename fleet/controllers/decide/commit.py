@@ -284,7 +284,9 @@ class PlanCommitter:
         """The unit starts; where its queue, or one above it, has checks for it, it only gets what it needs, and starts
         after them."""
         if sources.unit is not None:
-            line, checks = reserving.asked_of(self._hub, queues, sources.unit.body, sources.binding.body)
+            line, checks = reserving.asked_of(
+                self._hub, queues, sources.unit.body, sources.binding.body, placement.member
+            )
             if checks:
                 patience = reserving.patience_s(line, self._hub.config.admission_checks_s)
                 return self._reserve_writes(sources.binding, sources.unit, placement, domain, checks, patience)
@@ -314,16 +316,21 @@ class PlanCommitter:
         ]
 
     def start_writes(
-        self, sources: Sources, placement: Placement, expected: Nomination | None = None, domain: str = ""
+        self,
+        sources: Sources,
+        placement: Placement,
+        expected: Nomination | None = None,
+        domain: str = "",
+        room: str = "",
     ) -> list[Write]:
         """The writes that take the unit out of its queue and into the member, which lose when it changed. `expected`:
         its nomination, which it must still have. `domain`: the value of its topology label that it should lie in, if it
-        has one."""
+        has one. `room`: how its room in the member is held, "" for not."""
         binding, now, member = sources.binding, self._hub.clock.now(), placement.member
         meta = binding.body["metadata"]
 
         def place(body: Body) -> Body:
-            return placed(body, member, now, domain, placement.share_until)
+            return placed(body, member, now, domain, placement.share_until, room)
 
         writes = [self._hub.change(binding.key, place, uid=binding.uid, generation=meta.get("generation"))]
         if sources.unit is not None:

@@ -131,10 +131,14 @@ def now_unit(
             return None  # enqueue has not made it yet: a unit that is not in the queue does not leave it
         waiting = _as_queued(base, binding, queue_unit)
         reserved = nomination_of(queue_unit)
-        if reserved is not None and b.queued(binding):  # with quota and room, and nothing in the member yet
+        if reserved is not None and b.queued(
+            binding
+        ):  # with quota and room, and no more than placeholders in the member
+            there = [pod for pod in pods if pod.member == reserved.member]
             return replace(
                 waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since,
                 share_until=reserved.share_until, backoff_until=None, generation=generation,
+                visible=visible(waiting.components, there, gone=False),
             )  # fmt: skip
         head = head_of(binding if queue_unit is None else queue_unit)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)

@@ -23,7 +23,7 @@ from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
-from fleet.controllers.dispatch.overrides import BadOverride
+from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.dispatch.withdraw import Withdrawal
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
@@ -52,7 +52,6 @@ log = structlog.get_logger(__name__)
 CODES = {Did.OVERRIDE: Code.OVERRIDE_FAILED, Did.NO_DATA: Code.DATA_MISSING}  # others: the member refused it
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
-OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
 
 
 class _Busy(Exception):

@@ -14,7 +14,9 @@ from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
+from fleet.controllers.fields.rooms import Driver
 from fleet.kinds import interpreter_of
+from fleet.kinds.gates import gated
 from fleet.kinds.topology import within
 from fleet.model.untyped import mapping
 from fleet.ports import Body
@@ -22,6 +24,7 @@ from fleet.wellknown import (
     ANNOTATION_DOMAIN,
     ANNOTATION_HASH,
     ANNOTATION_JOB,
+    ANNOTATION_ROOM,
     ANNOTATION_TOPOLOGY,
     ANNOTATION_USERS,
     ATTEMPT,
@@ -68,6 +71,8 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
             own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
             domain = b.annotation(binding, ANNOTATION_DOMAIN)
             changed = within(changed, interpreter.templates(changed), topology, domain, own)
+        if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
+            changed = gated(changed, interpreter.templates(changed))
         charged = components_of(binding)
         return hashed(checked(interpreter.stamp(changed, labels, annotations), source, labels, charged))
     body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)

@@ -21,6 +21,7 @@ from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.model.untyped import mapping
 from fleet.ports import Body
 
+OVERRIDES = ("overridepolicies", "clusteroverridepolicies")
 UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError)  # BadOverride and Unsafe among them
 
 

@@ -58,7 +58,7 @@ class Withdrawal:
         found = {*b.clusters_of(binding), *(task["fromCluster"] for task in b.tasks_of(binding))}
         found |= {name for item in b.copies_of(binding) if (name := text(item.get("clusterName")))}
         found |= {member for member, _ in self._hub.members.copies(uid)}
-        found |= {pod.member for pod in self._hub.members.pods_of(uid)}
+        found |= {pod.member for pod in self._hub.members.pods_of(uid) if not pod.placeholder}
         return found | self._uncertain.get(uid, set())
 
     async def withdraw(self, binding: Body, keep: Sequence[str]) -> set[str]:
@@ -122,7 +122,7 @@ class Withdrawal:
             nothing = await self._remove_by_name(binding, member)
         if nothing:
             self._uncertain.get(uid, set()).discard(member)
-        if any(pod.member == member for pod in self._hub.members.pods_of(uid)):
+        if any(pod.member == member and not pod.placeholder for pod in self._hub.members.pods_of(uid)):
             nothing = False
         if nothing:
             for copy in self._dependencies.used_in(member, uid):

@@ -14,8 +14,9 @@ from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.conditions import set_condition
 from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_text
-from fleet.bindings.nomination import NOMINATION, Nomination, to_body
+from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, Nomination, to_body
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
+from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.model.reason import Code, Reason, instant
 from fleet.model.times import rfc3339
@@ -27,14 +28,13 @@ from fleet.wellknown import (
     ANNOTATION_QUOTA_FULLNAME,
     ANNOTATION_QUOTA_PARENT,
     ANNOTATION_RETRIES,
+    CLUSTER,
     QUEUE,
     QUEUE_NAMESPACE,
     SCHEDULED,
 )
 
-CHECKS = "admissionChecks"  # in status
 PATIENCE_MAX_S = 10 * 365 * 86400.0  # for admission checks; times beyond cannot be written down
-PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
 
 
 class Queues:
@@ -62,14 +62,18 @@ class Queues:
         return tuple(found)
 
 
-def asked_of(hub: Hub, queues: Queues, unit: Body, binding: Body) -> tuple[tuple[Body, ...], tuple[str, ...]]:
-    """The queue of a unit with those above it, and the checks that its job has to pass in any of them."""
+def asked_of(
+    hub: Hub, queues: Queues, unit: Body, binding: Body, member: str
+) -> tuple[tuple[Body, ...], tuple[str, ...]]:
+    """The queue of a unit with those above it, and the checks that its job has to pass: those of any of them, and that
+    its room in the member is held."""
     line = queues.line(queue_of(unit))
+    held = (rooms.CHECK,) if rooms.driver_of(hub.peek(CLUSTER, "clusters", "", member)) is not None else ()
     if not any(b.spec_of(queue).get(CHECKS) for queue in line):
-        return line, ()
+        return line, held
     key = object_key(hub.registry, b.resource_of(binding))
     job = hub.store.peek(key) if key is not None else None
-    return line, wanted(line, b.labels_of(job.body) if job is not None else {})
+    return line, (*wanted(line, b.labels_of(job.body) if job is not None else {}), *held)
 
 
 def wanted(line: Iterable[Body], labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from fleet.bindings.unit import DEQUEUED, EVICTED, QUOTA_RESERVED, evicted
 from fleet.engine.status import conflict
 from fleet.model.times import rfc3339
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_DOMAIN, ATTEMPT, QUEUING, SCHEDULED, WORK
+from fleet.wellknown import ANNOTATION_DOMAIN, ANNOTATION_ROOM, ATTEMPT, QUEUING, SCHEDULED, WORK
 
 
 def waits(binding: Body) -> bool:
@@ -28,8 +28,11 @@ def result_text(binding: Body, member: str) -> str:
 SHARE_UNTIL = "shareUntil"  # in a binding's status: until then it counts as within its leaf's share
 
 
-def placed(binding: Body, member: str, now: float, domain: str = "", share_until: float | None = None) -> Body:
-    """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
+def placed(
+    binding: Body, member: str, now: float, domain: str = "", share_until: float | None = None, room: str = ""
+) -> Body:
+    """The binding, placed for a new attempt. `room`: how its room in the member is held, "" for not. Refused (409) when
+    it is being deleted, or its job was suspended."""
     if not waits(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
     spec = binding["spec"]
@@ -39,9 +42,10 @@ def placed(binding: Body, member: str, now: float, domain: str = "", share_until
         spec["suspension"]["scheduling"] = False
     annotations = binding["metadata"].setdefault("annotations", {})
     annotations[ATTEMPT] = str(b.attempt(binding) + 1)
-    annotations.pop(ANNOTATION_DOMAIN, None)
-    if domain:
-        annotations[ANNOTATION_DOMAIN] = domain
+    for key, value in ((ANNOTATION_DOMAIN, domain), (ANNOTATION_ROOM, room)):
+        annotations.pop(key, None)
+        if value:
+            annotations[key] = value
     set_condition(binding, SCHEDULED, True, "Success", "Binding has been scheduled successfully.", now)
     if was_queued:
         set_condition(binding, QUEUING, False, "Dequeued", "", now)

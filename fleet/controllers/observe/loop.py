@@ -111,7 +111,8 @@ class ObserveLoop:
             for name, body in self._hub.members.copies(uid)
             if name == member and b.attempt_of_copy(body) == attempt
         ]
-        pods = [p for p in self._hub.members.pods_of(uid) if p.member == member and p.attempt == attempt]
+        there = [p for p in self._hub.members.pods_of(uid) if p.member == member and p.attempt == attempt]
+        pods = [pod for pod in there if not pod.placeholder]
         if not copies:
             return Sight(None, pods, State.UNKNOWN, "", Health.UNKNOWN)
         standing = interpreter.state(copies[0].get("status"))

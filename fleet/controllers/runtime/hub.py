@@ -53,6 +53,9 @@ class ControllerConfig:
     calls_per_member_max: int = 16  # dispatches in flight to one member
     pods_run_s: float = 600.0  # a queue with wait-for-pods-running waits for the pods of one job at most this long
     admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say
+    room_held_s: float = 30.0  # the room of a gang must be held in its member within this time, else the next is tried
+    room_refused_s: float = 2.0  # a placeholder that has no node for so long has been refused
+    placeholder_image: str = "registry.k8s.io/pause:3.10"
     withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members
     event_ttl_s: float = 3600.0

@@ -102,6 +102,9 @@ class Hosts:
         units = dict.fromkeys(_unit_id(pod.binding, pod.attempt) for pod in pods if pod.holds_room)
         return tuple(seat for unit in units for seat in nodes.seats(unit))
 
+    def placeholders(self, name: str) -> Sequence[PodView]:
+        return ()
+
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         found = ((name, self._hosts[name].copies[key]) for name, key in self._of.get(binding, ()))
         return [(name, copied.body) for name, copied in found if copied.unit is not None]
@@ -188,6 +191,12 @@ class Hosts:
         return Outcome(Did.DONE, body=changed)
 
     # -- how jobs run
+
+    async def put_pod(self, name: str, body: Body) -> Outcome:
+        return Outcome(Did.REFUSED, "members of a replay hold no room")
+
+    async def patch_pod(self, name: str, pod: PodView, patch: Body, *, status: bool = False) -> Outcome:
+        return Outcome(Did.NOT_FOUND)
 
     def _seat(self, name: str, key: Key) -> None:
         host = self._hosts[name]

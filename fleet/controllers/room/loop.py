@@ -1,0 +1,260 @@
+"""Room in members, held for gangs before they start: the second condition of a Reserved unit.
+
+While a unit is Reserved, the loop keeps placeholders for it in its member, and answers its check: Ready when each of
+them has a node; Retry when one is refused or the time is over, and the unit goes back to its queue. Once the job is
+sent, its gated pods get the places of the placeholders. Placeholders that nobody wants any more leave at once.
+
+Level-triggered: each look compares the binding and its unit with the pods that the member shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import is_true
+from fleet.bindings.nomination import PENDING, READY, RETRY, Nomination, nomination_of
+from fleet.bindings.unit import binding_of
+from fleet.controllers.cluster.matching import candidate
+from fleet.controllers.dispatch.manifests import manifest
+from fleet.controllers.dispatch.outgoing import Unsafe
+from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
+from fleet.controllers.fields.rooms import Driver, answered, asked
+from fleet.controllers.fields.starting import placed
+from fleet.controllers.room.placeholders import placeholders
+from fleet.controllers.room.swap import Pair, exchange
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.controllers.runtime.index import BindingIndex
+from fleet.engine.status import StatusError
+from fleet.kinds import interpreter_of
+from fleet.members.members import Changed, Did, Outcome, PodView
+from fleet.model.quantity import BadQuantity
+from fleet.model.times import rfc3339
+from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.wellknown import ANNOTATION_ROOM, CLUSTER, GANG_WHOLE, GATE, POLICY, QUEUE, TAKES, WORK, unit_name
+
+log = structlog.get_logger(__name__)
+
+AGAIN_S = 0.5  # after an act that the member did not answer
+TTL_BEYOND_S = 600  # placeholders live so much longer than the hub waits, should the hub be gone
+ORPHANS_S = 30.0  # between two searches for placeholders without a binding
+ENDED = ("Succeeded", "Failed")
+
+
+class Wanted(NamedTuple):
+    """The placeholders that a binding wants now: these of one attempt in one member."""
+
+    member: str
+    attempt: int
+    nomination: Nomination | None  # while the unit is Reserved; None once the job is sent
+
+    def matches(self, pod: PodView) -> bool:
+        return (pod.member, pod.attempt) == (self.member, self.attempt)
+
+
+class RoomLoop:
+    """Holds and releases room in members; chooses nothing."""
+
+    name = "room"
+
+    def __init__(self, hub: Hub, index: BindingIndex) -> None:
+        self._hub = hub
+        self._index = index
+        self._gone: dict[Key, str] = {}  # uids of bindings that were deleted
+        self._swapped: dict[str, set[str]] = {}  # uids of pods that are done, by binding: the caches lag behind
+        sources = [
+            Source(QUEUE, "queueunits", self._on_unit),
+            Source(WORK, "resourcebindings", self._on_binding),
+        ]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=16)
+
+    async def run(self) -> None:
+        self._hub.members.subscribe(self._on_member)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.controller.run())
+            group.create_task(self._sweep())
+
+    # -- events and the keys that they ask for
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        return (binding_of(event.stored),)
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        self._index.put(event.stored)
+        if event.type is EventType.DELETED:
+            self._gone[event.stored.key] = event.stored.uid
+        return (event.stored.key,)
+
+    def _on_member(self, changed: Changed) -> None:
+        if changed.what == "ready":
+            bindings = {pod.binding for pod in self._hub.members.placeholders(changed.member)}
+        else:
+            bindings = {changed.binding} if changed.what == "pod" else set()
+        for uid in bindings:
+            key = self._index.key(uid)
+            if key is not None:
+                self.controller.queue.add(key)
+
+    async def reconcile(self, key: Key) -> float | None:
+        gone = self._gone.pop(key, None)
+        stored = self._hub.store.peek(key)
+        if gone is not None and (stored is None or stored.uid != gone):
+            self._swapped.pop(gone, None)
+            if not await self._release(self._hub.members.pods_of(gone)):
+                self._gone[key] = gone
+                return AGAIN_S
+        if stored is None or not b.is_gang(stored.body):
+            return None
+        unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+        wanted = _wanted(stored.body, unit)
+        pods = self._hub.members.pods_of(stored.uid)
+        released = await self._release([pod for pod in pods if wanted is None or not wanted.matches(pod)])
+        if wanted is None:
+            self._swapped.pop(stored.uid, None)
+        elif wanted.nomination is None:
+            await self._swap(stored, wanted, [pod for pod in pods if wanted.matches(pod)])
+        elif unit is not None:
+            return await self._hold(stored, unit, wanted.nomination, [pod for pod in pods if wanted.matches(pod)])
+        return None if released else AGAIN_S
+
+    # -- holding
+
+    async def _hold(
+        self, stored: Stored, unit: Stored, nomination: Nomination, pods: Sequence[PodView]
+    ) -> float | None:
+        now, config = self._hub.clock.now(), self._hub.config
+        try:
+            bodies = self._placeholders(stored, nomination)
+        except (BadOverride, BadQuantity, StatusError, Unsafe) as error:
+            return await self._answer(unit, nomination, RETRY, str(error))
+        there = {pod.name: pod for pod in pods if pod.placeholder and not pod.terminating and pod.phase not in ENDED}
+        if bodies and all(body["metadata"]["name"] in there for body in bodies):
+            homeless = [pod for pod in there.values() if not pod.node]
+            if not homeless:
+                return await self._answer(unit, nomination, READY, f"held by {len(bodies)} placeholders")
+            refused = [pod for pod in homeless if pod.reason]
+            if refused and now >= min(pod.since for pod in refused) + config.room_refused_s:
+                return await self._answer(unit, nomination, RETRY, f"{refused[0].name}: {refused[0].reason}")
+        left = nomination.since + config.room_held_s - now
+        if left <= 0:
+            held = sum(1 for pod in there.values() if pod.node)
+            text = f"only {held} of {len(bodies)} pods had a node within {config.room_held_s:.0f} s"
+            return await self._answer(unit, nomination, RETRY, text)
+        missing = [body for body in bodies if body["metadata"]["name"] not in there]
+        outcomes = await asyncio.gather(*(self._hub.members.put_pod(nomination.member, body) for body in missing))
+        for outcome in outcomes:
+            if outcome.did in (Did.REFUSED, Did.CONFLICT):
+                return await self._answer(unit, nomination, RETRY, outcome.message)
+        await self._answer(unit, nomination, PENDING, "")
+        return min(left, AGAIN_S) + 0.01
+
+    def _placeholders(self, stored: Stored, nomination: Nomination) -> list[Body]:
+        """Of the manifest that the job's member will get, were it started now."""
+        resource = stored.body["spec"]["resource"]
+        key = object_key(self._hub.registry, resource)
+        interpreter = interpreter_of(resource["apiVersion"], resource["kind"])
+        source = self._hub.store.peek(key) if key is not None else None
+        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        if source is None or interpreter is None or cluster is None:
+            raise Unsafe("its job is gone")
+        now = self._hub.clock.now()
+        ahead = placed(copy.deepcopy(stored.body), nomination.member, now, nomination.domain, nomination.share_until)
+        policies = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
+        made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies)
+        ttl_s = max(1, int(nomination.until - nomination.since)) + TTL_BEYOND_S
+        return placeholders(made, interpreter, ttl_s, self._hub.config.placeholder_image)
+
+    async def _answer(self, unit: Stored, nomination: Nomination, state: str, message: str) -> float | None:
+        """Write the state of the check, if the unit still waits for this very nomination."""
+        at = rfc3339(self._hub.clock.now())
+
+        def change(body: Body) -> bool:
+            return nomination_of(body) == nomination and answered(body, state, message, at)
+
+        await self._hub.edit(unit.key, change, uid=unit.uid)
+        return None
+
+    # -- the job takes the place of the placeholders
+
+    async def _swap(self, stored: Stored, wanted: Wanted, pods: Sequence[PodView]) -> None:
+        done = self._swapped.setdefault(stored.uid, set())
+        done &= {pod.uid for pod in pods}
+        todo = exchange(pod for pod in pods if pod.uid not in done)
+        if todo.pairs:
+            nominated = await asyncio.gather(*(self._nominate(pair) for pair in todo.pairs))
+            sure = [pair for pair, outcome in zip(todo.pairs, nominated, strict=True) if outcome.did is Did.DONE]
+            deleted = await self._delete([pair.placeholder for pair in sure])
+            opened = [pair for pair, gone in zip(sure, deleted, strict=True) if gone]
+            done |= {pair.placeholder.uid for pair in opened}
+            await self._open(wanted.member, [pair.pod for pair in opened], done)
+            if len(opened) < len(todo.pairs):
+                self.controller.queue.add_after(stored.key, AGAIN_S)
+        await self._open(wanted.member, todo.free, done)
+        if is_true(stored.body, GANG_WHOLE) or b.finished(stored.body):
+            await self._release([pod for pod in pods if pod.uid not in done])
+
+    async def _nominate(self, pair: Pair) -> Outcome:
+        told = {"type": TAKES, "status": "True", "reason": "RoomHeld", "message": pair.placeholder.name}
+        patch = {"status": {"nominatedNodeName": pair.placeholder.node, "conditions": [told]}}
+        return await self._hub.members.patch_pod(pair.pod.member, pair.pod, patch, status=True)
+
+    async def _open(self, member: str, pods: Sequence[PodView], done: set[str]) -> None:
+        """Take the gate off."""
+        patch = {"spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}}
+        outcomes = await asyncio.gather(*(self._hub.members.patch_pod(member, pod, patch) for pod in pods))
+        done |= {pod.uid for pod, outcome in zip(pods, outcomes, strict=True) if outcome.did is Did.DONE}
+
+    # -- releasing
+
+    async def _release(self, pods: Iterable[PodView]) -> bool:
+        """Delete the placeholders among these pods; False while a member has not taken that."""
+        return all(await self._delete([pod for pod in pods if pod.placeholder and not pod.terminating]))
+
+    async def _delete(self, pods: Sequence[PodView]) -> list[bool]:
+        """Whether each of them is gone, or going."""
+        outcomes = await asyncio.gather(*(self._hub.members.delete(pod.member, _named(pod), grace_s=0) for pod in pods))
+        return [outcome.did in (Did.DONE, Did.NOT_FOUND) for outcome in outcomes]
+
+    async def _sweep(self) -> None:
+        """Placeholders whose binding is gone leave: those of a hub that was killed between two lines (I6)."""
+        while True:
+            await self._hub.clock.sleep(ORPHANS_S)
+            found = [
+                pod
+                for member in self._hub.members.names()
+                if self._hub.members.ready(member)
+                for pod in self._hub.members.placeholders(member)
+                if self._index.key(pod.binding) is None
+            ]
+            if not found:
+                continue
+            page = await self._hub.store.list(WORK, "resourcebindings", fresh=True)
+            known = {stored.uid for stored in page.items}
+            orphans = [pod for pod in found if pod.binding not in known]
+            if orphans:
+                log.info("removing placeholders without a binding", pods=len(orphans))
+                await self._release(orphans)
+
+
+def _wanted(binding: Body, unit: Stored | None) -> Wanted | None:
+    if b.deleting(binding) or b.tasks_of(binding):
+        return None
+    members = b.clusters_of(binding)
+    if members:
+        held = b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS
+        return Wanted(members[0], b.attempt(binding), None) if held else None
+    nomination = nomination_of(unit.body) if unit is not None else None
+    if unit is None or nomination is None or not asked(unit.body) or b.suspended(binding):
+        return None
+    return Wanted(nomination.member, b.attempt(binding) + 1, nomination)
+
+
+def _named(pod: PodView) -> Body:
+    meta = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}

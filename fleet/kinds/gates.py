@@ -1,0 +1,16 @@
+"""Gates on the pods of a job: pods that the scheduler must not look at before the hub has taken the gate off."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.kinds.interpreter import Body, Template
+from fleet.kinds.topology import added_at
+from fleet.wellknown import GATE
+
+
+def gated(body: Body, templates: Iterable[Template]) -> Body:
+    """A copy of the body whose pods wait for the hub."""
+    for template in templates:
+        body = added_at(body, f"{template.path}.spec.schedulingGates".split("."), {"name": GATE})
+    return body

@@ -1,0 +1,57 @@
+"""One member in memory: what is in it, and the faults that a test forces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fleet.members.members import PodView
+from fleet.model.amounts import Amounts
+from fleet.model.member import Pool, Taint
+from fleet.ports import Body, Key
+
+
+@dataclass
+class FakeMember:
+    """One cluster: nodes with GPUs, what was applied to it, and the pods that came of it."""
+
+    name: str
+    nodes: dict[str, Amounts]
+    objects: dict[Key, Body] = field(default_factory=dict)
+    pods: dict[str, PodView] = field(default_factory=dict)
+    nominated: dict[str, str] = field(default_factory=dict)  # by uid of the pod: the node whose room is kept for it
+    down: bool = False  # answers nothing
+    potential: tuple[Pool, ...] = ()
+    taints: tuple[Taint, ...] = ()  # as its Cluster object has them
+    refuse: str = ""  # refuses every apply of a job with this message
+    refuse_pods: str = ""  # refuses every placeholder with this message
+    slow_s: float = 0.0  # every act takes this long
+    no_pods: bool = False  # its operator does nothing
+    start_s: float = 0.1  # from a pod's node until it runs
+    runtime_s: float | None = None  # jobs succeed by themselves after this
+    delete_s: float = 0.05  # from an accepted delete until nothing is left
+    stuck: bool = False  # its pods stay Terminating: their node is dead
+    lose_answers: bool = False  # applies happen, but nobody hears of it
+    applies: list[Body] = field(default_factory=list)
+    frozen: tuple[dict[Key, Body], dict[str, PodView]] | None = None  # what was seen last, while it is down
+    calls_at_once: int = 0
+    calls_at_once_max: int = 0
+
+    @property
+    def seen(self) -> tuple[dict[Key, Body], dict[str, PodView]]:
+        """Objects and pods as the hub's caches show them."""
+        return self.frozen or (self.objects, self.pods)
+
+    def free(self, node: str) -> Amounts:
+        room = self.nodes[node]
+        for pod in self.pods.values():
+            if pod.node == node and pod.phase in ("Pending", "Running"):
+                room = room.minus(pod.requests)
+        return room
+
+    def room_for(self, node: str, pod: PodView) -> Amounts:
+        """The free room beside the pods that are nominated to the node."""
+        room = self.free(node)
+        for other in self.pods.values():
+            if other.uid != pod.uid and not other.node and self.nominated.get(other.uid) == node:
+                room = room.minus(other.requests)
+        return room
