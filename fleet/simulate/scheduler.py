@@ -1,9 +1,9 @@
 """A scheduler for simulated members: binds pending pods, in order, to nodes with room.
 
 The scheduler keeps the rules of kube-scheduler: node selectors, required node affinity, required pod affinity by
-labels, hard taints, scheduling gates, requests of every resource; pods of higher priority first, then older ones. Pods
-are spread (of the nodes that a pod prefers the emptiest that fits). The scheduler does not preempt, and knows no gangs,
-like a member without a gang scheduler.
+labels, hard taints, scheduling gates, requests of every resource, room kept for pods that are nominated to a node; pods
+of higher priority first, then older ones. Pods are spread (of the nodes that a pod prefers the emptiest that fits). The
+scheduler does not preempt, and knows no gangs, like a member without a gang scheduler.
 
 Pods alike in what they need wait in one line, and a line that did not fit is not tried again before room appeared;
 so a thousand pending pods cost no more than the shapes among them.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
@@ -27,6 +28,7 @@ from fleet.simulate.world import World, going, node_of, phase_of, set_condition
 log = structlog.get_logger(__name__)
 
 SCHEDULER = "default-scheduler"
+Requests = tuple[tuple[str, int], ...]
 
 
 @dataclass(slots=True)
@@ -35,24 +37,27 @@ class _Node:
     allocatable: dict[str, int]
     used: dict[str, int] = field(default_factory=dict)
 
-    def short(self, requests: tuple[tuple[str, int], ...]) -> list[str]:
-        """Names of the resources it has too little of."""
-        return [name for name, amount in requests if amount > self.allocatable.get(name, 0) - self.used.get(name, 0)]
+    def short(self, requests: Requests, kept: Mapping[str, int]) -> list[str]:
+        """Names of the resources it has too little of, `kept` for others."""
+        used = {name: self.used.get(name, 0) + kept.get(name, 0) for name, _ in requests}
+        return [name for name, amount in requests if amount > self.allocatable.get(name, 0) - used[name]]
 
     def load(self) -> tuple[float, str]:
         shares = [self.used.get(name, 0) / total for name, total in self.allocatable.items() if total]
         return sum(shares), self.body["metadata"]["name"]
 
-    def add(self, requests: tuple[tuple[str, int], ...], sign: int) -> None:
+    def add(self, requests: Requests, sign: int) -> None:
         for name, amount in requests:
             self.used[name] = self.used.get(name, 0) + sign * amount
 
 
 @dataclass(slots=True)
 class _Line:
-    """Pending pods of one shape, in order, as (−priority, sequence, uid). `blocked`: did not fit, and no room since."""
+    """Pending pods of one shape that are nominated to the same node, or none, in order, as (−priority, sequence, uid).
+    `blocked`: did not fit, and no room since."""
 
     needs: Needs
+    nominated: str
     heap: list[tuple[int, int, str]] = field(default_factory=list)
     blocked: bool = False
 
@@ -65,11 +70,12 @@ class Scheduler:
     def __init__(self, world: World) -> None:
         self._world = world
         self._nodes: dict[str, _Node] = {}
-        self._bound: dict[str, tuple[str, tuple[tuple[str, int], ...]]] = {}  # uid -> node, requests
+        self._bound: dict[str, tuple[str, Requests]] = {}  # uid -> node, requests
         self._labels: dict[str, dict[str, str]] = {}  # of bound pods, by uid
         self._pending: dict[str, Body] = {}
         self._queued: set[str] = set()
-        self._lines: dict[Needs, _Line] = {}
+        self._lines: dict[tuple[Needs, str], _Line] = {}
+        self._nominated: dict[str, tuple[str, Requests, int]] = {}  # uid -> node, requests, priority
         self._sequence = 0
         self._wake = asyncio.Event()
         world.pods.listen(self._pod)
@@ -118,6 +124,7 @@ class Scheduler:
     def _pod(self, pod: Body, gone: bool) -> None:
         uid = pod["metadata"]["uid"]
         node = node_of(pod)
+        self._nominate(pod, wants=not node and not gone and not going(pod))
         counts = bool(node) and not gone and phase_of(pod) not in ("Succeeded", "Failed")
         if counts:
             self._pending.pop(uid, None)
@@ -133,7 +140,25 @@ class Scheduler:
         else:
             self._pending.pop(uid, None)
 
-    def _charge(self, pod: Body, node: str, requests: tuple[tuple[str, int], ...]) -> None:
+    def _nominate(self, pod: Body, *, wants: bool) -> None:
+        """Keep room on the node that the pod is nominated to, until it is bound or gone."""
+        uid, node = pod["metadata"]["uid"], str((pod.get("status") or {}).get("nominatedNodeName") or "")
+        if wants and node:
+            priority = int(pod["spec"].get("priority") or 0)
+            self._nominated[uid] = (node, pod_requests(pod["spec"]).items_, priority)
+        elif self._nominated.pop(uid, None) is not None:
+            self._room()
+
+    def _kept(self, node: _Node, pod: Body) -> Counter[str]:
+        """The room on the node that is kept against this pod: for nominated ones of the same or a higher priority."""
+        kept: Counter[str] = Counter()
+        priority = int(pod["spec"].get("priority") or 0)
+        for uid, (at, requests, theirs) in self._nominated.items():
+            if at == node.body["metadata"]["name"] and uid != pod["metadata"]["uid"] and theirs >= priority:
+                kept.update(dict(requests))
+        return kept
+
+    def _charge(self, pod: Body, node: str, requests: Requests) -> None:
         uid = pod["metadata"]["uid"]
         self._bound[uid] = (node, requests)
         self._labels[uid] = pod["metadata"].get("labels") or {}
@@ -155,7 +180,8 @@ class Scheduler:
             self._queued.add(uid)
             self._sequence += 1
             needs = needs_of(pod["spec"])
-            line = self._lines.setdefault(needs, _Line(needs))
+            nominated = self._nominated.get(uid, ("",))[0]
+            line = self._lines.setdefault((needs, nominated), _Line(needs, nominated))
             heappush(line.heap, (-int(pod["spec"].get("priority") or 0), self._sequence, uid))
             line.blocked = False
             self._wake.set()
@@ -181,11 +207,11 @@ class Scheduler:
 
     def _next(self) -> _Line | None:
         best: _Line | None = None
-        for needs, line in list(self._lines.items()):
+        for key, line in list(self._lines.items()):
             while line.heap and line.heap[0][2] not in self._pending:
                 self._queued.discard(heappop(line.heap)[2])
             if not line.heap:
-                del self._lines[needs]
+                del self._lines[key]
             elif not line.blocked and (best is None or line.heap[0] < best.heap[0]):
                 best = line
         return best
@@ -225,12 +251,14 @@ class Scheduler:
             if why:
                 reasons[why] += 1
                 continue
-            short = node.short(needs.requests)
+            short = node.short(needs.requests, self._kept(node, pod))
             for name in short:
                 reasons["Too many pods" if name == "pods" else f"Insufficient {name}"] += 1
             if not short:
                 fits.append(node)
         if fits:
+            nominated = self._nominated.get(pod["metadata"]["uid"], ("",))[0]
+            fits = [node for node in fits if node.body["metadata"]["name"] == nominated] or fits
             best = min(fits, key=lambda node: (-liking(needs, node.body), node.load()))
             return str(best.body["metadata"]["name"]), ""
         count = len(self._nodes)
