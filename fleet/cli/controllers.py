@@ -13,9 +13,11 @@ from fleet.cli.options import (
     GuaranteeDelayOption,
     HeadOption,
     MetricsOption,
+    PlaceholderOption,
     ProtectionOption,
     ReclaimOption,
 )
+from fleet.wellknown import PLACEHOLDER_IMAGE
 
 
 def controllers(
@@ -26,6 +28,7 @@ def controllers(
     claim_seconds: ClaimOption = 900.0,
     head_after_seconds: HeadOption = 600.0,
     guarantee_delay_seconds: GuaranteeDelayOption = None,
+    placeholder_image: PlaceholderOption = PLACEHOLDER_IMAGE,
     metrics_listen: MetricsOption = None,
     metrics_fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
@@ -44,7 +47,7 @@ def controllers(
     data.need()
     config = ControllerConfig(
         reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds,
-        guarantee_delay_s=guarantee_delay_seconds,
+        guarantee_delay_s=guarantee_delay_seconds, placeholder_image=placeholder_image,
     )  # fmt: skip
 
     metrics: socket.socket | None = None

@@ -40,6 +40,14 @@ ReclaimOption = Annotated[
         "--reclaim/--no-reclaim", help="Whether jobs within their guarantee or share may evict what others borrowed."
     ),
 ]
+PlaceholderOption = Annotated[
+    str,
+    typer.Option(
+        envvar="FLEET_PLACEHOLDER_IMAGE",
+        metavar="IMAGE",
+        help="Image of the pods that hold room in members; any image that the members can pull, such as pause.",
+    ),
+]
 ProtectionOption = Annotated[
     float, typer.Option("--protection-seconds", min=0, help="No job is evicted for others so soon after its start.")
 ]

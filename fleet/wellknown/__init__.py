@@ -26,6 +26,7 @@ LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object
 LABEL_BINDING = "fleet.io/binding"  # uid of the ResourceBinding that wants it
 LABEL_COMPONENT = "fleet.io/component"  # on pods: master, worker, …
 ATTEMPT = "fleet.io/attempt"  # label on jobs, pods; annotation on bindings: "1", "2", …
+PLACEHOLDER_IMAGE = "registry.k8s.io/pause:3.10"
 GATE = "fleet.io/room"  # the scheduling gate of pods whose room is held until they are there
 TAKES = "fleet.io/TakesPlaceOf"  # condition of such a pod; its message names the placeholder
 LABEL_PLACEHOLDER = "fleet.io/placeholder"  # on pods in members: "true" keeps room for a pod of the job

@@ -17,6 +17,7 @@ from typing import Protocol
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
 from fleet.controllers.cluster.identities import Identities
+from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.kubeconfig import BadKubeconfig
@@ -208,6 +209,7 @@ class ClustersLoop:
             status = body.setdefault("status", {})
             differs = any(status.get(field) != value for field, value in changes.items())
             status.update(changes)
+            differs |= rooms.tell(body, now)
             return set_condition(body, "Ready", ready, reason, message, now) or differs
 
         if pause > 0:

@@ -11,11 +11,13 @@ import re
 from enum import StrEnum
 
 from fleet.bindings import binding as b
+from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.nomination import CHECKS
 from fleet.model.untyped import rows, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_RESERVATION
 
+CONDITION = "ReservationEnabled"  # of a Cluster
 CHECK = "fleet.io/room"  # the name of the check in `status.admissionChecks`
 SINCE = (1, 28)  # Kubernetes: scheduling gates are on by default, and nominations of gated pods count
 
@@ -39,6 +41,16 @@ def too_old(cluster: Body) -> str:
     if found is None or (int(found[1]), int(found[2])) >= SINCE:
         return ""
     return f"runs Kubernetes {version}; room is held from v{SINCE[0]}.{SINCE[1]} on"
+
+
+def tell(cluster: Body, now: float) -> bool:
+    """The condition of a member that an administrator enabled it for, in place; False when it stands there already."""
+    if not enabled(cluster):
+        return drop_condition(cluster, CONDITION)
+    trouble = too_old(cluster)
+    reason = "VersionTooOld" if trouble else str(Driver.PLACEHOLDERS)
+    message = trouble or "the room of a gang is held before it starts"
+    return set_condition(cluster, CONDITION, not trouble, reason, message, now)
 
 
 def driver_of(cluster: Body | None) -> Driver | None:

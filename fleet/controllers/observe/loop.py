@@ -26,6 +26,7 @@ from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_POTENTIAL,
+    ANNOTATION_ROOM,
     CLUSTER,
     FULLY_APPLIED,
     GANG_WHOLE,
@@ -159,7 +160,7 @@ class ObserveLoop:
         if since is None or not self._hub.members.ready(member):
             return None
         homeless = [pod for pod in sight.pods if not pod.node and pod.phase == "Pending"]
-        limit = self._whole_s(member) * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
+        limit = self._whole_s(binding, member) * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
         left = since + limit - self._hub.clock.now()
         if left > 0:
             return left + 0.01
@@ -170,8 +171,11 @@ class ObserveLoop:
         await self._evictor.evict(stored, reason="GangNotWhole", message=message, failure=failure)
         return None
 
-    def _whole_s(self, member: str) -> float:
-        """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some."""
+    def _whole_s(self, binding: Body, member: str) -> float:
+        """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some, and a gang whose room
+        is held loses none of it."""
+        if b.annotation(binding, ANNOTATION_ROOM):
+            return self._hub.config.held_whole_s
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
         grows = cluster is not None and bool(b.annotation(cluster, ANNOTATION_POTENTIAL))
         return self._hub.config.nodes_added_s if grows else self._hub.config.gang_whole_s

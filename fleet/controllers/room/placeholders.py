@@ -17,7 +17,6 @@ from fleet.model.untyped import at, mapping, pairs, rows
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_JOB, ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB, LABEL_PLACEHOLDER
 
-IMAGE = "registry.k8s.io/pause:3.10"
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
 _AS_THE_JOB = ("nodeSelector", "tolerations", "priorityClassName", "schedulerName")
 _HARMLESS = {
@@ -29,7 +28,7 @@ _HARMLESS = {
 }
 
 
-def placeholders(manifest: Body, interpreter: Interpreter, ttl_s: int, image: str = IMAGE) -> list[Body]:
+def placeholders(manifest: Body, interpreter: Interpreter, ttl_s: int, image: str) -> list[Body]:
     """One pod for each replica of the manifest, which is the job as its member will get it. After `ttl_s` seconds the
     kubelet ends the pod, whether or not the hub is still there. Raises BadQuantity."""
     return [

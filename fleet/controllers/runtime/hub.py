@@ -23,7 +23,7 @@ from fleet.model.untyped import mapping, text
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
 from fleet.ports import Body, Clock, Committed, Conflict, Ids, Key, Store, Stored, Write
-from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER
+from fleet.wellknown import CONTROLLERS_USER, FIELD_MANAGER, PLACEHOLDER_IMAGE
 
 CONTROLLER = User(name=CONTROLLERS_USER, groups=("system:masters",), hub=True)
 
@@ -44,6 +44,7 @@ class ControllerConfig:
     reason_repeat_s: float = 5.0  # of one unit, when only the numbers changed
     reason_shown_s: float = 15.0  # the same of its binding and job
     gang_whole_s: float = 60.0  # from dispatch until every pod has a node, else the gang is withdrawn
+    held_whole_s: float = 600.0  # the same where its room is held, or the member has a gang scheduler
     nodes_added_s: float = 900.0  # the same in a member whose Cluster lists nodes that its autoscaler could add
     status_interval_s: float = 1.0  # between two status writes of one job, after the first
     unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
@@ -55,7 +56,7 @@ class ControllerConfig:
     admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say
     room_held_s: float = 30.0  # the room of a gang must be held in its member within this time, else the next is tried
     room_refused_s: float = 2.0  # a placeholder that has no node for so long has been refused
-    placeholder_image: str = "registry.k8s.io/pause:3.10"
+    placeholder_image: str = PLACEHOLDER_IMAGE
     withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members
     event_ttl_s: float = 3600.0
