@@ -17,6 +17,7 @@ PYTEST_ARGS ?=
 FUZZ_CASES ?= 100000
 FUZZ_WORLDS ?= 20000
 TRUTH_WORLDS ?= 300
+RIVAL_ROUNDS ?= 200
 
 ##@ Use it
 
@@ -61,6 +62,11 @@ fuzz-core: $(STAMP) ## Decide random worlds, many of them ten cycles on (FUZZ_WO
 truth: $(STAMP) ## Compare the hub's fit with a real kube-scheduler's on random nodes and pods (TRUTH_WORLDS=300)
 	@$(BIN)/python -m tests.testbed.build
 	@FLEET_TRUTH_WORLDS=$(TRUTH_WORLDS) $(BIN)/python -m pytest -q -s --timeout 0 tests/members/test_inventory_truth.py $(PYTEST_ARGS)
+
+.PHONY: rivals
+rivals: $(STAMP) ## Start gangs on held room beside rivals of a real member (RIVAL_ROUNDS=200)
+	@$(BIN)/python -m tests.testbed.build
+	@FLEET_RIVAL_ROUNDS=$(RIVAL_ROUNDS) $(BIN)/python -m pytest -q -s --timeout 0 tests/e2e/test_rivals.py $(PYTEST_ARGS)
 
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
