@@ -13,8 +13,8 @@ from typing import Any
 from api.leaves import Leaves
 from api.rbac import Attributes, Authorizer
 from fleet.engine.status import Cause
-from fleet.kinds.lookup import INTERPRETERS
-from fleet.objects.objects import Objects
+from fleet.kinds import interpreter_for
+from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review, Rule
 from fleet.ports import Body, Store
 from fleet.quota.leaf import leaf_for
@@ -22,16 +22,12 @@ from fleet.wellknown import QUEUE, QUEUE_NAMESPACE, QUOTA_NAME_LABELS
 
 
 def install(objects: Objects, authorizer: Authorizer) -> None:
-    """Put the check before the rule that `objects` has for each job kind."""
-    for group, kind in INTERPRETERS:
-        known = objects.registry.kind(group, kind)
-        if known is not None:
-            at = (group, known.resource)
-            objects.rules[at] = QueueUse(authorizer, objects.store, objects.rules.get(at))
+    """Put the check before the rule that `objects` has for jobs."""
+    objects.rules[EVERY_KIND] = QueueUse(authorizer, objects.store, objects.rules.get(EVERY_KIND))
 
 
 class QueueUse:
-    """An admission rule for one job kind, in front of another. It waits for nothing, and so is as pure as that one."""
+    """An admission rule for jobs, in front of another. It waits for nothing, and so is as pure as that one."""
 
     def __init__(self, authorizer: Authorizer, store: Store, then: Rule | None) -> None:
         self._authorizer = authorizer
@@ -47,6 +43,8 @@ class QueueUse:
 
     def _check(self, review: Review) -> list[Cause]:
         if review.new is None or review.user.hub or review.subresource == "status":
+            return []
+        if interpreter_for(review.kind) is None:
             return []
         wanted, before = _quota_names(review.new), _quota_names(review.old)
         if not wanted or wanted == before or self._may_use(review, ""):

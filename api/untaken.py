@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, untaken
-from fleet.admission.workloads import KNOWN, carries_pods
+from fleet.admission.workloads import carries_pods, known
 from fleet.engine.status import Cause
-from fleet.kinds.lookup import INTERPRETERS, interpreter_for
+from fleet.kinds import interpreter_for
 from fleet.objects.apart import apart
 from fleet.objects.objects import EVERY_KIND, Objects
 from fleet.objects.writing import Review, Rule
@@ -19,10 +19,8 @@ from fleet.ports import Body, Key, Store
 
 
 def install(objects: Objects) -> None:
-    """Put the warning behind the rules that `objects` has for jobs, and for all kinds without a rule of their own."""
-    kinds = [objects.registry.kind(group, kind) for group, kind in INTERPRETERS]
-    for at in [EVERY_KIND, *((kind.group, kind.resource) for kind in kinds if kind is not None)]:
-        objects.rules[at] = Untaken(objects.store, objects.rules.get(at))
+    """Put the warning behind the rule that `objects` has for all kinds without a rule of their own, jobs among them."""
+    objects.rules[EVERY_KIND] = Untaken(objects.store, objects.rules.get(EVERY_KIND))
 
 
 class Untaken:
@@ -55,7 +53,7 @@ class Untaken:
         if policy is None:
             return untaken(kind, key) if review.operation == "CREATE" else ""
         if interpreter_for(kind) is None:
-            return f"{policy_claim(policy)} does not take it to members, since it has pods: {KNOWN}"
+            return f"{policy_claim(policy)} does not take it to members, since it has pods: {known()}"
         return ""
 
 

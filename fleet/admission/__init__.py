@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from fleet.admission import core, crds, fleet_objects, policies, quotatree, roles
-from fleet.admission.jobs import batch_job, kubeflow_job
+from fleet.admission import core, crds, declaring, fleet_objects, policies, quotatree, roles
+from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
-from fleet.kinds.jaxjob import JAXJOB
-from fleet.kinds.job import JOB
-from fleet.kinds.mpijob import MPIJOB
-from fleet.kinds.paddlejob import PADDLEJOB
-from fleet.kinds.pytorchjob import PYTORCHJOB
-from fleet.kinds.tfjob import TFJOB
-from fleet.kinds.xgboostjob import XGBOOSTJOB
 from fleet.objects.objects import EVERY_KIND
-from fleet.wellknown import CLUSTER, KUBEFLOW, POLICY, QUEUE, QUOTA, WORK
+from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"
 
 
 def rules() -> dict[tuple[str, str], Rule]:
-    """(group, resource) -> its rule, and the one of all other kinds. Every rule keeps the hub's marks first."""
-    return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: Checks(marks)}
+    """(group, resource) -> its rule, and the one of all other kinds, jobs among them. Every rule keeps the hub's marks
+    first."""
+    return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: Checks(marks, job)}
 
 
 def _rules() -> dict[tuple[str, str], Checks]:
@@ -45,11 +39,5 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (POLICY, "clusteroverridepolicies"): policies.OVERRIDE,
         (WORK, "resourcebindings"): fleet_objects.RESOURCE_BINDING,
         (CLUSTER, "clusters"): fleet_objects.CLUSTER,
-        (KUBEFLOW, "pytorchjobs"): kubeflow_job(PYTORCHJOB, "pytorchReplicaSpecs"),
-        (KUBEFLOW, "tfjobs"): kubeflow_job(TFJOB, "tfReplicaSpecs"),
-        (KUBEFLOW, "mpijobs"): kubeflow_job(MPIJOB, "mpiReplicaSpecs"),
-        (KUBEFLOW, "jaxjobs"): kubeflow_job(JAXJOB, "jaxReplicaSpecs"),
-        (KUBEFLOW, "paddlejobs"): kubeflow_job(PADDLEJOB, "paddleReplicaSpecs"),
-        (KUBEFLOW, "xgboostjobs"): kubeflow_job(XGBOOSTJOB, "xgbReplicaSpecs"),
-        ("batch", "jobs"): batch_job(JOB),
+        (CONFIG, "workloadinterpreters"): declaring.RULE,
     }

@@ -10,9 +10,9 @@ from fleet.engine.status import Cause, forbidden
 from fleet.model.untyped import at
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, WORK
+from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
-INTERNAL_GROUPS = (CLUSTER, POLICY, QUEUE, QUOTA, WORK)
+INTERNAL_GROUPS = (CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK)
 
 
 def _defaults(review: Review) -> Sequence[Cause]:

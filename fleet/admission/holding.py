@@ -10,12 +10,13 @@ from fleet.kinds.interpreter import Interpreter
 from fleet.model.untyped import mapping, text
 from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_HOLD, KUBEFLOW
+from fleet.wellknown import ANNOTATION_HOLD
 
 
 def held_later(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
     """The check of one job, which only warns."""
-    field = "spec.runPolicy.suspend" if interpreter.group == KUBEFLOW else "spec.suspend"
+    field = interpreter.suspend_field
+    stop = f"set {field}: true" if field else "delete it"
 
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or review.old is None or review.subresource:
@@ -23,7 +24,7 @@ def held_later(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
         if _held(review.new) and not _held(review.old) and has_room(review.old, interpreter):
             review.warnings.append(
                 f"{ANNOTATION_HOLD} keeps a job from starting: this one runs on, and is held when it next waits;"
-                f" to stop it now, set {field}: true"
+                f" to stop it now, {stop}"
             )
         return ()
 

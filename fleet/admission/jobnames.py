@@ -14,13 +14,15 @@ from fleet.kinds.interpreter import Interpreter
 from fleet.model.names import LABEL_MAX, label_problems, starts_with_letter
 from fleet.model.untyped import mapping, whole
 from fleet.objects.writing import Review
+from fleet.wellknown import KUBEFLOW
 
 _LETTERS = "must consist of lower case letters, digits and '-', start with a letter and end with a letter or digit"
 
 
 def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
     """The check of one job."""
-    operator = OPERATORS.get(interpreter.kind)
+    operator = OPERATORS.get(interpreter.kind) if interpreter.group == KUBEFLOW else None
+    of_batch = interpreter.group == "batch"
 
     def check(review: Review) -> Sequence[Cause]:
         if not asked_anew(review):
@@ -28,7 +30,7 @@ def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
         if len(review.name) > LABEL_MAX:
             return [_too_long(review.name, "the label of its pods", review.name)]
         if operator is None:
-            return _indexed(review)
+            return _indexed(review) if of_batch else ()
         if not operator.services:
             return ()
         if label_problems(review.name) or not starts_with_letter(review.name):

@@ -6,7 +6,10 @@ Refused here, since the hub would queue and place a job that no member can ever 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
+
+import orjson
 
 from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
@@ -15,54 +18,43 @@ from fleet.admission.growth import stays_in_size
 from fleet.admission.holding import held_later
 from fleet.admission.jobnames import fits_its_pods
 from fleet.admission.named import known_classes, used_by_pods
-from fleet.admission.operators import taken_by_operator
+from fleet.admission.operators import OPERATORS, taken_by_operator
 from fleet.admission.quotalabels import stays_in_queue
-from fleet.admission.rule import Check, Checks, invalid, of_new, required, unsupported
+from fleet.admission.rule import Check, invalid, of_new, required, unsupported
 from fleet.admission.statuses import status_by_hub
 from fleet.engine.status import Cause
+from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, Template
 from fleet.kinds.topology import topologies
 from fleet.model.names import qualified_name_problems
 from fleet.model.quantity import BadQuantity, quantity
+from fleet.model.untyped import at, mapping
+from fleet.objects.writing import Review
 from fleet.ports import Body
+from fleet.wellknown import ANNOTATION_SIZE, KUBEFLOW
 
 _CONTAINERS = ("initContainers", "containers")
 _MAY_END = ("Never", "OnFailure")
 _RESTART_POLICIES = ("Always", "ExitCode", "Never", "OnFailure")
 _REPLICAS_MAX = 100_000
+_CHECKS: dict[tuple[str, str], tuple[Interpreter, tuple[Check, ...]]] = {}  # made once for each interpreter
 
 
-def kubeflow_job(interpreter: Interpreter, field: str) -> Checks:
-    """The rule of a kubeflow.org job whose replica types stand in spec.`field`."""
-
-    def restart_policies(body: Body) -> Sequence[Cause]:
-        specs = (body.get("spec") or {}).get(field) or {}
-        return [
-            unsupported(f"spec.{field}.{name}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
-            for name, spec in specs.items()
-            if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
-        ]
-
-    taken = taken_by_operator(interpreter.kind, field)
-    return _checks(interpreter, of_new(restart_policies), of_new(_pods(interpreter, f"spec.{field}")), taken)
+def job(review: Review) -> Sequence[Cause]:
+    """The check of an object of any kind that has an interpreter now; nothing is wrong with the others."""
+    interpreter = interpreter_for(review.kind)
+    if interpreter is None:
+        return ()
+    target = interpreter.group, interpreter.kind
+    known = _CHECKS.get(target)
+    if known is None or known[0] is not interpreter:  # declared anew
+        known = _CHECKS[target] = interpreter, _checks(interpreter)
+    return [cause for check in known[1] for cause in check(review)]
 
 
-def batch_job(interpreter: Interpreter) -> Checks:
-    """The rule of a batch/v1 Job: its pods must be allowed to end."""
-
-    def restart_policy(body: Body) -> Sequence[Cause]:
-        policy = (((body.get("spec") or {}).get("template") or {}).get("spec") or {}).get("restartPolicy")
-        where = "spec.template.spec.restartPolicy"
-        if policy is None:
-            return [required(where, 'valid values: "OnFailure", "Never"')]
-        return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
-
-    return _checks(interpreter, of_new(restart_policy), of_new(_pods(interpreter, "spec.parallelism")))
-
-
-def _checks(interpreter: Interpreter, *own: Check) -> Checks:
+def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
     """The checks of every job, and in between the further checks of its kind."""
-    return Checks(
+    return (
         creator,
         stays_in_queue,
         stays_in_size(interpreter),
@@ -70,22 +62,69 @@ def _checks(interpreter: Interpreter, *own: Check) -> Checks:
         held_later(interpreter),
         status_by_hub,
         of_new(asked_of_job),
-        *own,
+        *_of_kind(interpreter),
         fits_its_pods(interpreter),
         known_classes(interpreter),
         used_by_pods(interpreter),
     )
 
 
+def _of_kind(interpreter: Interpreter) -> tuple[Check, ...]:
+    of_kubeflow = OPERATORS.get(interpreter.kind) if interpreter.group == KUBEFLOW else None
+    if of_kubeflow is not None:
+        field = of_kubeflow.field
+        own = of_new(partial(_restart_policies, field)), of_new(_pods(interpreter, f"spec.{field}"))
+        return (*own, taken_by_operator(of_kubeflow))
+    match interpreter.group, interpreter.kind:
+        case "batch", "Job":
+            return of_new(_may_end), of_new(_pods(interpreter, "spec.parallelism"))
+        case "apps", "Deployment" | "StatefulSet":
+            return of_new(_selects_its_pods), of_new(_pods(interpreter, "spec.replicas"))
+    return (of_new(_pods(interpreter, "spec")),)
+
+
+def _restart_policies(field: str, body: Body) -> Sequence[Cause]:
+    specs = (body.get("spec") or {}).get(field) or {}
+    return [
+        unsupported(f"spec.{field}.{name}.restartPolicy", spec["restartPolicy"], _RESTART_POLICIES)
+        for name, spec in specs.items()
+        if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
+    ]
+
+
+def _may_end(body: Body) -> Sequence[Cause]:
+    """The pods of a batch Job must be allowed to end."""
+    policy = (((body.get("spec") or {}).get("template") or {}).get("spec") or {}).get("restartPolicy")
+    where = "spec.template.spec.restartPolicy"
+    if policy is None:
+        return [required(where, 'valid values: "OnFailure", "Never"')]
+    return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
+
+
+def _selects_its_pods(body: Body) -> Sequence[Cause]:
+    """A Deployment or StatefulSet whose selector misses its own pods is refused by every member."""
+    wanted = mapping(at(body, "spec", "selector", "matchLabels"))
+    labels = mapping(at(body, "spec", "template", "metadata", "labels"))
+    if all(labels.get(name) == value for name, value in wanted.items()):
+        return []
+    return [invalid("spec.template.metadata.labels", orjson.dumps(labels).decode(), "`selector` does not match them")]
+
+
 def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cause]]:
     """Its pods can be read, and there are some; `field` is named when there are none."""
 
     def validate(body: Body) -> Sequence[Cause]:
-        templates = interpreter.templates(body)
-        causes = [cause for template in templates for cause in _template(template)]
+        try:
+            templates = interpreter.templates(body)
+        except BadQuantity as error:  # of the annotation, which is read before any pod
+            said = at(body, "metadata", "annotations", ANNOTATION_SIZE)
+            return [invalid(f"metadata.annotations[{ANNOTATION_SIZE}]", said, str(error))]
+        causes: list[Cause] = [cause for template in templates for cause in _template(template)]
         causes += _topology(body, templates)
         if not causes and sum(template.replicas for template in templates) == 0:
-            causes.append(required(field, "a job has at least one pod"))
+            sized = any(not template.own for template in templates)
+            or_size = f", or says its size by the annotation {ANNOTATION_SIZE}" if sized else ""
+            causes.append(required(field, f"a job has at least one pod{or_size}"))
         return causes
 
     return validate
@@ -95,6 +134,8 @@ def _topology(body: Body, templates: Sequence[Template]) -> Iterator[Cause]:
     """A gang lies within one value of one label, if it names any."""
     found = topologies(body, templates)
     for number, (key, field) in enumerate(found.items()):
+        if not all(template.own for template in templates):
+            yield invalid(field, key, "the pods of this kind have no template that could keep them together")
         problems = qualified_name_problems(key)
         if problems:
             yield invalid(field, key, "; ".join(problems))

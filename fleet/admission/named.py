@@ -57,8 +57,9 @@ def known_classes(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
 def _classes(job: Body, interpreter: Interpreter) -> Iterator[tuple[str, str]]:
     for template in interpreter.templates(job):
         yield f"{template.path}.spec.priorityClassName", text(at(template.template.get("spec"), "priorityClassName"))
-    policy = at(job, "spec", "runPolicy", "schedulingPolicy", "priorityClass")
-    yield "spec.runPolicy.schedulingPolicy.priorityClass", text(policy)
+    field = interpreter.priority_class_field
+    if field:
+        yield field, text(at(job, *field.split(".")))
 
 
 def used_by_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:

@@ -21,9 +21,11 @@ _SHOWN_MAX = 3  # names of containers in a refusal
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """`container`: the one that it starts in, "" for the first. `types`: the replica types that it knows, none for any.
-    `leader`: the type of which there is one pod; `led`: there must be one. `rivals`: types of which one at most."""
+    """`field`: the map of replica types in the spec. `container`: the one that it starts in, "" for the first. `types`:
+    the replica types that it knows, none for any. `leader`: the type of which there is one pod; `led`: there must be
+    one. `rivals`: types of which one at most."""
 
+    field: str
     container: str = ""
     types: tuple[str, ...] = ()
     leader: str = ""
@@ -33,12 +35,12 @@ class Operator:
 
 
 OPERATORS: Mapping[str, Operator] = {
-    "PyTorchJob": Operator("pytorch", ("Master", "Worker"), "Master"),
-    "TFJob": Operator("tensorflow", rivals=("Chief", "Master")),
-    "MPIJob": Operator("", ("Launcher", "Worker"), "Launcher", led=True, services=False),
-    "JAXJob": Operator("jax", ("Worker",)),
-    "PaddleJob": Operator("paddle", ("Master", "Worker")),
-    "XGBoostJob": Operator("xgboost", ("Master", "Worker"), "Master", led=True),
+    "PyTorchJob": Operator("pytorchReplicaSpecs", "pytorch", ("Master", "Worker"), "Master"),
+    "TFJob": Operator("tfReplicaSpecs", "tensorflow", rivals=("Chief", "Master")),
+    "MPIJob": Operator("mpiReplicaSpecs", "", ("Launcher", "Worker"), "Launcher", led=True, services=False),
+    "JAXJob": Operator("jaxReplicaSpecs", "jax", ("Worker",)),
+    "PaddleJob": Operator("paddleReplicaSpecs", "paddle", ("Master", "Worker")),
+    "XGBoostJob": Operator("xgbReplicaSpecs", "xgboost", ("Master", "Worker"), "Master", led=True),
 }
 
 
@@ -49,9 +51,9 @@ def asked_anew(review: Review) -> bool:
     return review.old is None or bool(review.new.get("spec") != review.old.get("spec"))
 
 
-def taken_by_operator(kind: str, field: str) -> Callable[[Review], Sequence[Cause]]:
-    """The check of a job whose replica types stand in spec.`field`."""
-    operator = OPERATORS[kind]
+def taken_by_operator(operator: Operator) -> Callable[[Review], Sequence[Cause]]:
+    """The check of a job of its kind."""
+    field = operator.field
 
     def check(review: Review) -> Sequence[Cause]:
         if review.new is None or not asked_anew(review):

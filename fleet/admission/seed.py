@@ -42,11 +42,23 @@ def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
 # By name: "*" would take their statuses in, which are the controllers'.
 _KUBEFLOW_JOBS = ["jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "pytorchjobs/scale", "tfjobs", "xgboostjobs"]
 _JOBS = [_rule(["kubeflow.org", "batch"], ["*"], [*_READ])]
+# Of the other kinds that Fleet brings a declaration of, by the names of their CRDs.
+_WORKLOADS = {
+    "apps": ["deployments", "statefulsets"],
+    "argoproj.io": ["workflows"],
+    "batch.volcano.sh": ["jobs"],
+    "jobset.x-k8s.io": ["jobsets"],
+    "leaderworkerset.x-k8s.io": ["leaderworkersets"],
+    "ray.io": ["rayclusters", "rayjobs"],
+    "sparkoperator.k8s.io": ["sparkapplications"],
+    "trainer.kubeflow.org": ["trainjobs"],
+}
 _VIEW = [
     _rule([""], ["configmaps", "events", "namespaces", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
                  "serviceaccounts", "services", "resourcequotas", "limitranges"], _READ),
     _rule(["events.k8s.io"], ["events"], _READ),
     *_JOBS,
+    *(_rule([group], [*names, *(f"{name}/status" for name in names)], _READ) for group, names in _WORKLOADS.items()),
     _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"], _READ),
     _rule(["work.karmada.io"], ["resourcebindings", "resourcebindings/status"], _READ),
     _rule(["scheduling.x-k8s.io"], ["queueunits", "queueunits/status", "queues"], _READ),
@@ -57,6 +69,7 @@ _EDIT = [
     _rule([""], ["events"], ["create", "patch", "update"]),
     _rule(["kubeflow.org"], _KUBEFLOW_JOBS, [*_READ, *_WRITE]),
     _rule(["batch"], ["jobs"], [*_READ, *_WRITE]),
+    *(_rule([group], names, [*_READ, *_WRITE]) for group, names in _WORKLOADS.items()),
     _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"],
           [*_READ, *_WRITE]),
 ]  # fmt: skip

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from fleet.engine.kind import Kind
 from fleet.ports import Body, Key
-from fleet.wellknown import CLUSTER, POLICY, QUEUE, QUOTA, SYSTEM_NAMESPACES, WORK
+from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, SYSTEM_NAMESPACES, WORK
 
-NEVER_GROUPS = frozenset({POLICY, WORK, CLUSTER, QUEUE, QUOTA, "coordination.k8s.io", "events.k8s.io"})
+NEVER_GROUPS = frozenset({POLICY, WORK, CLUSTER, CONFIG, QUEUE, QUOTA, "coordination.k8s.io", "events.k8s.io"})
 NEVER_CORE = frozenset({"events", "nodes", "pods", "endpoints"})
 NEVER_CONFIGMAPS = frozenset({"kube-root-ca.crt"})  # every cluster makes its own
 # A Secret of these types makes the member's own control plane issue credentials.

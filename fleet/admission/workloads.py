@@ -15,7 +15,6 @@ from fleet.admission.travel import GRANTS_RIGHTS
 from fleet.engine.status import Cause
 from fleet.kinds import INTERPRETERS, interpreter_of
 
-GANG_KINDS = tuple(sorted(kind for _, kind in INTERPRETERS))
 WITH_PODS = frozenset(
     {
         ("", "Pod"), ("", "ReplicationController"), ("apps", "DaemonSet"), ("apps", "Deployment"),
@@ -33,7 +32,23 @@ _WITHOUT_PODS = frozenset(
         ("scheduling.k8s.io", "PriorityClass"), ("storage.k8s.io", "StorageClass"),
     }
 )  # fmt: skip
-KNOWN = f"Fleet places only pods of {', '.join(GANG_KINDS)}"
+DECLARE = "a WorkloadInterpreter (config.fleet.io) declares another kind"
+
+
+def gang_kinds() -> list[str]:
+    """The kinds that have an interpreter now, by name."""
+    return sorted({kind for _, kind in INTERPRETERS})
+
+
+def known() -> str:
+    """The kinds whose pods Fleet places, in words."""
+    return f"Fleet places only pods of {', '.join(gang_kinds())}; {DECLARE}"
+
+
+def may_stay_beside_gangs(api_version: str, kind: str) -> bool:
+    """Whether a policy for gangs may take objects of the kind, which has no interpreter, along as they are."""
+    group = api_version.rpartition("/")[0]
+    return (group, kind) in _WITHOUT_PODS or group in GRANTS_RIGHTS
 
 
 def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterator[Cause]:
@@ -45,11 +60,14 @@ def wrong_kinds(selectors: Sequence[Mapping[str, Any]], *, gang: bool) -> Iterat
             continue
         where = f"spec.resourceSelectors[{index}].kind"
         if (group, kind) in WITH_PODS:
-            yield invalid(where, kind, f"its pods would start in no queue, or in every member: {KNOWN}")
-        elif gang and (group, kind) not in _WITHOUT_PODS and group not in GRANTS_RIGHTS:
-            near = difflib.get_close_matches(kind, GANG_KINDS, n=1, cutoff=0.8)
+            yield invalid(where, kind, f"its pods would start in no queue, or in every member: {known()}")
+        elif gang and not may_stay_beside_gangs(api_version, kind):
+            near = difflib.get_close_matches(kind, gang_kinds(), n=1, cutoff=0.8)
             meant = f"did you mean {near[0]}? " if near else ""
-            why = f"{meant}{KNOWN}; objects without pods go into a policy of their own, without customSchedulingType"
+            why = (
+                f"{meant}no WorkloadInterpreter says what pods a {kind} of {api_version} has. {known()};"
+                " objects without pods go into a policy of their own, without customSchedulingType"
+            )
             yield invalid(where, kind, why)
 
 

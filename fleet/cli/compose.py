@@ -100,6 +100,7 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
     from fleet.admission import rules
     from fleet.engine.registry import Registry
     from fleet.objects.crds import follow_crds
+    from fleet.objects.interpreters import follow_interpreters
     from fleet.objects.objects import Objects
     from fleet.store.postgres import PostgresStore
 
@@ -109,16 +110,20 @@ async def base(data: DataDir, dsn: str) -> AsyncIterator[Base]:
     try:
         registry = Registry(load_kinds())
         objects = Objects(store, registry, clock, ids, rules=rules())
-        loaded = asyncio.Event()
-        crds = asyncio.create_task(follow_crds(store, registry, loaded), name="crds")
+        loaded, declared = asyncio.Event(), asyncio.Event()
+        following = [
+            asyncio.create_task(follow_crds(store, registry, loaded), name="crds"),
+            asyncio.create_task(follow_interpreters(store, declared), name="interpreters"),
+        ]
         try:
             with contextlib.suppress(TimeoutError):  # no loop should look at an object whose kind is on its way
-                await asyncio.wait_for(loaded.wait(), KINDS_WAIT_S)
+                await asyncio.wait_for(asyncio.gather(loaded.wait(), declared.wait()), KINDS_WAIT_S)
             yield Base(data, dsn, clock, ids, store, registry, objects)
         finally:
-            crds.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await crds
+            for task in following:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
     finally:
         await store.stop()
 

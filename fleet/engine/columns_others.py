@@ -175,6 +175,12 @@ def job_duration(body: Body, now: float) -> str:
     return human((end if end is not None else now) - start)
 
 
+def ready_replicas(body: Body, now: float) -> str:
+    """Of a Deployment or a StatefulSet: the ready replicas of those that it wants."""
+    wanted = body.get("spec", {}).get("replicas")
+    return f"{body.get('status', {}).get('readyReplicas') or 0}/{1 if wanted is None else wanted}"
+
+
 def _pod_field(field: str) -> Callable[[Body, float], str]:
     def values(body: Body, now: float) -> str:
         spec = (body.get("spec", {}).get("template") or {}).get("spec") or {}
@@ -211,6 +217,7 @@ OTHERS: dict[str, Callable[[Body, float], Any]] = {
     "job_status": job_status,
     "job_completions": job_completions,
     "job_duration": job_duration,
+    "ready_replicas": ready_replicas,
     "job_containers": _pod_field("name"),
     "job_images": _pod_field("image"),
 }

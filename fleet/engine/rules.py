@@ -7,7 +7,7 @@ schema reports, and it checks nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -176,6 +176,35 @@ def _known_pattern(text: str) -> Pattern:
 
 class RuleError(Exception):
     """A rule could not be evaluated."""
+
+
+def execute(
+    program: Program, variables: Mapping[str, Any], budget: Budget, functions: Mapping[str, Callable[..., Any]]
+) -> Any:
+    """The value of an expression over some variables, outside of a schema. Raises RuleError, also where the budget
+    does not last."""
+    expression, weight = program.expression, sum(map(weight_of, variables.values()))
+    steps = expression.size * (1 + weight) + _STEPS_OF_RULE
+    if expression.loops or steps * expression.size > _SMALL:
+        visited = [0]
+        sizes = {name: Actual([value], visited) for name, value in variables.items()}
+        steps = cost_of(expression, sizes) + visited[0] + _STEPS_OF_RULE
+    if not budget.spend(steps + weight // _HANDED_OVER):
+        raise RuleError(EXCEEDED)
+
+    def match(text: Any, pattern: Any) -> bool:
+        if not isinstance(text, str) or not isinstance(pattern, str):
+            raise TypeError("no such overload")
+        known = _known_pattern(pattern)
+        if not budget.spend(_STEPS_OF_CALL + known.cost(text) // _STEPS_OF_MATCH):
+            raise RuntimeError(EXCEEDED)
+        return known.matches(text)
+
+    try:
+        return program.compiled.execute(cel.Context(dict(variables), {**functions, MATCHES: match}))
+    except BaseException as problem:
+        _not_ours(problem)
+        raise RuleError(_said(problem)) from problem
 
 
 def _not_ours(problem: BaseException) -> None:

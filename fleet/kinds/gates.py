@@ -10,7 +10,8 @@ from fleet.wellknown import GATE
 
 
 def gated(body: Body, templates: Iterable[Template]) -> Body:
-    """A copy of the body whose pods wait for the hub."""
+    """A copy of the body whose pods wait for the hub. Pods without a template in the job cannot."""
     for template in templates:
-        body = added_at(body, f"{template.path}.spec.schedulingGates".split("."), {"name": GATE})
+        if template.own:
+            body = added_at(body, (*template.steps, "spec", "schedulingGates"), {"name": GATE})
     return body

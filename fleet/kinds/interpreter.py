@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
+from fleet.kinds.paths import Steps
 from fleet.model.unit import Component
 
 Body = dict[str, Any]
@@ -47,19 +48,54 @@ class Standing(NamedTuple):
 
 
 class Template(NamedTuple):
-    """One replica type: its name in lower case, how many pods, the pod template, and where that stands in the body."""
+    """One replica type: its name in lower case, how many pods, the pod template, and where that stands in the body.
+
+    `own` False: the kind has no pod template there, and this one is made of what else the job says of its pods. Then
+    `labels` is where the job keeps the labels of such pods, or () for nowhere."""
 
     name: str
     replicas: int
     template: Body
-    path: str  # spec.pytorchReplicaSpecs.Master.template
+    path: str  # spec.pytorchReplicaSpecs.Master.template; spec.replicatedJobs[0].template.spec.template
+    steps: Steps = ()  # the same as keys and positions
+    own: bool = True
+    labels: Steps = ()
+
+    @property
+    def marked(self) -> bool:
+        """Whether the pods carry the labels that the hub writes into the job."""
+        return self.own or bool(self.labels)
+
+
+class PodLabels(NamedTuple):
+    """The labels by which the kind's own controller marks its pods: of the job's name, and of the component; "" for
+    none."""
+
+    name: str = ""
+    component: str = ""
 
 
 class Interpreter(Protocol):
     """Bodies are never changed: a function that returns a body returns a new one."""
 
-    group: str
-    kind: str
+    @property
+    def group(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def pod_labels(self) -> PodLabels: ...
+
+    @property
+    def suspend_field(self) -> str:
+        """`spec.suspend`; "" for a kind that cannot be suspended."""
+        ...
+
+    @property
+    def priority_class_field(self) -> str:
+        """Where the job names a PriorityClass beside its pod templates; "" for nowhere."""
+        ...
 
     def templates(self, body: Body) -> tuple[Template, ...]:
         """The replica types in their order (Master before Worker), those with 0 replicas too."""
@@ -82,8 +118,20 @@ class Interpreter(Protocol):
         """Failed is unhealthy; a job that waits for its pods is healthy; one without a status is unknown."""
         ...
 
+    def minimum(self, body: Body) -> Mapping[str, int]:
+        """Of the components that may run with fewer replicas: the fewest, by name."""
+        ...
+
+    def together(self, component: str) -> bool:
+        """Whether all replicas of the component run at the same time. The others come and go, up to their number."""
+        ...
+
+    def retryable(self, body: Body) -> bool:
+        """Whether a job that failed may be tried again in another member."""
+        ...
+
     def dependencies(self, body: Body) -> frozenset[Dependency]:
-        """The objects that the pod templates name and cannot start without."""
+        """The objects that the pod templates name and cannot start without, and those that the kind itself names."""
         ...
 
     def stamp(
@@ -97,12 +145,15 @@ class Interpreter(Protocol):
         and nothing left that only the hub means (status, uid, owners, managed fields)."""
         ...
 
-    def suspend(self, body: Body, suspended: bool) -> Body: ...
+    def suspend(self, body: Body, suspended: bool) -> Body:
+        """The body as it is, for a kind that cannot be suspended."""
+        ...
 
     def suspended(self, body: Body) -> bool: ...
 
     def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
-        """A condition of the hub's own, in the form that the kind's status has; `at` is RFC 3339."""
+        """A condition of the hub's own, in the form that the kind's status has; `at` is RFC 3339. Empty for a kind
+        whose status has no conditions of that form."""
         ...
 
     def merge_status(self, hub: Body | None, member: Body | None) -> Body:

@@ -1,20 +1,24 @@
-"""Which interpreter reads which kind."""
+"""Which interpreter reads which kind: one table a process.
+
+The declarations that Fleet ships are read when the first kind is asked for, each when its own kind is. Those of users
+are put over them by a loader (fleet/objects/interpreters.py), all at once: a reader sees the table before or after.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Protocol
 
+import yaml
+
+from fleet.kinds.declaration import read_declaration
+from fleet.kinds.declared import DeclaredKind
 from fleet.kinds.interpreter import Interpreter
-from fleet.kinds.jaxjob import JAXJOB
-from fleet.kinds.job import JOB
-from fleet.kinds.mpijob import MPIJOB
-from fleet.kinds.paddlejob import PADDLEJOB
-from fleet.kinds.pytorchjob import PYTORCHJOB
-from fleet.kinds.tfjob import TFJOB
-from fleet.kinds.xgboostjob import XGBOOSTJOB
 
-_ALL: tuple[Interpreter, ...] = (PYTORCHJOB, TFJOB, MPIJOB, JAXJOB, PADDLEJOB, XGBOOSTJOB, JOB)
-INTERPRETERS: dict[tuple[str, str], Interpreter] = {(i.group, i.kind): i for i in _ALL}
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+Target = tuple[str, str]  # (group, kind)
 
 
 class Named(Protocol):
@@ -27,9 +31,61 @@ class Named(Protocol):
     def kind(self) -> str: ...
 
 
+@cache
+def shipped() -> dict[Target, Interpreter]:
+    """The interpreters that Fleet brings, by (group, kind)."""
+    folder = files("fleet.kinds").joinpath("declared")
+    entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda e: e.name)
+    found: dict[Target, Interpreter] = {}
+    for entry in entries:
+        for spec in yaml.load_all(entry.read_bytes(), Loader=_Loader):
+            interpreter = DeclaredKind(read_declaration(spec["spec"]))
+            found[interpreter.group, interpreter.kind] = interpreter
+    return found
+
+
+class Interpreters(Mapping[Target, Interpreter]):
+    """The table of this process."""
+
+    def __init__(self) -> None:
+        self._all: dict[Target, Interpreter] | None = None
+
+    def declare(self, users: Iterable[Interpreter]) -> None:
+        """Put these over the shipped ones, in place of those that were declared before. Of two of one kind the first
+        counts."""
+        table = dict(shipped())
+        mine: dict[Target, Interpreter] = {}
+        for interpreter in users:
+            mine.setdefault((interpreter.group, interpreter.kind), interpreter)
+        table.update(mine)
+        self._all = table  # one assignment, so that no reader sees half of it
+
+    @property
+    def _table(self) -> dict[Target, Interpreter]:
+        if self._all is None:
+            self._all = dict(shipped())
+        return self._all
+
+    def get(self, target: Target, default: Any = None) -> Any:
+        return self._table.get(target, default)
+
+    def __getitem__(self, target: Target) -> Interpreter:
+        return self._table[target]
+
+    def __iter__(self) -> Iterator[Target]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+
+INTERPRETERS = Interpreters()
+
+
 def interpreter_for(kind: Named) -> Interpreter | None:
     """The interpreter of a job kind; None for objects without pods."""
-    return INTERPRETERS.get((kind.group, kind.kind))
+    found: Interpreter | None = INTERPRETERS.get((kind.group, kind.kind))
+    return found
 
 
 def interpreter_of(api_version: object, kind: object) -> Interpreter | None:
@@ -37,4 +93,5 @@ def interpreter_of(api_version: object, kind: object) -> Interpreter | None:
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
     group = api_version.rsplit("/", 1)[0] if "/" in api_version else ""
-    return INTERPRETERS.get((group, kind))
+    found: Interpreter | None = INTERPRETERS.get((group, kind))
+    return found

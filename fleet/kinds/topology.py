@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fleet.kinds.interpreter import Body, Template
+from fleet.kinds.paths import Steps, placed
 from fleet.model.untyped import mapping
 from fleet.wellknown import ANNOTATION_TOPOLOGY, KUEUE_TOPOLOGY
 
@@ -40,17 +41,19 @@ def within(body: Body, templates: Iterable[Template], topology: str, domain: str
     together = {"labelSelector": {"matchLabels": dict(labels)}, "topologyKey": topology}
     there = {"matchExpressions": [{"key": topology, "operator": "In", "values": [domain]}]}
     for template in templates:
-        body = added_at(body, f"{template.path}.spec.affinity.podAffinity.{_REQUIRED}".split("."), together)
+        if not template.own:
+            continue  # admission lets no job of such a kind ask for it
+        affinity = (*template.steps, "spec", "affinity")
+        body = added_at(body, (*affinity, "podAffinity", _REQUIRED), together)
         if domain:
             preference = {"weight": 100, "preference": there}
-            body = added_at(body, f"{template.path}.spec.affinity.nodeAffinity.{_PREFERRED}".split("."), preference)
+            body = added_at(body, (*affinity, "nodeAffinity", _PREFERRED), preference)
     return body
 
 
-def added_at(body: Mapping[str, Any] | None, path: list[str], entry: Any) -> Body:
-    """A copy with `entry` added to the list at this path."""
-    name, *rest = path
-    body = mapping(body)
-    there = body.get(name)
-    added = added_at(there, rest, entry) if rest else [*(there if isinstance(there, list) else ()), entry]
-    return {**body, name: added}
+def added_at(body: Body, steps: Steps, entry: Any) -> Body:
+    """A copy with `entry` added to the list at these steps."""
+    there: Any = body
+    for step in steps:
+        there = there[step] if isinstance(step, int) else mapping(there).get(step)
+    return placed(body, steps, [*(there if isinstance(there, list) else ()), entry])

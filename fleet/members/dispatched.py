@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fleet.kinds import INTERPRETERS
 from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
@@ -18,24 +19,28 @@ from fleet.model.untyped import digits, named, pairs, text
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
-# Groups whose kinds are jobs, and so copies of a binding. In "batch" only Job is one.
-JOB_GROUPS = frozenset(
-    {"kubeflow.org", "ray.io", "batch.volcano.sh", "jobset.x-k8s.io", "trainer.kubeflow.org", "workload.codeflare.dev"}
-)
-# Dependencies of jobs. A member may be ready without letting us see these: its role may be older than they are.
+# Groups whose kinds a member must let the hub see before it is ready.
+JOB_GROUPS = frozenset({"kubeflow.org"})
+# Dependencies of jobs that came later.
 OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts"), ("", "services")})
 ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")}) | OPTIONAL
 
 
-def is_job(group: str, resource: str) -> bool:
-    return group in JOB_GROUPS or (group, resource) == ("batch", "jobs")
+def is_job(served: Served) -> bool:
+    """Whether its objects are jobs, and so copies of a binding."""
+    return (served.group, served.kind) in INTERPRETERS
 
 
 def followed_always(served: Served) -> bool:
     """Whether the kind is followed without having been dispatched by this process."""
     if not {"list", "watch"} <= served.verbs:
         return False
-    return served.group in JOB_GROUPS or (served.group, served.resource) in ALWAYS
+    return is_job(served) or served.group in JOB_GROUPS or (served.group, served.resource) in ALWAYS
+
+
+def optional(group: str, resource: str) -> bool:
+    """Whether a member may be ready while it does not let the hub see the kind: its role may be older than this."""
+    return (group, resource) in OPTIONAL or not (group in JOB_GROUPS or (group, resource) in ALWAYS)
 
 
 @dataclass(slots=True)
@@ -85,7 +90,7 @@ class Dispatched:
         if held is not None and held.binding != binding:
             self._copies.drop(held.binding, self._member, str(key))
         self._held[key] = _Held(body, binding)
-        if is_job(served.group, served.resource):
+        if is_job(served):
             self._copies.put(binding, self._member, str(key), body)
         self._notify(Changed(self._member, "job", binding))
 

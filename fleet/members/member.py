@@ -21,7 +21,7 @@ import structlog
 from fleet.members.connection import Connection, Unreachable
 from fleet.members.discovery import Catalogue, Discovery, Served
 from fleet.members.dispatch import Dispatcher
-from fleet.members.dispatched import OPTIONAL, Dispatched, KindSink, followed_always
+from fleet.members.dispatched import Dispatched, KindSink, followed_always, optional
 from fleet.members.follow import Follower, NotServed
 from fleet.members.identity import Judge, anyone, read_identity
 from fleet.members.index import ByBinding
@@ -224,7 +224,7 @@ class OneMember:
                 if followed_always(served) and catalogue.resource(served.group, served.resource) == served:
                     self._follow(served)
             if first:
-                self._needed = tuple(follower for at, follower in self._kinds.items() if at not in OPTIONAL)
+                self._needed = tuple(follower for at, follower in self._kinds.items() if not optional(*at))
             self._review()
             self._notify(Changed(self.name, "ready"))
 

@@ -20,6 +20,7 @@ WORK = "work.karmada.io"
 CLUSTER = "cluster.karmada.io"
 QUEUE = "scheduling.x-k8s.io"
 QUOTA = "scheduling.sigs.k8s.io"
+CONFIG = "config.fleet.io"
 
 # -- marks of every object that Fleet puts into a member, the pods of a job too
 LABEL_HUB = "fleet.io/hub"  # id of the hub that owns the object
@@ -60,6 +61,8 @@ ANNOTATION_TOPOLOGY = "fleet.io/required-topology"
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 ANNOTATION_ROOM = "fleet.io/room"  # on a binding: how its room in the member was held before this attempt
 ANNOTATION_RESERVATION = "fleet.io/enable-reservation"  # on a Cluster: "true", as spec.enableReservation
+# On a job of a kind without pod templates: its pods at once and their requests, "replicas=4,cpu=8,nvidia.com/gpu=2".
+ANNOTATION_SIZE = "fleet.io/size"
 ANNOTATION_DOMAIN = "fleet.io/topology-domain"  # on a binding: the value that was chosen for it in its member
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are

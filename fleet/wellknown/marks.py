@@ -52,6 +52,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HOLD, Writer.USER, "annotation", _JOB, '"true" keeps a waiting job from starting'),
     (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "a node label: all pods on one value"),
     (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "the same, in Kueue's name"),
+    (w.ANNOTATION_SIZE, Writer.USER, "annotation", _JOB, "pods at once and their requests, where no template has them"),
     (w.ANNOTATION_BACKOFF_LIMIT, Writer.USER, "annotation", "jobs, policies", "attempts before a job is held"),
     (w.ANNOTATION_FORCE_DELETE, Writer.USER, "annotation", "jobs, policies", "seconds until pods that stay are killed"),
     (w.ANNOTATION_CHECKPOINT, Writer.USER, "annotation", "jobs, their pods", "work up to this time is saved"),

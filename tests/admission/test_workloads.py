@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api import untaken
-from fleet.admission.workloads import carries_pods
+from fleet.admission.workloads import carries_pods, known
 from fleet.engine import patch as patches
 from fleet.engine.crd import kind_of
 from fleet.objects.definitions import definitions
@@ -17,7 +17,7 @@ from tests.controllers.bind.test_untaken import RAY, pod, rayjob
 from tests.controllers.world import cluster_policy, pytorchjob
 
 TEMPLATE = {"spec": {"containers": [{"name": "c"}]}}
-NAMED = "Fleet places only pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob"
+NAMED = "no WorkloadInterpreter says what pods a AppWrapper of workload.codeflare.dev/v1beta2 has"
 
 
 def of(api_version: str, kind: str) -> Body:
@@ -27,16 +27,16 @@ def of(api_version: str, kind: str) -> Body:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        pytest.param(policy(resourceSelectors=[of("ray.io/v1", "RayJob")], **gang()), NAMED, id="an undeclared kind"),
+        pytest.param(policy(resourceSelectors=[of("workload.codeflare.dev/v1beta2", "AppWrapper")], **gang()),
+                     NAMED, id="an undeclared kind"),
         pytest.param(policy(resourceSelectors=[of("kubeflow.org/v1", "PytorchJob")], **gang()),
                      "did you mean PyTorchJob?", id="a gang kind misspelt"),
         pytest.param(policy(resourceSelectors=[of("v1", "Event")], **gang()), "a policy of their own", id="no gang"),
         *(
             pytest.param(policy(resourceSelectors=[of(*kind)], **more), "would start in no queue, or in every member",
                          id=f"{kind[1]} {'with' if more else 'without'} Gang")
-            for kind in [("v1", "Pod"), ("v1", "ReplicationController"), ("apps/v1", "Deployment"),
-                         ("apps/v1", "StatefulSet"), ("apps/v1", "DaemonSet"), ("apps/v1", "ReplicaSet"),
-                         ("batch/v1", "CronJob")]
+            for kind in [("v1", "Pod"), ("v1", "ReplicationController"), ("apps/v1", "DaemonSet"),
+                         ("apps/v1", "ReplicaSet"), ("batch/v1", "CronJob")]
             for more in ({}, gang())
         ),
     ],
@@ -111,9 +111,9 @@ async def test_an_object_of_an_unknown_kind_with_pods_is_told_at_each_write(hub:
     assert made is not None
     hub.registry.put(made)
     untaken.install(hub.objects)
-    selectors = [{"apiVersion": "ray.io/v1", "kind": "RayJob"}]
+    selectors = [{"apiVersion": "ray.io/v1", "kind": "RayService"}]
     await hub.create(policy(resourceSelectors=selectors))
-    expected = f"PropagationPolicy default/p does not take it to members, since it has pods: {NAMED}"
+    expected = f"PropagationPolicy default/p does not take it to members, since it has pods: {known()}"
     assert await warned(hub, rayjob()) == (expected,)
     entrypoint = {"spec": {"entrypoint": "train"}}
     patched = await hub.objects.patch(made, "default", "ray", entrypoint, patches.MERGE, USER)

@@ -32,6 +32,7 @@ PLURALS = {
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
     "RayJob": "rayjobs",
+    "RayService": "rayservices",
 }  # fmt: skip
 HOSTNAME = "kubernetes.io/hostname"
 

@@ -29,7 +29,7 @@ from fleet.engine.status import CAUSES_MAX, MESSAGE_CHARACTERS_MAX, StatusError
 from fleet.engine.strategic import strategic_patch
 from fleet.engine.validate import validate
 from fleet.engine.write import Author, prepare_create, prepare_update
-from fleet.kinds.job import JOB
+from fleet.kinds import interpreter_of
 from fleet.model.names import label_value_problems, qualified_name_problems, subdomain_problems
 from fleet.quota.parse import validate_tree
 
@@ -281,11 +281,14 @@ def test_rules_over_long_lists_take_linear_time() -> None:
 
 
 def test_jobs_with_many_parts_are_interpreted_in_linear_time() -> None:
+    job = interpreter_of("batch/v1", "Job")
+    assert job is not None
+
     def make(n: int) -> Callable[[], Any]:
         env = [{"name": f"e{i}", "valueFrom": {"secretKeyRef": {"name": f"s{i}"}}} for i in range(n)]
         pod = {"containers": [{"name": "a", "env": env}], "tolerations": [{"key": f"t{i}"} for i in range(n)]}
         body = {"metadata": {"namespace": "a"}, "spec": {"template": {"spec": pod}}}
-        return lambda: (JOB.dependencies(body), JOB.components(body))
+        return lambda: (job.dependencies(body), job.components(body))
 
     linear(make)
 

@@ -58,7 +58,10 @@ def _shown(job: Body, interpreter: Interpreter, why: str, at: str) -> bool:
         return False
     had = rows(mapping(job.get("status")).get("conditions"))
     others = [entry for entry in had if entry.get("reason") != MISSING]
-    new = [interpreter.condition(PENDING, "True", MISSING, why, at)] if why else []
+    said = interpreter.condition(PENDING, "True", MISSING, why, at) if why else {}
+    if why and not said:
+        return False  # the status of its kind has no conditions; the Event says it
+    new = [said] if said else []
     job["status"] = {**mapping(job.get("status")), "conditions": [*new, *others]}
     return True
 

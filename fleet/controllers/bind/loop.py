@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fleet.admission.declaring import target_of
 from fleet.admission.passing import hub_requires_queue, leaf_of_gang, why_queued
 from fleet.admission.selecting import best_policy, policies_for, policy_claim, selects
 from fleet.admission.travel import propagatable
-from fleet.admission.workloads import KNOWN, carries_pods
+from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
 from fleet.bindings.trees import TreeReader
@@ -29,11 +30,13 @@ from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import rows, text, whole
+from fleet.objects.interpreters import Loader
 from fleet.ports import Body, Event, EventType, Key, Stored
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
     ANNOTATION_POLICY,
     CLUSTER,
+    CONFIG,
     HUB_CONFIG,
     POLICY,
     POLICY_FAILED,
@@ -61,6 +64,7 @@ class BindLoop:
         self._clusters_mark: object = None
         self._queue_rules: object = None
         self._tree = TreeReader(hub.store)
+        self._interpreters = Loader(hub.store)
         self._marks: dict[Key, object] = {}  # of bindings: the state that this loop has seen
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
@@ -71,6 +75,7 @@ class BindLoop:
             Source("apiextensions.k8s.io", "customresourcedefinitions", lambda event: (_REFRESH,)),
             Source(QUOTA, "elasticquotatrees", self._on_queue_rules),
             Source("", "configmaps", self._on_config),
+            Source(CONFIG, "workloadinterpreters", self._on_declaration),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
 
@@ -122,6 +127,13 @@ class BindLoop:
             return ()
         self._clusters_mark = mark
         return self._bound(gang=False)
+
+    def _on_declaration(self, event: Event) -> Iterable[Key]:
+        """A kind that came, changed or went: its objects are looked at again, by the new table."""
+        self._interpreters.load()
+        group, name = target_of(event.stored.body)
+        kind = self._hub.registry.kind(group, name)
+        return [stored.key for stored in self._hub.scan(kind.group, kind.resource)] if kind is not None else ()
 
     def _on_config(self, event: Event) -> Iterable[Key]:
         ours = (event.stored.key.namespace, event.stored.key.name) == (SYSTEM_NAMESPACE, HUB_CONFIG)
@@ -199,7 +211,7 @@ class BindLoop:
         wrong = _not_taken(body, policy, interpreter)
         if wrong:
             await self._events.once(body, POLICY_FAILED, f"{policy_claim(policy)} {wrong}")
-            if interpreter is not None or binding is None:
+            if interpreter is not None or binding is None or b.is_gang(binding.body):
                 return None
         return await self._follow(body, policy, interpreter, binding_key, binding)
 
@@ -292,9 +304,12 @@ def _named(reference: Body) -> tuple[str, str]:
 def _not_taken(body: Body, policy: Body, interpreter: Interpreter | None) -> str:
     """Why the policy binds the object to no member, in words that follow its name; "" when it does."""
     scheduling = ((policy["spec"].get("placement") or {}).get("replicaScheduling")) or {}
+    gang = scheduling.get("customSchedulingType") == "Gang"
+    if interpreter is None and gang and not may_stay_beside_gangs(body["apiVersion"], body["kind"]):
+        return f"is for gangs, and no WorkloadInterpreter says what pods a {body['kind']} of {body['apiVersion']} has"
     if interpreter is None:
-        return f"does not take it to members, since it has pods: {KNOWN}" if carries_pods(body) else ""
-    if scheduling.get("customSchedulingType") != "Gang":
+        return f"does not take it to members, since it has pods: {known()}" if carries_pods(body) else ""
+    if not gang:
         return "selects a job, but its placement.replicaScheduling.customSchedulingType is not Gang"
     return ""
 

@@ -60,6 +60,8 @@ def _within(body: Body, labels: Mapping[str, str], charged: Sequence[Component])
     except (BadQuantity, StatusError, TypeError, ValueError, AttributeError) as error:
         raise Unsafe(f"its pods cannot be read: {error}"[:300]) from error
     for template in templates:
+        if not template.marked:
+            continue  # the members know its pods by the labels of the kind's own controller
         own = {**labels, LABEL_COMPONENT: template.name}
         _same(template.template.get("metadata") or {}, own, f"{template.path}.metadata.labels")
     if not asked:

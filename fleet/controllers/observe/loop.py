@@ -52,6 +52,7 @@ class Sight:
     state: State
     message: str
     health: Health
+    over_time: frozenset[str] = frozenset()  # components whose pods come and go
 
     @property
     def over(self) -> str:
@@ -116,9 +117,10 @@ class ObserveLoop:
         pods = [pod for pod in there if not pod.placeholder]
         if not copies:
             return Sight(None, pods, State.UNKNOWN, "", Health.UNKNOWN)
+        over_time = frozenset(c["name"] for c in b.component_bodies(binding) if not interpreter.together(c["name"]))
         standing = interpreter.state(copies[0].get("status"))
         health = interpreter.health(copies[0]) if self._hub.members.ready(member) else Health.UNKNOWN
-        return Sight(copies[0], pods, standing.state, standing.message, health)
+        return Sight(copies[0], pods, standing.state, standing.message, health, over_time)
 
     async def _write(self, stored: Stored, interpreter: Interpreter, sight: Sight | None) -> float | None:
         """Returns the seconds to wait when it is too early for details."""
@@ -186,12 +188,14 @@ def _replicas(binding: Body) -> int:
 
 
 def whole(binding: Body, sight: Sight) -> bool:
-    """Whether every replica of every component has a pod with a node (or a pod that ran and is finished)."""
+    """Whether every replica of every component has a pod with a node (or a pod that ran and is finished). Components
+    whose pods come and go are not waited for; a gang of them alone is whole with its first pod."""
     have: dict[str, int] = {}
     for pod in sight.pods:
         if pod.node or pod.phase in ("Succeeded", "Failed"):
             have[pod.component.lower()] = have.get(pod.component.lower(), 0) + 1
-    return all(have.get(c["name"], 0) >= int(c["replicas"]) for c in b.component_bodies(binding))
+    wanted = {c["name"]: int(c["replicas"]) for c in b.component_bodies(binding) if c["name"] not in sight.over_time}
+    return all(have.get(name, 0) >= count for name, count in wanted.items()) and (bool(wanted) or bool(have))
 
 
 def _waits_for(binding: Body) -> str:
@@ -275,19 +279,21 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
     if sight is not None:
         shown = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
     own = _own_condition(binding, interpreter)
-    if own is not None and own["type"] == PENDING:
+    if own and own["type"] == PENDING:
         return {"conditions": [own]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
     lost = condition(binding, b.REACHABLE)
     if lost is not None:  # first, so that the last one stays what the job's STATE shows
         at = lost["lastTransitionTime"]
         shown_as = interpreter.condition(b.REACHABLE, "False", lost["reason"], lost["message"], at)
-        merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
+        if shown_as:
+            merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
     return merged
 
 
 def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
-    """The hub's own condition: queuing, with the reason why it still waits; or pending, outside of queues."""
+    """The hub's own condition: queuing, with the reason why it still waits; or pending, outside of queues. Empty for a
+    kind whose status has no conditions."""
     why, queuing = condition(binding, SCHEDULED), condition(binding, QUEUING)
     waiting = why is not None and why["status"] == "False" and not b.clusters_of(binding)
     if queuing is not None:

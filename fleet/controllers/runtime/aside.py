@@ -70,6 +70,8 @@ class Aside:
         at, interpreter = rfc3339(self._hub.clock.now()), self._interpreter(key)
         form = pods.condition if interpreter is None else interpreter.condition
         said = form(HANDLING_FAILED, "True", reason, message, at)
+        if not said:
+            return False
         return await self._edit(key, partial(_say, said=said, first=interpreter is not None))
 
     async def _edit(self, key: Key, change: Callable[[Body], bool]) -> bool:

@@ -13,10 +13,11 @@ from tests.controllers.world import World, cluster, hub, member, policy, pytorch
 
 RAY = {
     "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-    "metadata": {"name": "rayjobs.ray.io"},
+    "metadata": {"name": "rayservices.ray.io"},
     "spec": {
         "group": "ray.io", "scope": "Namespaced",
-        "names": {"plural": "rayjobs", "singular": "rayjob", "kind": "RayJob", "listKind": "RayJobList"},
+        "names": {"plural": "rayservices", "singular": "rayservice", "kind": "RayService",
+                  "listKind": "RayServiceList"},
         "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {
             "type": "object", "x-kubernetes-preserve-unknown-fields": True,
         }}}],
@@ -28,7 +29,7 @@ TEMPLATE = {"spec": {"containers": [{"name": "ray", "image": "ray:1"}]}}
 def rayjob(name: str = "ray", **spec: Any) -> Body:
     groups = {"rayClusterSpec": {"workerGroupSpecs": [{"template": TEMPLATE}]}}
     return {
-        "apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": name, "namespace": "default"},
+        "apiVersion": "ray.io/v1", "kind": "RayService", "metadata": {"name": name, "namespace": "default"},
         "spec": {**groups, **spec},
     }  # fmt: skip
 
@@ -37,7 +38,7 @@ def pod(name: str = "lonely") -> Body:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, **TEMPLATE}
 
 
-async def with_rayjobs(world: World) -> None:
+async def with_rayservices(world: World) -> None:
     """The CRD, and its kind as the process that follows CRDs puts it into the registry."""
     made = kind_of(RAY, definitions())
     assert made is not None
@@ -87,12 +88,14 @@ async def test_a_pod_on_the_hub_says_that_nothing_runs_it() -> None:
 
 async def test_an_object_of_an_unknown_kind_with_pods_goes_to_no_member() -> None:
     async with hub(member("cfa"), member("cfb"), member("cfc")) as world:
-        await with_rayjobs(world)
-        await world.apply(everywhere("RayJob", "ray.io/v1"), rayjob())
+        await with_rayservices(world)
+        await world.apply(everywhere("RayService", "ray.io/v1"), rayjob())
         (event,) = await eventually(lambda: world.events("ray", "ApplyPolicyFailed"))
         assert event["message"] == (
-            "ClusterPropagationPolicy all-rayjob does not take it to members, since it has pods: Fleet places only"
-            " pods of JAXJob, Job, MPIJob, PaddleJob, PyTorchJob, TFJob, XGBoostJob"
+            "ClusterPropagationPolicy all-rayservice does not take it to members, since it has pods: Fleet places only"
+            " pods of Deployment, JAXJob, Job, JobSet, LeaderWorkerSet, MPIJob, PaddleJob, PyTorchJob, RayCluster,"
+            " RayJob, SparkApplication, StatefulSet, TFJob, TrainJob, Workflow, XGBoostJob;"
+            " a WorkloadInterpreter (config.fleet.io) declares another kind"
         )
         await settle(30)
         assert (world.all("ResourceBinding"), world.events("ray", "NoPolicy")) == ([], [])
@@ -100,16 +103,16 @@ async def test_an_object_of_an_unknown_kind_with_pods_goes_to_no_member() -> Non
 
 async def test_an_object_of_an_unknown_kind_without_pods_still_goes_everywhere() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
-        await with_rayjobs(world)
-        await world.apply(everywhere("RayJob", "ray.io/v1"), rayjob(rayClusterSpec={"template": "by name"}))
-        await eventually(lambda: world.members.find("cfb", Key("ray.io", "rayjobs", "default", "ray")))
+        await with_rayservices(world)
+        await world.apply(everywhere("RayService", "ray.io/v1"), rayjob(rayClusterSpec={"template": "by name"}))
+        await eventually(lambda: world.members.find("cfb", Key("ray.io", "rayservices", "default", "ray")))
 
 
 async def test_what_was_bound_before_keeps_its_members_and_gets_no_new_ones() -> None:
     async with hub(member("cfa"), member("cfb")) as world:
-        await with_rayjobs(world)
-        await world.apply(everywhere("RayJob", "ray.io/v1"), rayjob(rayClusterSpec=None))
-        key = Key("ray.io", "rayjobs", "default", "ray")
+        await with_rayservices(world)
+        await world.apply(everywhere("RayService", "ray.io/v1"), rayjob(rayClusterSpec=None))
+        key = Key("ray.io", "rayservices", "default", "ray")
         await eventually(lambda: world.members.find("cfb", key))
         await world.apply(rayjob())
         await eventually(lambda: world.events("ray", "ApplyPolicyFailed"))

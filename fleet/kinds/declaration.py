@@ -1,0 +1,276 @@
+"""A declaration of a kind (the spec of a WorkloadInterpreter) as values, read once, with every flaw named by its field.
+
+The same reading serves the files that Fleet ships (declared/*.yaml), the objects of users, and admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fleet.engine.celsyntax import BadExpression
+from fleet.kinds.expressions import Expression
+from fleet.kinds.interpreter import PodLabels, State
+from fleet.kinds.paths import is_path, parsed
+from fleet.model.untyped import mapping, rows, text, texts
+
+DEPENDENCY_KINDS = ("ConfigMap", "PersistentVolumeClaim", "Secret", "Service", "ServiceAccount")
+STATES = tuple(str(state) for state in State if state is not State.UNKNOWN)
+CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
+_OBJECT, _STATUS = ("object",), ("status",)
+_FIXED, _RANGE = ("object",), ("object", "item", "key", "index")
+
+NO_LABELS = PodLabels()
+
+Keys = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A path of a declaration. `root`: object, item or status."""
+
+    root: str
+    steps: Keys
+
+
+@dataclass(frozen=True, slots=True)
+class PodsFrom:
+    """The pods of a component, made of fields that are no pod template. `labels`: where their labels stand, if
+    anywhere. `sized`: the annotation fleet.io/size says how many, and their requests, and goes before the rest."""
+
+    labels: Place | None = None
+    resources: Expression | None = None
+    requests: tuple[tuple[str, Expression], ...] = ()
+    fields: tuple[tuple[str, Expression], ...] = ()  # of the pod spec
+    sized: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentRule:
+    """One component, or with `each` one for every entry of a list or a map."""
+
+    name: str
+    each: Place | None = None
+    name_from: Expression | None = None
+    order: Mapping[str, int] = field(default_factory=dict)
+    when: Expression | None = None
+    replicas: Expression | None = None
+    at_most: Expression | None = None
+    minimum: Expression | None = None
+    template: Place | None = None
+    pods: PodsFrom | None = None
+    together: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    state: State
+    when: Expression
+    message: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class DependencyRule:
+    kind: str
+    name: Expression
+    namespace: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A field that the member writes itself. `unless`: but the job says that it is its own."""
+
+    steps: Keys
+    unless: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    group: str
+    kind: str
+    components: tuple[ComponentRule, ...]
+    states: tuple[StateRule, ...] = ()
+    suspend: Keys = ()
+    priority_class: Keys = ()
+    retryable: Expression | None = None
+    dependencies: tuple[DependencyRule, ...] = ()
+    status_fields: tuple[str, ...] | None = None
+    condition_fields: tuple[str, ...] = CONDITION_FIELDS
+    pod_labels: PodLabels = NO_LABELS
+    drop: tuple[Dropped, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flaw:
+    """A part of a declaration that cannot be meant. `field`: below the object (`spec.components[0].replicas`)."""
+
+    field: str
+    value: str
+    why: str
+
+
+class BadDeclaration(ValueError):
+    """The text names the first flaw."""
+
+
+def read_declaration(spec: Mapping[str, Any]) -> Declaration:
+    """Raises BadDeclaration."""
+    reader = _Reader()
+    found = reader.declaration(spec)
+    if reader.flaws:
+        first = reader.flaws[0]
+        raise BadDeclaration(f"{first.field}: {first.value!r:.80}: {first.why}")
+    return found
+
+
+def flaws_of(spec: Mapping[str, Any]) -> list[Flaw]:
+    """Every flaw. All expressions are compiled in the library, too."""
+    reader = _Reader(compiles=True)
+    reader.declaration(spec)
+    return reader.flaws
+
+
+class _Reader:
+    def __init__(self, *, compiles: bool = False) -> None:
+        self.flaws: list[Flaw] = []
+        self._compiles = compiles
+
+    def declaration(self, spec: Mapping[str, Any]) -> Declaration:
+        target, status, pods = (mapping(spec.get(name)) for name in ("target", "status", "pods"))
+        components = tuple(
+            self._component(f"spec.components[{i}]", c) for i, c in enumerate(rows(spec.get("components")))
+        )
+        self._names_differ(components)
+        fields = status.get("conditionFields")
+        return Declaration(
+            group=text(target.get("group")),
+            kind=text(target.get("kind")),
+            components=components,
+            states=tuple(
+                rule
+                for i, entry in enumerate(rows(spec.get("state")))
+                if (rule := self._state(f"spec.state[{i}]", entry)) is not None
+            ),
+            suspend=self._steps("spec.suspend", spec.get("suspend")),
+            priority_class=self._steps("spec.priorityClass", spec.get("priorityClass")),
+            retryable=self._expression("spec.retryable", spec.get("retryable"), ("object", "status")),
+            dependencies=tuple(
+                named
+                for i, entry in enumerate(rows(spec.get("dependencies")))
+                if (named := self._dependency(f"spec.dependencies[{i}]", entry)) is not None
+            ),
+            status_fields=texts(status["fields"]) if status.get("fields") is not None else None,
+            condition_fields=CONDITION_FIELDS if fields is None else texts(fields),
+            pod_labels=PodLabels(text(pods.get("nameLabel")), text(pods.get("componentLabel"))),
+            drop=tuple(
+                Dropped(steps, self._expression(f"spec.drop[{i}].unless", entry.get("unless"), _OBJECT))
+                for i, entry in enumerate(rows(spec.get("drop")))
+                if (steps := self._steps(f"spec.drop[{i}].path", entry.get("path")))
+            ),
+        )
+
+    # -- parts
+
+    def _component(self, where: str, said: Mapping[str, Any]) -> ComponentRule:
+        each = self._place(f"{where}.forEach", said.get("forEach"), _OBJECT)
+        roots = _FIXED if each is None else _RANGE
+        name_from = self._expression(f"{where}.nameFrom", said.get("nameFrom"), roots)
+        if name_from is not None and each is None:
+            self._flaw(f"{where}.nameFrom", name_from.text, "needs forEach; a single component has its name")
+        template = self._place(f"{where}.template", said.get("template"), roots)
+        pods = self._pods(f"{where}.pods", mapping(said["pods"]), roots) if said.get("pods") is not None else None
+        if (template is None) == (pods is None):
+            self._flaw(where, text(said.get("name")), "needs either template or pods, and not both")
+        together = said.get("atOnce") is not False
+        if not together and each is not None:
+            self._flaw(f"{where}.atOnce", "false", "is for a component without forEach")
+        return ComponentRule(
+            name=text(said.get("name")).lower(),
+            each=each,
+            name_from=name_from,
+            order={name.lower(): position for position, name in enumerate(texts(said.get("order")))},
+            when=self._expression(f"{where}.when", said.get("when"), roots),
+            replicas=self._expression(f"{where}.replicas", said.get("replicas"), roots),
+            at_most=self._expression(f"{where}.atMost", said.get("atMost"), roots),
+            minimum=self._expression(f"{where}.minimum", said.get("minimum"), roots),
+            template=template,
+            pods=pods,
+            together=together,
+        )
+
+    def _pods(self, where: str, said: Mapping[str, Any], roots: Keys) -> PodsFrom:
+        found: dict[str, list[tuple[str, Expression]]] = {"requests": [], "fields": []}
+        for group, entries in found.items():
+            for name, source in mapping(said.get(group)).items():
+                expression = self._expression(f"{where}.{group}[{name}]", source, roots)
+                if expression is not None:
+                    entries.append((name, expression))
+        resources = self._expression(f"{where}.resources", said.get("resources"), roots)
+        sized = said.get("sizeAnnotation") is True
+        if resources is None and not found["requests"] and not sized:
+            self._flaw(where, "", "says no size: it needs resources, requests or sizeAnnotation")
+        labels = self._place(f"{where}.labels", said.get("labels"), roots)
+        return PodsFrom(labels, resources, tuple(found["requests"]), tuple(found["fields"]), sized)
+
+    def _state(self, where: str, said: Mapping[str, Any]) -> StateRule | None:
+        when = self._expression(f"{where}.when", said.get("when"), _STATUS)
+        message = self._expression(f"{where}.message", said.get("message"), _STATUS)
+        if text(said.get("state")) not in STATES:
+            self._flaw(f"{where}.state", text(said.get("state")), f"must be one of {', '.join(STATES)}")
+            return None
+        return StateRule(State(said["state"]), when, message) if when is not None else None
+
+    def _dependency(self, where: str, said: Mapping[str, Any]) -> DependencyRule | None:
+        kind, name = text(said.get("kind")), self._expression(f"{where}.name", said.get("name"), _OBJECT)
+        namespace = self._expression(f"{where}.namespace", said.get("namespace"), _OBJECT)
+        if kind not in DEPENDENCY_KINDS:
+            self._flaw(f"{where}.kind", kind, f"must be one of {', '.join(DEPENDENCY_KINDS)}")
+        return DependencyRule(kind, name, namespace) if name is not None else None
+
+    def _names_differ(self, components: tuple[ComponentRule, ...]) -> None:
+        seen: set[str] = set()
+        for index, component in enumerate(components):
+            if not component.name:
+                self._flaw(f"spec.components[{index}].name", "", "must not be empty")
+            elif component.name in seen:
+                self._flaw(f"spec.components[{index}].name", component.name, "another component has this name")
+            seen.add(component.name)
+        if not components:
+            self._flaw("spec.components", "", "a job has at least one component")
+
+    # -- words
+
+    def _expression(self, where: str, source: object, roots: Keys) -> Expression | None:
+        if source is None:
+            return None
+        said = str(source).lower() if isinstance(source, bool) else str(source)
+        try:
+            expression = Expression(said)
+            if self._compiles:
+                expression.checked()
+        except BadExpression as problem:
+            self._flaw(where, said, str(problem))
+            return None
+        unknown = sorted({root for root, _ in expression.places} - set(roots))
+        if unknown:
+            self._flaw(where, said, f"knows {', '.join(roots)} here, and not {', '.join(unknown)}")
+        return expression
+
+    def _place(self, where: str, source: object, roots: Keys) -> Place | None:
+        if source is None:
+            return None
+        said = text(source)
+        root, steps = parsed(said) if is_path(said) else ("", ())
+        if root not in roots or root in ("key", "index") or not steps:
+            begin = " or ".join(f"{name}." for name in roots if name not in ("key", "index"))
+            self._flaw(where, said, f"must be a path that begins with {begin}")
+            return None
+        return Place(root, steps)
+
+    def _steps(self, where: str, source: object) -> Keys:
+        place = self._place(where, source, _OBJECT)
+        return place.steps if place is not None else ()
+
+    def _flaw(self, where: str, value: str, why: str) -> None:
+        self.flaws.append(Flaw(where, value, why))

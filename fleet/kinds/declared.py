@@ -1,0 +1,303 @@
+"""The interpreter of every kind: it reads a job as the kind's declaration says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from fleet.kinds import pods
+from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, PodsFrom
+from fleet.kinds.expressions import Expression
+from fleet.kinds.interpreter import Body, Dependency, Health, PodLabels, Standing, State, Template
+from fleet.kinds.paths import Step, Steps, drop, getter, placed, put, spelled
+from fleet.kinds.sizes import declared_size
+from fleet.model.unit import Component
+from fleet.model.untyped import mapping, rows, text, whole
+
+
+class DeclaredKind:
+    """An Interpreter."""
+
+    def __init__(self, declaration: Declaration) -> None:
+        self.declaration = declaration
+        self.group, self.kind = declaration.group, declaration.kind
+        self._components = tuple(map(_Reader, declaration.components))
+        self._only = self._components[0] if len(self._components) == 1 else None
+        self._drop = _by_condition(declaration.drop)
+        self._suspend = getter("object", declaration.suspend)
+        self._priority = getter("object", declaration.priority_class)
+        self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
+
+    @property
+    def pod_labels(self) -> PodLabels:
+        return self.declaration.pod_labels
+
+    @property
+    def suspend_field(self) -> str:
+        return spelled(self.declaration.suspend)
+
+    @property
+    def priority_class_field(self) -> str:
+        return spelled(self.declaration.priority_class)
+
+    def templates(self, body: Body) -> tuple[Template, ...]:
+        if self._only is not None:
+            found = self._only.templates(body)
+        else:
+            found = [template for reader in self._components for template in reader.templates(body)]
+        if len(found) > 1 and len({template.name for template in found}) < len(found):
+            return tuple(_apart(found))
+        return tuple(found)
+
+    def components(self, body: Body, priority_classes: Mapping[str, int] | None = None) -> tuple[Component, ...]:
+        return tuple(pods.component(template) for template in self.templates(body) if template.replicas > 0)
+
+    def priority_class(self, body: Body) -> str:
+        named = pods.priority_class(self.templates(body))
+        return named or (text(self._priority({"object": body})) if self.declaration.priority_class else "")
+
+    def state(self, status: Body | None) -> Standing:
+        values = {"status": mapping(status)}
+        told: dict[Any, Body] | None = None
+        for rule in self.declaration.states:
+            condition: Body = {}
+            if rule.when.condition:
+                if told is None:
+                    said = rows(values["status"].get("conditions"))
+                    told = {text(entry.get("type")): entry for entry in said if entry.get("status") == "True"}
+                if rule.when.condition not in told:
+                    continue
+                condition = told[rule.when.condition]
+            elif rule.when.read(values) is not True:
+                continue
+            message = rule.message.read(values) if rule.message is not None else condition.get("message")
+            return Standing(rule.state, str(message or ""))
+        return Standing(State.UNKNOWN)
+
+    def health(self, body: Body) -> Health:
+        return self.state(body.get("status")).health
+
+    def minimum(self, body: Body) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for reader in self._components:
+            if reader.rule.minimum is not None:
+                found.update(reader.minimum(body))
+        return found
+
+    def together(self, component: str) -> bool:
+        return component not in self._over_time
+
+    def retryable(self, body: Body) -> bool:
+        rule = self.declaration.retryable
+        return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False
+
+    def dependencies(self, body: Body) -> frozenset[Dependency]:
+        namespace = body["metadata"].get("namespace", "")
+        found = {
+            dependency
+            for template in self.templates(body)
+            for dependency in pods.dependencies(namespace, mapping(template.template.get("spec")))
+        }
+        values = {"object": body}
+        for rule in self.declaration.dependencies:
+            said = rule.name.read(values)
+            where = text(rule.namespace.read(values)) if rule.namespace is not None else ""
+            for name in said if isinstance(said, list) else [said]:
+                if text(name):
+                    found.add((rule.kind, where or namespace, text(name)))
+        return frozenset(found)
+
+    def stamp(
+        self,
+        body: Body,
+        labels: Mapping[str, str],
+        annotations: Mapping[str, str],
+        component_labels: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Body:
+        manifest = dict(body)
+        manifest.pop("status", None)
+        manifest["metadata"] = pods.stamped_metadata(body["metadata"], labels, annotations)
+        fresh = set[int]()
+        if self._drop:
+            values = {"object": body}
+            for unless, places in self._drop:
+                if unless is None or not unless.read(values):
+                    for place in places:
+                        drop(manifest, place, fresh)
+        for name, template, steps, own in self._stamped(manifest):
+            more = component_labels.get(name) if component_labels else None
+            stamped = pods.stamped_template(template, name, labels, more)
+            put(manifest, steps, stamped if own else stamped["metadata"]["labels"], fresh)
+        return manifest
+
+    def _stamped(self, body: Body) -> Iterable[tuple[str, Body, Steps, bool]]:
+        """The component, the template, the place to write to, and whether that is the whole template's: of all pods
+        that carry labels of the job."""
+        if self._only is not None and self._only.plain:
+            return self._only.places(body)
+        return [
+            (template.name, template.template, template.steps if template.own else template.labels, template.own)
+            for template in self.templates(body)
+            if template.marked
+        ]
+
+    def suspend(self, body: Body, suspended: bool) -> Body:
+        steps = self.declaration.suspend
+        return placed(body, steps, suspended) if steps else body
+
+    def suspended(self, body: Body) -> bool:
+        return bool(self.declaration.suspend and self._suspend({"object": body}))
+
+    def condition(self, type_: str, status: str, reason: str, message: str, at: str) -> Body:
+        whole_ = {**pods.condition(type_, status, reason, message, at), "lastUpdateTime": at}
+        return {name: whole_[name] for name in self.declaration.condition_fields if name in whole_}
+
+    def merge_status(self, hub: Body | None, member: Body | None) -> Body:
+        fields = self.declaration.status_fields
+        if fields is not None:
+            member = {name: value for name, value in mapping(member).items() if name in fields}
+        return pods.merged_status(hub, member)
+
+
+def _by_condition(dropped: Iterable[Dropped]) -> list[tuple[Expression | None, list[Keys]]]:
+    """The places to drop, by what keeps them: one question for all that have it in common."""
+    found: dict[str, tuple[Expression | None, list[Keys]]] = {}
+    for one in dropped:
+        found.setdefault(one.unless.text if one.unless is not None else "", (one.unless, []))[1].append(one.steps)
+    return list(found.values())
+
+
+def _apart(found: list[Template]) -> Iterator[Template]:
+    """Components of one name (a worker group that is called as the head is) get names of their own."""
+    taken: set[str] = set()
+    for position, template in enumerate(found):
+        name = template.name if template.name not in taken else f"{template.name}-{position}"
+        taken.add(name)
+        yield template if name == template.name else template._replace(name=name)
+
+
+class _Reader:
+    """One component of a declaration, compiled."""
+
+    def __init__(self, rule: ComponentRule) -> None:
+        self.rule = rule
+        self._last = len(rule.order)
+        self._each = getter(rule.each.root, rule.each.steps) if rule.each is not None else None
+        self._base = rule.each.steps if rule.each is not None else ()
+        place = rule.template if rule.template is not None else rule.pods.labels if rule.pods is not None else None
+        self._read = getter(place.root, place.steps) if place is not None else None
+        self._steps: Steps = place.steps if place is not None else ()
+        self._below = place is not None and place.root == "item"
+        self.plain = rule.template is not None and rule.when is None and rule.name_from is None
+        # The ends of a template's path in words, which are joined for every job.
+        self._head, self._tail = spelled(self._base), f".{spelled(self._steps)}" if self._steps else ""
+
+    def templates(self, body: Body) -> list[Template]:
+        rule = self.rule
+        if self._each is None:
+            values: dict[str, Any] = {"object": body}
+            if rule.when is not None and rule.when.read(values) is not True:
+                return []
+            return [self._template(body, rule.name, values, ())]
+        return [
+            self._template(body, self._name(values), values, (step,))
+            for values, step in self._entries(body)
+            if rule.when is None or rule.when.read(values) is True
+        ]
+
+    def places(self, body: Body) -> list[tuple[str, Body, Steps, bool]]:
+        """The name, template and place of each component, where all of them have templates: without their sizes."""
+        assert self._read is not None
+        if self._each is None:
+            return [(self.rule.name, mapping(self._read({"object": body})), self._steps, True)]
+        found = []
+        for values, step in self._entries(body):
+            name = step.lower() if step.__class__ is str else values["key"]
+            steps: Steps = (*self._base, step, *self._steps) if self._below else self._steps
+            found.append((name, mapping(self._read(values)), steps, True))
+        return found
+
+    def minimum(self, body: Body) -> Iterator[tuple[str, int]]:
+        if self.rule.minimum is None:
+            return
+        entries = self._entries(body) if self._each is not None else [({"object": body}, 0)]
+        for values, _ in entries:
+            if self.rule.when is not None and self.rule.when.read(values) is not True:
+                continue
+            least, replicas = whole(self.rule.minimum.read(values), -1), self._replicas(values)
+            if 0 <= least < replicas:
+                yield self._name(values) if self._each is not None else self.rule.name, least
+
+    def _entries(self, body: Body) -> list[tuple[dict[str, Any], Step]]:
+        """The entries of the list or map, each as the values that expressions see, with its key or position."""
+        assert self._each is not None
+        found = self._each({"object": body})
+        if found.__class__ is dict:
+            keys = sorted(found, key=self._rank) if len(found) > 1 else found
+            return [
+                ({"object": body, "item": mapping(found[key]), "key": key, "index": i}, key)
+                for i, key in enumerate(keys)
+            ]
+        if found.__class__ is list:
+            return [
+                ({"object": body, "item": entry, "key": str(i), "index": i}, i)
+                for i, entry in enumerate(found)
+                if entry.__class__ is dict
+            ]
+        return []
+
+    def _rank(self, key: str) -> tuple[int, str]:
+        return self.rule.order.get(key.lower(), self._last), key
+
+    def _name(self, values: Mapping[str, Any]) -> str:
+        if self.rule.name_from is None:
+            return str(values["key"]).lower()
+        return text(self.rule.name_from.read(values)).lower() or f"{self.rule.name}{values['index']}"
+
+    def _template(self, body: Body, name: str, values: Mapping[str, Any], step: tuple[Step, ...]) -> Template:
+        if self.rule.pods is not None:
+            return self._made(body, name, values, self.rule.pods, step)
+        assert self._read is not None
+        template, replicas = self._read(values), self._replicas(values)
+        if template.__class__ is not dict:
+            template = {}
+        if not self._below:
+            return Template(name, replicas, template, self._tail[1:], self._steps)
+        at = step[0]
+        entry = f"{self._head}[{at}]" if at.__class__ is int else f"{self._head}.{at}"
+        return Template(name, replicas, template, entry + self._tail, (*self._base, at, *self._steps))
+
+    def _made(
+        self, body: Body, name: str, values: Mapping[str, Any], made: PodsFrom, step: tuple[Step, ...]
+    ) -> Template:
+        """The template of pods that the kind describes otherwise."""
+        replicas, resources = self._replicas(values), _resources(made, values)
+        if made.sized:
+            size = declared_size(body)
+            if size is not None:
+                replicas, resources = size[0], {"requests": size[1]}
+            elif not resources.get("requests") and not resources.get("limits"):
+                replicas = 0  # the job says no size at all
+        spec = {name: value for name, one in made.fields if (value := one.read(values)) is not None}
+        template: Body = {"spec": {"containers": [{"name": name, "resources": resources}], **spec}}
+        labels = (*self._base, *step, *self._steps) if self._below else self._steps
+        if labels and self._read is not None:
+            template["metadata"] = {"labels": mapping(self._read(values))}
+        path = spelled(labels[:-1]) or spelled((*self._base, *step)) or "spec"
+        return Template(name, replicas, template, path, own=False, labels=labels)
+
+    def _replicas(self, values: Mapping[str, Any]) -> int:
+        rule = self.rule
+        replicas = 1
+        if rule.replicas is not None:
+            said = rule.replicas.read(values)
+            replicas = said if said.__class__ is int else whole(said, 1)
+        return replicas if rule.at_most is None else min(replicas, whole(rule.at_most.read(values), replicas))
+
+
+def _resources(made: PodsFrom, values: Mapping[str, Any]) -> Body:
+    if made.resources is not None:
+        return mapping(made.resources.read(values))
+    said = {name: expression.read(values) for name, expression in made.requests}
+    requests = {name: amount for name, amount in said.items() if amount is not None}
+    return {"requests": requests} if requests else {}

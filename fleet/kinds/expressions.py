@@ -1,0 +1,230 @@
+"""Expressions of a declaration: CEL, of which the usual shapes run without the library.
+
+The hub reads every job dozens of times, and the library takes ten microseconds for a comparison. So a plain path, a
+comparison of a path with a literal, `has(path)`, and the look for a true condition are read here and run as Python. All
+else runs in the library, over a copy of the parts that the expression names, within a bound on its steps.
+
+An expression that reads what is not there has no value: the caller takes its default. So do those that fail, or cost
+too much for this object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fleet.engine.celcost import cost_of
+from fleet.engine.celsyntax import BadExpression, Node, read
+from fleet.kinds.paths import getter, is_path, parsed
+from fleet.model.untyped import text
+
+STEPS_MAX = 100_000  # of one expression over one job, about ten milliseconds
+NOMINAL_ITEMS = 64  # of each list of the job that an expression must be affordable for
+_NOMINAL_WEIGHT = 32  # of each item, in units of fleet.engine.celcost
+_JVM_UNITS = {"": 1 << 20, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+
+Values = Mapping[str, Any]
+Read = Callable[[Values], Any]
+
+_LITERAL = r"""(?:-?\d{1,15}|"[^"\\]*"|'[^'\\]*'|true|false)"""
+_COMPARED = re.compile(rf"(?P<path>\S+)\s*(?P<sign>==|>)\s*(?P<literal>{_LITERAL})")
+_AMONG = re.compile(rf"(?P<path>\S+)\s+in\s+\[\s*(?P<literals>{_LITERAL}(?:\s*,\s*{_LITERAL})*)\s*\]")
+_HAS = re.compile(r"has\(\s*(?P<path>[^\s()]+)\s*\)")
+_CONDITION = re.compile(
+    r"""status\.conditions\.exists\(\s*(?P<name>\w+)\s*,\s*(?P=name)\.type\s*==\s*["'](?P<type>\w+)["']\s*"""
+    r"""&&\s*(?P=name)\.status\s*==\s*["']True["']\s*\)"""
+)
+
+
+class Nominal:
+    """The size of a job as an expression has to be affordable for: lists of some hundred small items."""
+
+    length, weight = NOMINAL_ITEMS, NOMINAL_ITEMS * _NOMINAL_WEIGHT
+
+    def field(self, name: str) -> Nominal:
+        return self
+
+    def entry(self) -> Nominal:
+        return self
+
+    def item(self) -> _NominalItem:
+        return _NominalItem()
+
+
+class _NominalItem(Nominal):
+    length, weight = _NOMINAL_WEIGHT, _NOMINAL_WEIGHT
+
+    def field(self, name: str) -> Nominal:
+        return self
+
+    def item(self) -> _NominalItem:
+        return self
+
+
+class Expression:
+    """`read` gives its value over a job, None where it has none. `condition`: the type of the condition that it looks
+    for, where it does nothing else. `places`: the names and paths that it reads."""
+
+    __slots__ = ("condition", "places", "read", "text")
+
+    def __init__(self, source: str) -> None:
+        """Raises BadExpression."""
+        self.text = source.strip()
+        found = _CONDITION.fullmatch(self.text)
+        self.condition = found["type"] if found else ""
+        tree = read(self.text)
+        self.places = _places(tree.tree)
+        if cost_of(tree, {root: Nominal() for root, _ in self.places}) > STEPS_MAX:
+            raise BadExpression(f"may take too long: a loop over lists of {NOMINAL_ITEMS} items must be affordable")
+        self.read: Read = _shaped(self.text) or _Library(self.text, self.places)
+
+    def checked(self) -> None:
+        """Compile it in the library. Raises BadExpression."""
+        from fleet.engine.rules import compile_program  # a quarter of a second that most commands do not need
+
+        compile_program(self.text)
+
+
+def _shaped(source: str) -> Read | None:
+    """The expression as Python; None for one that is of no usual shape."""
+    if is_path(source) and source not in ("true", "false", "null"):
+        return getter(*parsed(source))
+    if re.fullmatch(_LITERAL, source):
+        fixed = _literal(source)
+        return lambda values: fixed
+    if (found := _COMPARED.fullmatch(source)) and is_path(found["path"]):
+        return _compared(getter(*parsed(found["path"])), found["sign"], _literal(found["literal"]))
+    if (found := _AMONG.fullmatch(source)) and is_path(found["path"]):
+        read_ = getter(*parsed(found["path"]))
+        wanted = tuple(_literal(one) for one in re.findall(_LITERAL, found["literals"]))
+        return lambda values: any(_same(read_(values), one) for one in wanted)
+    if (found := _HAS.fullmatch(source)) and is_path(found["path"]):
+        read_ = getter(*parsed(found["path"]))
+        return lambda values: read_(values) is not None
+    return None
+
+
+def _compared(read_: Read, sign: str, wanted: Any) -> Read:
+    if sign == "==":
+        return lambda values: _same(read_(values), wanted)
+    if wanted.__class__ is not int:
+        return lambda values: None
+
+    def more(values: Values) -> bool:
+        value = read_(values)
+        return value.__class__ in (int, float) and bool(value > wanted)
+
+    return more
+
+
+def _same(value: Any, wanted: Any) -> bool:
+    return value.__class__ is wanted.__class__ and bool(value == wanted)
+
+
+def _literal(word: str) -> Any:
+    if word in ("true", "false"):
+        return word == "true"
+    return word[1:-1] if word[0] in "\"'" else int(word)
+
+
+# -- the parts of a job that an expression names
+
+
+def _places(tree: Node) -> frozenset[tuple[str, tuple[str, ...]]]:
+    found: set[tuple[str, tuple[str, ...]]] = set()
+    _collect(tree, frozenset(), found)
+    return frozenset(found)
+
+
+def _collect(node: Node, bound: frozenset[str], found: set[tuple[str, tuple[str, ...]]]) -> None:
+    what = node[0]
+    if what == "value":
+        return
+    if what == "name":
+        if node[1] not in bound and node[1] not in ("true", "false", "null"):
+            found.add((node[1], ()))
+    elif what == "path":
+        base, steps = node[1], node[2]
+        names: list[str] = []
+        for step, name in steps:
+            if step != ".":
+                break
+            names.append(name)
+        if base[0] == "name" and base[1] not in bound:
+            found.add((base[1], tuple(names)))
+        else:
+            _collect(base, bound, found)
+        for step, inner in steps:
+            if step != ".":
+                _collect(inner, bound, found)
+    elif what == "loop":
+        _, _, over, name, bodies = node
+        _collect(over, bound, found)
+        inside = bound | {name}
+        for index, body in enumerate(bodies):
+            if index == 0 and len(bodies) > 1 and body[0] == "name":
+                inside |= {body[1]}  # the second variable of a loop over a map
+                continue
+            _collect(body, inside, found)
+    else:
+        for part in node[2] if what == "call" else node[1]:
+            _collect(part, bound, found)
+
+
+class _Library:
+    """An expression that the CEL library runs."""
+
+    __slots__ = ("_places", "_text")
+
+    def __init__(self, source: str, places: frozenset[tuple[str, tuple[str, ...]]]) -> None:
+        self._text = source
+        self._places: dict[str, Any] = {}
+        for root, steps in places:
+            _grow(self._places, (root, *steps))
+
+    def __call__(self, values: Values) -> Any:
+        from fleet.engine.rules import Budget, RuleError, compile_program, execute
+
+        try:
+            program = compile_program(self._text)
+            return execute(program, _project(values, self._places), Budget(STEPS_MAX), _FUNCTIONS)
+        except (BadExpression, RuleError):
+            return None
+
+
+def _grow(tree: dict[str, Any], steps: tuple[str, ...]) -> None:
+    """Add a path to a tree of names, in which None stands for all that is below."""
+    for step in steps[:-1]:
+        below = tree.setdefault(step, {})
+        if below is None:
+            return
+        tree = below
+    tree[steps[-1]] = None
+
+
+def _project(value: Any, tree: Mapping[str, Any]) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: value[name] if below is None else _project(value[name], below)
+        for name, below in tree.items()
+        if name in value
+    }
+
+
+def _greatest(one: Any, other: Any) -> Any:
+    return max(one, other)
+
+
+def jvm_bytes(said: Any) -> int:
+    """The bytes of an amount of memory as a Java virtual machine writes it: "512m" is 512 MiB, "2g" 2 GiB; Spark
+    takes a bare number for MiB. Raises
+    ValueError."""
+    match = re.fullmatch(r"(\d{1,12})([kmgtp]?)b?", text(said).strip().lower())
+    if match is None:
+        raise ValueError(f"{str(said)[:40]!r} is no amount of memory")
+    return int(match[1]) * _JVM_UNITS[match[2]]
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"jvmBytes": jvm_bytes, "greatest": _greatest}
