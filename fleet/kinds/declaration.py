@@ -180,7 +180,7 @@ class _Reader:
             self._flaw(f"{where}.nameFrom", name_from.text, "needs forEach; a single component has its name")
         template = self._place(f"{where}.template", said.get("template"), roots)
         pods = self._pods(f"{where}.pods", mapping(said["pods"]), roots) if said.get("pods") is not None else None
-        if (template is None) == (pods is None):
+        if (said.get("template") is None) == (said.get("pods") is None):
             self._flaw(where, text(said.get("name")), "needs either template or pods, and not both")
         together = said.get("atOnce") is not False
         if not together and each is not None:

@@ -64,15 +64,17 @@ class _NominalItem(Nominal):
 
 class Expression:
     """`read` gives its value over a job, None where it has none. `condition`: the type of the condition that it looks
-    for, where it does nothing else. `places`: the names and paths that it reads."""
+    for, where it does nothing else. `places`: the names and paths that it reads. `example`: of a comparison, the path
+    and a value with which it holds."""
 
-    __slots__ = ("condition", "places", "read", "text")
+    __slots__ = ("condition", "example", "places", "read", "text")
 
     def __init__(self, source: str) -> None:
         """Raises BadExpression."""
         self.text = source.strip()
         found = _CONDITION.fullmatch(self.text)
         self.condition = found["type"] if found else ""
+        self.example = _example(self.text)
         tree = read(self.text)
         self.places = _places(tree.tree)
         if cost_of(tree, {root: Nominal() for root, _ in self.places}) > STEPS_MAX:
@@ -102,6 +104,15 @@ def _shaped(source: str) -> Read | None:
     if (found := _HAS.fullmatch(source)) and is_path(found["path"]):
         read_ = getter(*parsed(found["path"]))
         return lambda values: read_(values) is not None
+    return None
+
+
+def _example(source: str) -> tuple[tuple[str, ...], Any] | None:
+    if (found := _COMPARED.fullmatch(source)) and is_path(found["path"]):
+        wanted = _literal(found["literal"])
+        return parsed(found["path"])[1], wanted + 1 if found["sign"] == ">" and wanted.__class__ is int else wanted
+    if (found := _AMONG.fullmatch(source)) and is_path(found["path"]):
+        return parsed(found["path"])[1], _literal(re.findall(_LITERAL, found["literals"])[0])
     return None
 
 

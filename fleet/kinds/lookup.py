@@ -32,11 +32,11 @@ class Named(Protocol):
 
 
 @cache
-def shipped() -> dict[Target, Interpreter]:
+def shipped() -> dict[Target, DeclaredKind]:
     """The interpreters that Fleet brings, by (group, kind)."""
     folder = files("fleet.kinds").joinpath("declared")
     entries = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".yaml")), key=lambda e: e.name)
-    found: dict[Target, Interpreter] = {}
+    found: dict[Target, DeclaredKind] = {}
     for entry in entries:
         for spec in yaml.load_all(entry.read_bytes(), Loader=_Loader):
             interpreter = DeclaredKind(read_declaration(spec["spec"]))
@@ -53,7 +53,7 @@ class Interpreters(Mapping[Target, Interpreter]):
     def declare(self, users: Iterable[Interpreter]) -> None:
         """Put these over the shipped ones, in place of those that were declared before. Of two of one kind the first
         counts."""
-        table = dict(shipped())
+        table: dict[Target, Interpreter] = dict(shipped())
         mine: dict[Target, Interpreter] = {}
         for interpreter in users:
             mine.setdefault((interpreter.group, interpreter.kind), interpreter)

@@ -33,6 +33,7 @@ from fleet.objects.objects import Objects
 from fleet.objects.writing import User
 from fleet.ports import Body, Clock, Ids
 from fleet.simulate.batchjob import BatchJobs
+from fleet.simulate.declared import DeclaredKinds
 from fleet.simulate.jaxjob import JAXJobs
 from fleet.simulate.kubelet import Kubelet
 from fleet.simulate.logs import PodLogs
@@ -201,7 +202,7 @@ class SimulatedCluster:
         loops: list[Loop] = [
             Scheduler(world), Kubelet(world, start_s=self._kubelet[0], stop_s=self._kubelet[1]),
             PyTorchJobs(world), TFJobs(world), MPIJobs(world), JAXJobs(world), PaddleJobs(world), XGBoostJobs(world),
-            BatchJobs(world),
+            BatchJobs(world), DeclaredKinds(world),
             GarbageCollector(world.objects, world.options, workers=1), Namespaces(world.objects, world.options),
             world.pods, _CustomKinds(world),
         ]  # fmt: skip
