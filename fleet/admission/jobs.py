@@ -25,6 +25,7 @@ from fleet.admission.statuses import status_by_hub
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, Template
+from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
 from fleet.model.names import qualified_name_problems
 from fleet.model.quantity import BadQuantity, quantity
@@ -114,15 +115,16 @@ def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cau
     """Its pods can be read, and there are some; `field` is named when there are none."""
 
     def validate(body: Body) -> Sequence[Cause]:
+        templates = interpreter.templates(body)
+        sized = any(not template.own for template in templates)
         try:
-            templates = interpreter.templates(body)
-        except BadQuantity as error:  # of the annotation, which is read before any pod
+            _ = declared_size(body) if sized else None
+        except BadQuantity as error:
             said = at(body, "metadata", "annotations", ANNOTATION_SIZE)
             return [invalid(f"metadata.annotations[{ANNOTATION_SIZE}]", said, str(error))]
         causes: list[Cause] = [cause for template in templates for cause in _template(template)]
         causes += _topology(body, templates)
         if not causes and sum(template.replicas for template in templates) == 0:
-            sized = any(not template.own for template in templates)
             or_size = f", or says its size by the annotation {ANNOTATION_SIZE}" if sized else ""
             causes.append(required(field, f"a job has at least one pod{or_size}"))
         return causes

@@ -97,6 +97,7 @@ class Declaration:
     dependencies: tuple[DependencyRule, ...] = ()
     status_fields: tuple[str, ...] | None = None
     condition_fields: tuple[str, ...] = CONDITION_FIELDS
+    first_status: Mapping[str, Any] = field(default_factory=dict)  # beside a condition, before the member shows any
     pod_labels: PodLabels = NO_LABELS
     drop: tuple[Dropped, ...] = ()
 
@@ -162,6 +163,7 @@ class _Reader:
             ),
             status_fields=texts(status["fields"]) if status.get("fields") is not None else None,
             condition_fields=CONDITION_FIELDS if fields is None else texts(fields),
+            first_status=mapping(status.get("first")),
             pod_labels=PodLabels(text(pods.get("nameLabel")), text(pods.get("componentLabel"))),
             drop=tuple(
                 Dropped(steps, self._expression(f"spec.drop[{i}].unless", entry.get("unless"), _OBJECT))

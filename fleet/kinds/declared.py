@@ -10,9 +10,11 @@ from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, P
 from fleet.kinds.expressions import Expression
 from fleet.kinds.interpreter import Body, Dependency, Health, PodLabels, Standing, State, Template
 from fleet.kinds.paths import Step, Steps, drop, getter, placed, put, spelled
-from fleet.kinds.sizes import declared_size
+from fleet.kinds.sizes import annotation, declared_size
+from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component
 from fleet.model.untyped import mapping, rows, text, whole
+from fleet.wellknown import ANNOTATION_SIZE
 
 
 class DeclaredKind:
@@ -31,6 +33,16 @@ class DeclaredKind:
     @property
     def pod_labels(self) -> PodLabels:
         return self.declaration.pod_labels
+
+    @property
+    def pods_unmarked(self) -> bool:
+        """Whether some of its pods carry no labels that the hub writes, but one of its controller's with the name."""
+        unmarked = any(rule.pods is not None and rule.pods.labels is None for rule in self.declaration.components)
+        return unmarked and bool(self.pod_labels.name)
+
+    @property
+    def first_status(self) -> Mapping[str, Any]:
+        return self.declaration.first_status
 
     @property
     def suspend_field(self) -> str:
@@ -156,7 +168,8 @@ class DeclaredKind:
         fields = self.declaration.status_fields
         if fields is not None:
             member = {name: value for name, value in mapping(member).items() if name in fields}
-        return pods.merged_status(hub, member)
+        merged = pods.merged_status(hub, member)
+        return {**self.declaration.first_status, **merged} if merged and not member else merged
 
 
 def _by_condition(dropped: Iterable[Dropped]) -> list[tuple[Expression | None, list[Keys]]]:
@@ -273,7 +286,10 @@ class _Reader:
         """The template of pods that the kind describes otherwise."""
         replicas, resources = self._replicas(values), _resources(made, values)
         if made.sized:
-            size = declared_size(body)
+            try:
+                size = declared_size(body)
+            except BadQuantity:  # which the amounts of `components` raise again
+                size = 1, {ANNOTATION_SIZE: annotation(body, ANNOTATION_SIZE)}
             if size is not None:
                 replicas, resources = size[0], {"requests": size[1]}
             elif not resources.get("requests") and not resources.get("limits"):

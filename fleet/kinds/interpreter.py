@@ -88,6 +88,11 @@ class Interpreter(Protocol):
     def pod_labels(self) -> PodLabels: ...
 
     @property
+    def first_status(self) -> Mapping[str, Any]:
+        """What a status of the kind must have beside the hub's own condition, before a member shows one."""
+        ...
+
+    @property
     def suspend_field(self) -> str:
         """`spec.suspend`; "" for a kind that cannot be suspended."""
         ...

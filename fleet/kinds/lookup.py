@@ -49,6 +49,7 @@ class Interpreters(Mapping[Target, Interpreter]):
 
     def __init__(self) -> None:
         self._all: dict[Target, Interpreter] | None = None
+        self._by_labels: tuple[dict[Target, Interpreter], tuple[Interpreter, ...]] | None = None
 
     def declare(self, users: Iterable[Interpreter]) -> None:
         """Put these over the shipped ones, in place of those that were declared before. Of two of one kind the first
@@ -59,6 +60,14 @@ class Interpreters(Mapping[Target, Interpreter]):
             mine.setdefault((interpreter.group, interpreter.kind), interpreter)
         table.update(mine)
         self._all = table  # one assignment, so that no reader sees half of it
+
+    def by_labels(self) -> tuple[Interpreter, ...]:
+        """Those whose pods carry no labels of the job: the labels of the kind's own controller tell them."""
+        table = self._table
+        if self._by_labels is None or self._by_labels[0] is not table:
+            found = (one for one in table.values() if isinstance(one, DeclaredKind) and one.pods_unmarked)
+            self._by_labels = table, tuple(found)
+        return self._by_labels[1]
 
     @property
     def _table(self) -> dict[Target, Interpreter]:

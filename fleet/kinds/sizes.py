@@ -14,8 +14,12 @@ _DIGITS_MAX = 6
 
 def declared_size(body: Mapping[str, Any]) -> tuple[int, dict[str, str]] | None:
     """The pods at once, and the requests of each; None where the job does not say. Raises BadQuantity."""
-    said = text(mapping(mapping(body.get("metadata")).get("annotations")).get(ANNOTATION_SIZE))
+    said = annotation(body, ANNOTATION_SIZE)
     return size_of(said) if said else None
+
+
+def annotation(body: Mapping[str, Any], name: str) -> str:
+    return text(mapping(mapping(body.get("metadata")).get("annotations")).get(name))
 
 
 def size_of(said: str) -> tuple[int, dict[str, str]]:

@@ -7,7 +7,7 @@ the watch delivers afterwards does not replace it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fleet.kinds import INTERPRETERS
@@ -43,6 +43,9 @@ def optional(group: str, resource: str) -> bool:
     return (group, resource) in OPTIONAL or not (group in JOB_GROUPS or (group, resource) in ALWAYS)
 
 
+JobName = tuple[str, str, str, str]  # (group, kind, namespace, name)
+
+
 @dataclass(slots=True)
 class _Held:
     body: Body
@@ -60,6 +63,15 @@ class Dispatched:
         self.hub = hub
         self._member, self._copies, self._notify = member, copies, notify
         self._held: dict[Key, _Held] = {}
+        self._jobs: dict[JobName, Body] = {}
+        self._came: list[Callable[[str, str], None]] = []
+
+    def listen(self, came: Callable[[str, str], None]) -> None:
+        """Called with namespace and name of every job that is new here."""
+        self._came.append(came)
+
+    def job(self, group: str, kind: str, namespace: str, name: str) -> Body | None:
+        return self._jobs.get((group, kind, namespace, name))
 
     def find(self, key: Key) -> Body | None:
         held = self._held.get(key)
@@ -92,6 +104,10 @@ class Dispatched:
         self._held[key] = _Held(body, binding)
         if is_job(served):
             self._copies.put(binding, self._member, str(key), body)
+            new = held is None
+            self._jobs[served.group, served.kind, key.namespace, key.name] = body
+            for came in self._came if new else ():
+                came(key.namespace, key.name)
         self._notify(Changed(self._member, "job", binding))
 
     def drop(self, key: Key, uid: str | None = None) -> None:
@@ -100,6 +116,7 @@ class Dispatched:
         if held is None or (uid is not None and held.body["metadata"]["uid"] != uid):
             return
         del self._held[key]
+        self._jobs.pop((key.group, held.body["kind"], key.namespace, key.name), None)
         self._copies.drop(held.binding, self._member, str(key))
         self._notify(Changed(self._member, "job", held.binding))
 

@@ -7,8 +7,10 @@ until it is Succeeded, Failed or gone, as kube-scheduler counts it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
+from fleet.kinds import INTERPRETERS
 from fleet.kinds.requests import pod_requests
 from fleet.members.index import ByBinding
 from fleet.members.members import Changed, PodView
@@ -30,7 +32,12 @@ from fleet.wellknown import (
 )
 
 Notify = Callable[[Changed], None]
+Find = Callable[[str, str, str, str], Body | None]
 INTERNED_MAX = 4096  # pods of one job share one vector; more distinct vectors than this are not worth sharing
+
+
+def nothing(group: str, kind: str, namespace: str, name: str) -> Body | None:
+    return None
 
 
 def attempt_of(labels: Mapping[str, str]) -> int:
@@ -110,18 +117,39 @@ class NodeSink:
         self._notify(Changed(self._member, "node"))
 
 
-class PodSink:
-    """`hub` chooses what is ours; pods of another hub on the same member are foreign pods."""
+@dataclass(frozen=True, slots=True)
+class Belongs:
+    """The job that a pod is of."""
 
-    def __init__(self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify) -> None:
+    binding: str
+    component: str
+    attempt: int
+
+
+class PodSink:
+    """`hub` chooses what is ours; pods of another hub on the same member are foreign pods. `find`: our job of a group,
+    kind, namespace and name, for kinds whose pods carry no labels of ours."""
+
+    def __init__(
+        self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify, find: Find = nothing
+    ) -> None:
         self._member, self._hub, self._nodes, self._index, self._notify = member, hub, nodes, index, notify
         self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests
         self._ours: dict[str, PodView] = {}
         self._missing: set[str] = set()
         self._interned: dict[Amounts, Amounts] = {}
+        self._find = find
+        self._unclaimed: dict[tuple[str, str], dict[str, Body]] = {}  # (namespace, job) -> pods of a job not seen yet
+        self._waits_for: dict[str, tuple[str, str]] = {}  # uid of such a pod -> its job
+
+    def came(self, namespace: str, job: str) -> None:
+        """A job of ours is seen: its pods may have been seen before."""
+        for uid, body in self._unclaimed.pop((namespace, job), {}).items():
+            del self._waits_for[uid]
+            self.seen(body)
 
     def started(self) -> None:
-        self._missing = set(self._charged) | set(self._ours)
+        self._missing = {*self._charged, *self._ours, *self._waits_for}
 
     def listed(self) -> None:
         for uid in self._missing:
@@ -137,7 +165,8 @@ class PodSink:
         node = text(spec.get("nodeName"))
         counts = bool(node) and status.get("phase") not in ("Succeeded", "Failed")
         charged = self._charged.get(uid)
-        ours = mapping(meta.get("labels")).get(LABEL_HUB) == self._hub
+        belongs = self._belongs(uid, body)
+        ours = belongs is not None
         requests = self._requests(body) if ours or counts else NOTHING
         if counts and charged is None:
             self._charged[uid] = (node, requests)
@@ -148,11 +177,13 @@ class PodSink:
             self._release(uid)
             self._charged[uid] = (node, requests)
             self._nodes.use(node, requests, 1)
-        if not ours:
+        if belongs is None:
             if counts != (charged is not None):
                 self._notify(Changed(self._member, "pod"))
             return
         view = read_pod(self._member, body, requests)
+        if (view.binding, view.component, view.attempt) != (belongs.binding, belongs.component, belongs.attempt):
+            view = replace(view, binding=belongs.binding, component=belongs.component, attempt=belongs.attempt)
         known = self._ours.get(uid)
         if known != view:
             if known is not None and known.binding != view.binding:
@@ -180,6 +211,31 @@ class PodSink:
                 total = total.plus(view.requests)
         return total
 
+    def _belongs(self, uid: str, body: Body) -> Belongs | None:
+        """The job of ours that the pod is of: by our own labels, or by those of its kind's controller."""
+        meta = body["metadata"]
+        labels = mapping(meta.get("labels"))
+        if labels.get(LABEL_HUB) == self._hub:
+            said = pairs(labels)
+            return Belongs(said.get(LABEL_BINDING, ""), said.get(LABEL_COMPONENT, ""), attempt_of(said))
+        known = self._ours.get(uid)
+        if known is not None and LABEL_HUB not in labels:  # its job may be gone by now, and the pod is on its way
+            return Belongs(known.binding, known.component, known.attempt)
+        for interpreter in INTERPRETERS.by_labels() if labels else ():
+            marks = interpreter.pod_labels
+            job, namespace = text(labels.get(marks.name)), text(meta.get("namespace"))
+            if not job:
+                continue
+            copy = self._find(interpreter.group, interpreter.kind, namespace, job)
+            if copy is None:
+                self._unclaimed.setdefault((namespace, job), {})[uid] = body
+                self._waits_for[uid] = namespace, job
+                continue
+            said = pairs(copy["metadata"].get("labels"))
+            component = text(labels.get(marks.component)).lower()
+            return Belongs(said.get(LABEL_BINDING, ""), component, attempt_of(said))
+        return None
+
     def _requests(self, body: Body) -> Amounts:
         try:
             requests = pod_requests(body.get("spec") or {})
@@ -200,6 +256,11 @@ class PodSink:
         charged = uid in self._charged
         self._release(uid)
         view = self._ours.pop(uid, None)
+        waits_for = self._waits_for.pop(uid, None)
+        if waits_for is not None:
+            self._unclaimed[waits_for].pop(uid)
+            if not self._unclaimed[waits_for]:
+                del self._unclaimed[waits_for]
         if view is not None:
             self._index.drop(view.binding, self._member, uid)
         if charged or view is not None:

@@ -58,8 +58,9 @@ class OneMember:
         self._connection, self._limits, self._notify = connection, limits, notify
         connection.lost = self._lost
         self._nodes = Nodes()
-        self._pods = PodSink(name, hub, self._nodes, pods, notify)
         self.dispatched = Dispatched(name, hub, copies, notify)
+        self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job)
+        self.dispatched.listen(self._pods.came)
         self._dispatcher = Dispatcher(connection)
         self._discovery = Discovery(connection)
         self._discover_lock = asyncio.Lock()

@@ -160,7 +160,8 @@ class DeclaredOperator(Operator):
             set_condition(status, told, self.world.now())
         elif rule is not None and rule.when.example is not None:
             put(status, *rule.when.example, set())
-        await self.world.change_status(self.kind, job, status)
+        if status:
+            await self.world.change_status(self.kind, job, status)
 
 
 def _can_be_shown(rule: StateRule) -> bool:

@@ -32,6 +32,8 @@ EXPECTED = {
     "cluster.karmada.io": "clusters",
     "kubeflow.org": "pytorchjobs tfjobs mpijobs jaxjobs paddlejobs xgboostjobs",
     "batch": "jobs",
+    "apps": "deployments statefulsets",
+    "config.fleet.io": "workloadinterpreters",
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,9 +15,11 @@ from fleet.controllers.manager import build_loops
 from fleet.controllers.runtime.controller import run_all
 from fleet.controllers.runtime.hub import ControllerConfig, Hub
 from fleet.engine.columns import cells, columns_of
+from fleet.engine.crd import GROUP, RESOURCE, kind_of
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
+from fleet.objects.definitions import definitions
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User, Written
 from fleet.ports import Body, Key
@@ -131,12 +133,21 @@ def _ending(body: Body, exit_code: int) -> Body:
 
 
 @asynccontextmanager
-async def whole(*names: str, gpus: int = 4) -> AsyncIterator[Whole]:
-    """A running hub whose leaf of the namespace default runs one job at a time, and a policy that queues every kind."""
+async def whole(*names: str, gpus: int = 4, crds: Sequence[Body] = ()) -> AsyncIterator[Whole]:
+    """A running hub whose leaf of the namespace default runs one job at a time, and a policy that queues every kind.
+    `crds`: further kinds, of the hub and its members."""
     members = tuple(SimulatedCluster(name, [NodeShape(1, gpus)], pod_start_s=0.02, pod_stop_s=0.02) for name in names)
     world, stop = Whole(members), asyncio.Event()
     for member in members:
         await member.start()
+    for crd in crds:
+        made = kind_of(crd, definitions())
+        assert made is not None
+        world.registry.put(made)
+        await world.create(crd)
+        for member in members:
+            inside = member.world
+            await inside.objects.create(inside.registry.need(GROUP, RESOURCE), "", copy.deepcopy(crd), inside.options)
     for name in ("default", TREE_NAMESPACE, QUEUE_NAMESPACE, SYSTEM_NAMESPACE):
         await world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for member in members:

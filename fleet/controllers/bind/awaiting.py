@@ -62,7 +62,7 @@ def _shown(job: Body, interpreter: Interpreter, why: str, at: str) -> bool:
     if why and not said:
         return False  # the status of its kind has no conditions; the Event says it
     new = [said] if said else []
-    job["status"] = {**mapping(job.get("status")), "conditions": [*new, *others]}
+    job["status"] = {**interpreter.first_status, **mapping(job.get("status")), "conditions": [*new, *others]}
     return True
 
 

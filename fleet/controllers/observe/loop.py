@@ -280,7 +280,7 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
         shown = (sight.copy or {}).get("status") or next((item.get("status") for item in b.copies_of(binding)), None)
     own = _own_condition(binding, interpreter)
     if own and own["type"] == PENDING:
-        return {"conditions": [own]}
+        return {**interpreter.first_status, "conditions": [own]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
     lost = condition(binding, b.REACHABLE)
     if lost is not None:  # first, so that the last one stays what the job's STATE shows

@@ -1,0 +1,217 @@
+"""Jobs of kinds that are known by their declaration alone, over a simulated member whose operators read it as well.
+
+The leaf runs one job at a time, so that the start of the second shows that the first has left its quota.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fleet.bindings.conditions import condition
+from fleet.kinds import INTERPRETERS, interpreter_of
+from fleet.ports import Body, Key
+from fleet.wellknown import SCHEDULED
+from tests.controllers.world import cluster_policy
+from tests.kinds.bodies import pods
+from tests.simulate.whole import Whole, whole
+
+
+@pytest.fixture(autouse=True)
+def nothing_declared() -> Iterator[None]:
+    yield
+    INTERPRETERS.declare(())
+
+
+def crd(group: str, version: str, kind: str, plural: str) -> Body:
+    """A CRD that takes any spec and any status."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    served = {"name": version, "served": True, "storage": True, "subresources": {"status": {}},
+              "schema": {"openAPIV3Schema": schema}}  # fmt: skip
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [served]},
+    }  # fmt: skip
+
+
+def no_end(gpus: int = 1) -> Body:
+    return pods(gpus, restartPolicy="Never")
+
+
+RAY = {"headGroupSpec": {"template": no_end(0)},
+       "workerGroupSpecs": [{"groupName": "g", "replicas": 2, "minReplicas": 0, "template": no_end()}]}  # fmt: skip
+SERVED = {"selector": {"matchLabels": {"mine": "1"}}, "template": no_end(), "replicas": 2}
+JOBS: dict[str, tuple[str, str, Body, dict[str, str]]] = {  # kind: apiVersion, plural, spec, annotations
+    "RayJob": ("ray.io/v1", "rayjobs", {"rayClusterSpec": RAY}, {}),
+    "RayCluster": ("ray.io/v1", "rayclusters", RAY, {}),
+    "JobSet": ("jobset.x-k8s.io/v1alpha2", "jobsets",
+               {"replicatedJobs": [{"name": "w", "replicas": 2, "template": {"spec": {"template": no_end()}}}]}, {}),
+    "TrainJob": ("trainer.kubeflow.org/v1alpha1", "trainjobs",
+                 {"trainer": {"numNodes": 2, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 1}}}}, {}),
+    "LeaderWorkerSet": ("leaderworkerset.x-k8s.io/v1", "leaderworkersets",
+                        {"leaderWorkerTemplate": {"size": 3, "workerTemplate": no_end()}}, {}),
+    "SparkApplication": ("sparkoperator.k8s.io/v1beta2", "sparkapplications",
+                         {"type": "Scala", "driver": {"memory": "512m"},
+                          "executor": {"instances": 2, "gpu": {"name": "nvidia.com/gpu", "quantity": 1}}}, {}),
+    "Workflow": ("argoproj.io/v1alpha1", "workflows", {}, {"fleet.io/size": "replicas=2,nvidia.com/gpu=1"}),
+    "Deployment": ("apps/v1", "deployments", SERVED, {}),
+    "StatefulSet": ("apps/v1", "statefulsets", {**SERVED, "serviceName": "s"}, {}),
+}  # fmt: skip
+BATCHES = ("RayJob", "JobSet", "TrainJob", "SparkApplication", "Workflow")  # they come to an end
+SUSPENDED = ("RayJob", "RayCluster", "JobSet", "TrainJob", "SparkApplication")  # a Workflow keeps its phase
+
+
+def job(kind: str, name: str) -> Body:
+    api_version, _, spec, annotations = JOBS[kind]
+    meta = {"name": name, "annotations": dict(annotations)}
+    return {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": copy.deepcopy(spec)}
+
+
+def crds(kind: str) -> list[Body]:
+    group, _, version = JOBS[kind][0].partition("/")
+    return [] if group == "apps" else [crd(group, version, kind, JOBS[kind][1])]
+
+
+async def queue(world: Whole, *api: tuple[str, str]) -> None:
+    selectors = [{"apiVersion": api_version, "kind": kind} for api_version, kind in api]
+    await world.create(cluster_policy("declared", queue=True, resourceSelectors=selectors, failover=None))
+
+
+async def runs(world: Whole, kind: str, name: str) -> None:
+    await world.until(lambda: world.phase(kind, name) == "Running",
+                      f"{name} runs: {world.phase(kind, name)} {world.see(kind, name).get('status')}")  # fmt: skip
+
+
+def state(world: Whole, kind: str, name: str) -> str:
+    interpreter = interpreter_of(JOBS[kind][0], kind)
+    assert interpreter is not None
+    return str(interpreter.state(world.see(kind, name).get("status")).state)
+
+
+@pytest.mark.parametrize("kind", JOBS)
+async def test_a_gang_queues_runs_and_leaves_when_it_is_deleted(kind: str) -> None:
+    async with whole("cfa", crds=crds(kind)) as world:
+        await queue(world, (JOBS[kind][0], kind))
+        await world.create(job(kind, "first"))
+        await runs(world, kind, "first")
+        assert world.placed(kind, "first") == "cfa"
+        assert condition(world.see("ResourceBinding", f"first-{kind.lower()}"), "PodsReady")["status"] == "True"  # type: ignore[index]
+        await world.until(lambda: state(world, kind, "first") == "Running", "the job on the hub says so")
+        await world.create(job(kind, "second"))
+        await world.until(lambda: world.phase(kind, "second") == "Enqueued", "the second waits")
+        await world.delete(kind, "first")
+        await runs(world, kind, "second")
+        await world.until(lambda: world.copies(kind) == ["second"], "nothing is left of the first")
+        ours = {pod["metadata"]["ownerReferences"][0]["name"] for pod in world.pods()}
+        assert ours == {"second"}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+async def test_a_gang_succeeds_and_leaves_its_quota_to_the_next_which_fails(kind: str) -> None:
+    async with whole("cfa", crds=crds(kind)) as world:
+        await queue(world, (JOBS[kind][0], kind))
+        await world.create(job(kind, "first"), job(kind, "second"))
+        await runs(world, kind, "first")
+        await world.end_pods()
+        await world.until(lambda: world.phase(kind, "first") == "Succeed", "the unit of the first is over")
+        assert state(world, kind, "first") == "Succeeded"
+        await runs(world, kind, "second")
+        await world.end_pods(exit_code=3)
+        await world.until(lambda: world.phase(kind, "second") == "Failed", "the unit of the second is over")
+        assert state(world, kind, "second") == "Failed"
+
+
+@pytest.mark.parametrize("kind", SUSPENDED)
+async def test_a_gang_that_its_user_suspends_stops_its_pods(kind: str) -> None:
+    async with whole("cfa", crds=crds(kind)) as world:
+        await queue(world, (JOBS[kind][0], kind))
+        await world.create(job(kind, "first"))
+        await runs(world, kind, "first")
+        await world.patch(kind, "first", {"spec": {"suspend": True}})
+        await world.until(lambda: world.pods() == [], "its pods are gone")
+        await world.until(lambda: state(world, kind, "first") == "Suspended", "the hub says so")
+        await world.patch(kind, "first", {"spec": {"suspend": False}})
+        await runs(world, kind, "first")
+
+
+# -- a kind of a user's own
+
+WIDGET = crd("example.com", "v1", "Widget", "widgets")
+DECLARED: Body = {
+    "apiVersion": "config.fleet.io/v1alpha1", "kind": "WorkloadInterpreter",
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "target": {"group": "example.com", "kind": "Widget"},
+        "components": [
+            {"name": "part", "forEach": "object.spec.parts", "nameFrom": "item.called", "replicas": "item.count * 2",
+             "template": "item.pod"},
+        ],
+        "suspend": "object.spec.paused",
+        "state": [
+            {"state": "Succeeded", "when": 'status.phase == "Done"'},
+            {"state": "Failed", "when": 'status.phase == "Broken"'},
+            {"state": "Running", "when": 'status.phase == "Up"'},
+        ],
+        "pods": {"nameLabel": "example.com/widget", "componentLabel": "example.com/part"},
+    },
+}  # fmt: skip
+
+
+def widget(name: str) -> Body:
+    parts = [{"called": "front", "count": 1, "pod": no_end()}, {"called": "back", "count": 1, "pod": no_end(0)}]
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, "spec": {"parts": parts}}
+
+
+async def declare(world: Whole) -> None:
+    """To the hub, and to the member, whose simulated operator reads it too."""
+    await world.create(DECLARED)
+    for member in world.members.values():
+        inside = member.world
+        kind = inside.registry.need("config.fleet.io", "workloadinterpreters")
+        await inside.objects.create(kind, "", copy.deepcopy(DECLARED), inside.options)
+
+
+async def test_a_kind_that_a_user_declares_is_a_gang_from_its_policy_to_its_end() -> None:
+    async with whole("cfa", crds=[WIDGET]) as world:
+        await declare(world)
+        await world.until(lambda: interpreter_of("example.com/v1", "Widget"), "the declaration counts")
+        await queue(world, ("example.com/v1", "Widget"))
+        await world.create(widget("one"), widget("two"))
+        await runs(world, "Widget", "one")
+        [binding] = [world.see("ResourceBinding", "one-widget")]
+        found = {c["name"]: c["replicas"] for c in binding["spec"]["components"]}
+        assert found == {"front": 2, "back": 2}
+        names = sorted(pod["metadata"]["name"] for pod in world.pods())
+        assert names == ["one-back-0", "one-back-1", "one-front-0", "one-front-1"]
+        assert world.phase("Widget", "two") == "Enqueued"
+        await world.end_pods()
+        await world.until(lambda: world.phase("Widget", "one") == "Succeed", "it is over")
+        assert world.see("Widget", "one")["status"]["phase"] == "Done"
+        await runs(world, "Widget", "two")
+
+
+async def test_a_widget_that_nobody_declared_goes_to_no_member_and_is_bound_when_it_is_declared() -> None:
+    async with whole("cfa", "cfb", crds=[WIDGET]) as world:
+        await world.create(DECLARED)
+        await world.until(lambda: interpreter_of("example.com/v1", "Widget"), "the declaration counts")
+        await queue(world, ("example.com/v1", "Widget"))
+        await world.objects.delete(world.kind("WorkloadInterpreter"), "", "widgets.example.com", world.hub.options)
+        await world.until(lambda: interpreter_of("example.com/v1", "Widget") is None, "nor does it any more")
+        await world.create(widget("one"))
+
+        def told() -> list[Any]:
+            events = (stored.body for stored in world.store.scan("", "events", namespace="default"))
+            return [e["message"] for e in events if e["reason"] == "ApplyPolicyFailed"]
+
+        await world.until(told, "the job is told")
+        assert "no WorkloadInterpreter says what pods a Widget of example.com/v1 has" in told()[0]
+        assert world.store.peek(Key("work.karmada.io", "resourcebindings", "default", "one-widget")) is None
+        assert world.copies("Widget") == []
+        await declare(world)
+        await world.until(lambda: world.placed("Widget", "one"), "it is bound")
+        assert condition(world.see("ResourceBinding", "one-widget"), SCHEDULED)["status"] == "True"  # type: ignore[index]
