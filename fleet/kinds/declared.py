@@ -289,7 +289,7 @@ class _Reader:
             try:
                 size = declared_size(body)
             except BadQuantity:  # which the amounts of `components` raise again
-                size = 1, {ANNOTATION_SIZE: annotation(body, ANNOTATION_SIZE)}
+                size = 1, {ANNOTATION_SIZE: f"no size: {annotation(body, ANNOTATION_SIZE)}"}
             if size is not None:
                 replicas, resources = size[0], {"requests": size[1]}
             elif not resources.get("requests") and not resources.get("limits"):

@@ -218,8 +218,10 @@ class PodSink:
         if labels.get(LABEL_HUB) == self._hub:
             said = pairs(labels)
             return Belongs(said.get(LABEL_BINDING, ""), said.get(LABEL_COMPONENT, ""), attempt_of(said))
+        if LABEL_HUB in labels:
+            return None
         known = self._ours.get(uid)
-        if known is not None and LABEL_HUB not in labels:  # its job may be gone by now, and the pod is on its way
+        if known is not None:  # its job may be gone by now, and the pod is on its way
             return Belongs(known.binding, known.component, known.attempt)
         for interpreter in INTERPRETERS.by_labels() if labels else ():
             marks = interpreter.pod_labels

@@ -63,7 +63,7 @@ JOBS: dict[str, tuple[str, str, Body, dict[str, str]]] = {  # kind: apiVersion, 
     "StatefulSet": ("apps/v1", "statefulsets", {**SERVED, "serviceName": "s"}, {}),
 }  # fmt: skip
 BATCHES = ("RayJob", "JobSet", "TrainJob", "SparkApplication", "Workflow")  # they come to an end
-SUSPENDED = ("RayJob", "RayCluster", "JobSet", "TrainJob", "SparkApplication")  # a Workflow keeps its phase
+SUSPENDED = ("RayJob", "RayCluster", "JobSet", "TrainJob", "SparkApplication", "Workflow")
 
 
 def job(kind: str, name: str) -> Body:
@@ -91,6 +91,12 @@ def state(world: Whole, kind: str, name: str) -> str:
     interpreter = interpreter_of(JOBS[kind][0], kind)
     assert interpreter is not None
     return str(interpreter.state(world.see(kind, name).get("status")).state)
+
+
+def why(world: Whole, kind: str, name: str) -> str:
+    """The code of the reason why its unit waits."""
+    status = world.see("QueueUnit", f"{name}-{kind.lower()}-rb-qu").get("status") or {}
+    return str((status.get("reason") or {}).get("code"))
 
 
 @pytest.mark.parametrize("kind", JOBS)
@@ -127,14 +133,15 @@ async def test_a_gang_succeeds_and_leaves_its_quota_to_the_next_which_fails(kind
 
 
 @pytest.mark.parametrize("kind", SUSPENDED)
-async def test_a_gang_that_its_user_suspends_stops_its_pods(kind: str) -> None:
+async def test_a_gang_that_its_user_suspends_leaves_its_member_until_it_is_resumed(kind: str) -> None:
     async with whole("cfa", crds=crds(kind)) as world:
         await queue(world, (JOBS[kind][0], kind))
         await world.create(job(kind, "first"))
         await runs(world, kind, "first")
         await world.patch(kind, "first", {"spec": {"suspend": True}})
-        await world.until(lambda: world.pods() == [], "its pods are gone")
-        await world.until(lambda: state(world, kind, "first") == "Suspended", "the hub says so")
+        await world.until(lambda: world.copies(kind) == [] and world.pods() == [], "nothing of it is in the member")
+        await world.until(lambda: why(world, kind, "first") == "Suspended", "it waits")
+        assert world.phase(kind, "first") == "Enqueued"
         await world.patch(kind, "first", {"spec": {"suspend": False}})
         await runs(world, kind, "first")
 
