@@ -41,6 +41,10 @@ class DeclaredKind:
         return unmarked and bool(self.pod_labels.name)
 
     @property
+    def gateable(self) -> bool:
+        return all(rule.template is not None and rule.together for rule in self.declaration.components)
+
+    @property
     def first_status(self) -> Mapping[str, Any]:
         return self.declaration.first_status
 

@@ -88,6 +88,11 @@ class Interpreter(Protocol):
     def pod_labels(self) -> PodLabels: ...
 
     @property
+    def gateable(self) -> bool:
+        """Whether all its pods come of templates in the job, and at the same time: gates can hold such a gang."""
+        ...
+
+    @property
     def first_status(self) -> Mapping[str, Any]:
         """What a status of the kind must have beside the hub's own condition, before a member shows one."""
         ...

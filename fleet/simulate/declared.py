@@ -39,7 +39,7 @@ _RUNNING: Mapping[tuple[str, str], Body] = {
     ("trainer.kubeflow.org", "TrainJob"): {
         "jobsStatus": [{"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}]
     },
-    ("apps", "StatefulSet"): {"replicas": 1, "readyReplicas": 1},
+    ("apps", "StatefulSet"): {},  # its counts, which are written for all of this group
 }
 
 
@@ -118,6 +118,9 @@ class DeclaredOperator(Operator):
             for pod in there.values():
                 if phase_of(pod) == "Failed":
                     await self.delete_pod(pod)
+        if self.kind.group == "apps":
+            running = phases.count("Running")
+            status |= {"replicas": len(phases), "readyReplicas": running, "availableReplicas": running}
         await self._show(job, status, self._state(phases))
         return None
 

@@ -18,6 +18,7 @@ from fleet.bindings.nomination import CHECKS, NOMINATION, PENDING, Nomination, t
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, QUOTA_RESERVED, RESERVED, queue_of
 from fleet.controllers.fields import rooms
 from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.kinds import interpreter_of
 from fleet.model.reason import Code, Reason, instant
 from fleet.model.times import rfc3339
 from fleet.model.untyped import digits, rows, text
@@ -68,7 +69,10 @@ def asked_of(
     """The queue of a unit with those above it, and the checks that its job has to pass: those of any of them, and that
     its room in the member is held."""
     line = queues.line(queue_of(unit))
-    held = (rooms.CHECK,) if rooms.driver_of(hub.peek(CLUSTER, "clusters", "", member)) is not None else ()
+    resource = b.resource_of(binding)
+    interpreter = interpreter_of(resource.get("apiVersion"), resource.get("kind"))
+    gates = interpreter is not None and interpreter.gateable
+    held = (rooms.CHECK,) if gates and rooms.driver_of(hub.peek(CLUSTER, "clusters", "", member)) is not None else ()
     if not any(b.spec_of(queue).get(CHECKS) for queue in line):
         return line, held
     key = object_key(hub.registry, b.resource_of(binding))
