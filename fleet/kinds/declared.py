@@ -133,13 +133,13 @@ class DeclaredKind:
         manifest = dict(body)
         manifest.pop("status", None)
         manifest["metadata"] = pods.stamped_metadata(body["metadata"], labels, annotations)
-        fresh = set[int]()
+        fresh: set[int] = set()
         if self._drop:
             values = {"object": body}
             for unless, places in self._drop:
                 if unless is None or not unless.read(values):
-                    for place in places:
-                        drop(manifest, place, fresh)
+                    for where, names in places:
+                        drop(manifest, where, names, fresh)
         for name, template, steps, own in self._stamped(manifest):
             more = component_labels.get(name) if component_labels else None
             stamped = pods.stamped_template(template, name, labels, more)
@@ -176,12 +176,13 @@ class DeclaredKind:
         return {**self.declaration.first_status, **merged} if merged and not member else merged
 
 
-def _by_condition(dropped: Iterable[Dropped]) -> list[tuple[Expression | None, list[Keys]]]:
-    """The places to drop, by what keeps them: one question for all that have it in common."""
-    found: dict[str, tuple[Expression | None, list[Keys]]] = {}
+def _by_condition(dropped: Iterable[Dropped]) -> list[tuple[Expression | None, list[tuple[Keys, frozenset[str]]]]]:
+    """The fields to drop, by what keeps them, and then by the object that has them: each is looked for once."""
+    found: dict[str, tuple[Expression | None, dict[Keys, list[str]]]] = {}
     for one in dropped:
-        found.setdefault(one.unless.text if one.unless is not None else "", (one.unless, []))[1].append(one.steps)
-    return list(found.values())
+        _, places = found.setdefault(one.unless.text if one.unless is not None else "", (one.unless, {}))
+        places.setdefault(one.steps[:-1], []).append(one.steps[-1])
+    return [(unless, [(at, frozenset(names)) for at, names in places.items()]) for unless, places in found.values()]
 
 
 def _apart(found: list[Template]) -> Iterator[Template]:
@@ -227,12 +228,14 @@ class _Reader:
         assert self._read is not None
         if self._each is None:
             return [(self.rule.name, mapping(self._read({"object": body})), self._steps, True)]
-        found = []
-        for values, step in self._entries(body):
-            name = step.lower() if step.__class__ is str else values["key"]
-            steps: Steps = (*self._base, step, *self._steps) if self._below else self._steps
-            found.append((name, mapping(self._read(values)), steps, True))
-        return found
+        entries = self._each({"object": body})
+        if entries.__class__ is not dict or not self._below:
+            return [(t.name, t.template, t.steps, True) for t in self.templates(body)]
+        keys = sorted(entries, key=self._rank) if len(entries) > 1 else entries
+        return [
+            (key.lower(), mapping(self._read({"item": entries[key]})), (*self._base, key, *self._steps), True)
+            for key in keys
+        ]
 
     def minimum(self, body: Body) -> Iterator[tuple[str, int]]:
         if self.rule.minimum is None:

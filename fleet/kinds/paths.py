@@ -73,18 +73,20 @@ def put(body: dict[str, Any], steps: Steps, part: Any, fresh: set[int]) -> None:
     node[steps[-1]] = part
 
 
-def drop(body: dict[str, Any], steps: Steps, fresh: set[int]) -> None:
-    """Take out the entry of an object at these steps, copying as `put` does; nothing where there is none."""
+def drop(body: dict[str, Any], where: tuple[str, ...], names: frozenset[str], fresh: set[int]) -> None:
+    """Take these entries out of the object at `where`, copying as `put` does; nothing where it has none of them."""
     there: Any = body
-    for step in steps:
-        if there.__class__ is not dict or step not in there:
-            return
-        there = there[step]
-    put(body, steps, None, fresh)
-    node: Any = body
-    for step in steps[:-1]:
-        node = node[step]
-    del node[steps[-1]]
+    for step in where:
+        there = there.get(step) if there.__class__ is dict else None
+    if there.__class__ is not dict or names.isdisjoint(there):
+        return
+    kept = {name: entry for name, entry in there.items() if name not in names}
+    if where:
+        put(body, where, kept, fresh)
+        fresh.add(id(kept))
+    else:
+        for name in names:
+            body.pop(name, None)
 
 
 def placed(body: dict[str, Any], steps: Steps, part: Any) -> dict[str, Any]:
