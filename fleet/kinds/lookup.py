@@ -1,7 +1,7 @@
 """Which interpreter reads which kind: one table a process.
 
-The declarations that Fleet ships are read when the first kind is asked for, each when its own kind is. Those of users
-are put over them by a loader (fleet/objects/interpreters.py), all at once: a reader sees the table before or after.
+The declarations that Fleet ships are read when the first kind is asked for. A loader (fleet/objects/interpreters.py)
+puts the declarations of users over them, all at once: a reader sees the table before or after.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Interpreters(Mapping[Target, Interpreter]):
         self._all = table  # one assignment, so that no reader sees half of it
 
     def by_labels(self) -> tuple[Interpreter, ...]:
-        """Those whose pods carry no labels of the job: the labels of the kind's own controller tell them."""
+        """The interpreters of kinds whose pods carry no labels of the job, and are known by those of a controller."""
         table = self._table
         if self._by_labels is None or self._by_labels[0] is not table:
             found = (one for one in table.values() if isinstance(one, DeclaredKind) and one.pods_unmarked)

@@ -26,7 +26,7 @@ RETRY_S = 1.0
 
 
 class Loader:
-    """Puts the stored declarations into the table. Those that have not changed are not compiled again."""
+    """Puts the stored declarations into the table. A declaration that has not changed is not compiled again."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
