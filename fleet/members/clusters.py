@@ -34,6 +34,7 @@ class ClusterMembers:
         self._credentials: dict[str, tuple[str, str]] = {}  # name -> (digest of the kubeconfig, hub id)
         self._pods: ByBinding[PodView] = ByBinding()
         self._copies: ByBinding[Body] = ByBinding()
+        self._companions: ByBinding[Body] = ByBinding()
         self._callbacks: list[Callable[[Changed], None]] = []
         self._changing = asyncio.Lock()
         self._named: frozenset[tuple[str, str]] = frozenset()
@@ -54,7 +55,8 @@ class ClusterMembers:
             connection = Connection(access, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
             connection.may_write = self._may_write
             member = OneMember(
-                name, hub_id, connection, self._pods, self._copies, self._tell, self._limits, self.judge
+                name, hub_id, connection, self._pods, self._copies, self._companions, self._tell, self._limits,
+                self.judge,
             )  # fmt: skip
             self._members[name] = member
             self._credentials[name] = credentials
@@ -125,6 +127,9 @@ class ClusterMembers:
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
         return self._copies.items(binding)
+
+    def companions(self, binding: str) -> Sequence[tuple[str, Body]]:
+        return self._companions.items(binding)
 
     def find(self, name: str, key: Key) -> Body | None:
         member = self._members.get(name)

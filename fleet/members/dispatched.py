@@ -23,6 +23,15 @@ from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 JOB_GROUPS = frozenset({"kubeflow.org"})
 # Dependencies of jobs that came later.
 OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts"), ("", "services")})
+# Objects that stand in a member beside a copy, for its scheduler: gangs, and room that is held.
+COMPANIONS = frozenset(
+    {
+        ("scheduling.volcano.sh", "podgroups"),
+        ("scheduling.x-k8s.io", "podgroups"),
+        ("scheduling.k8s.io", "podgroups"),
+        ("scheduling.koordinator.sh", "reservations"),
+    }
+)
 ALWAYS = frozenset({("batch", "jobs"), ("", "configmaps"), ("", "secrets")}) | OPTIONAL
 
 
@@ -35,7 +44,8 @@ def followed_always(served: Served) -> bool:
     """Whether the kind is followed without having been dispatched by this process."""
     if not {"list", "watch"} <= served.verbs:
         return False
-    return is_job(served) or served.group in JOB_GROUPS or (served.group, served.resource) in ALWAYS
+    at = served.group, served.resource
+    return is_job(served) or served.group in JOB_GROUPS or at in ALWAYS or at in COMPANIONS
 
 
 def optional(group: str, resource: str) -> bool:
@@ -59,9 +69,11 @@ def _revision(meta: Body) -> int:
 class Dispatched:
     """Every object of the hub in one member."""
 
-    def __init__(self, member: str, hub: str, copies: ByBinding[Body], notify: Notify) -> None:
+    def __init__(
+        self, member: str, hub: str, copies: ByBinding[Body], companions: ByBinding[Body], notify: Notify
+    ) -> None:
         self.hub = hub
-        self._member, self._copies, self._notify = member, copies, notify
+        self._member, self._copies, self._companions, self._notify = member, copies, companions, notify
         self._held: dict[Key, _Held] = {}
         self._jobs: dict[JobName, Body] = {}
         self._came: list[Callable[[str, str], None]] = []
@@ -100,7 +112,7 @@ class Dispatched:
         body["apiVersion"], body["kind"] = served.api_version, served.kind
         binding = labels.get(LABEL_BINDING, "")
         if held is not None and held.binding != binding:
-            self._copies.drop(held.binding, self._member, str(key))
+            self._drop(held.binding, key)
         self._held[key] = _Held(body, binding)
         if is_job(served):
             self._copies.put(binding, self._member, str(key), body)
@@ -108,6 +120,8 @@ class Dispatched:
             self._jobs[served.group, served.kind, key.namespace, key.name] = body
             for came in self._came if new else ():
                 came(key.namespace, key.name)
+        elif (served.group, served.resource) in COMPANIONS:
+            self._companions.put(binding, self._member, str(key), body)
         self._notify(Changed(self._member, "job", binding))
 
     def drop(self, key: Key, uid: str | None = None) -> None:
@@ -117,8 +131,12 @@ class Dispatched:
             return
         del self._held[key]
         self._jobs.pop((key.group, held.body["kind"], key.namespace, key.name), None)
-        self._copies.drop(held.binding, self._member, str(key))
+        self._drop(held.binding, key)
         self._notify(Changed(self._member, "job", held.binding))
+
+    def _drop(self, binding: str, key: Key) -> None:
+        self._copies.drop(binding, self._member, str(key))
+        self._companions.drop(binding, self._member, str(key))
 
     def clear(self) -> None:
         for key in list(self._held):

@@ -49,6 +49,7 @@ class OneMember:
         connection: Connection,
         pods: ByBinding[PodView],
         copies: ByBinding[Body],
+        companions: ByBinding[Body],
         notify: Notify,
         limits: Limits,
         judge: Judge = anyone,
@@ -58,7 +59,7 @@ class OneMember:
         self._connection, self._limits, self._notify = connection, limits, notify
         connection.lost = self._lost
         self._nodes = Nodes()
-        self.dispatched = Dispatched(name, hub, copies, notify)
+        self.dispatched = Dispatched(name, hub, copies, companions, notify)
         self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job)
         self.dispatched.listen(self._pods.came)
         self._dispatcher = Dispatcher(connection)

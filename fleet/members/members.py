@@ -114,6 +114,10 @@ class Members(Protocol):
         """All dispatched job objects of a binding: (member, body)."""
         ...
 
+    def companions(self, binding: str) -> Sequence[tuple[str, Body]]:
+        """Objects beside the copies of a binding, for the schedulers of members: PodGroups, Reservations."""
+        ...
+
     def find(self, name: str, key: Key) -> Body | None:
         """A dispatched object (any kind that carries LABEL_HUB) in a member, from the cache."""
         ...

@@ -59,6 +59,8 @@ ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the 
 # with one value of it.
 ANNOTATION_TOPOLOGY = "fleet.io/required-topology"
 KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
+LABEL_GANG = "fleet.io/gang"  # on pods in members: the PodGroup of Kubernetes that they belong to
+ANNOTATION_GANG = "fleet.io/gang-scheduler"  # on a Cluster: the gang scheduler there; on a binding: of this attempt
 ANNOTATION_ROOM = "fleet.io/room"  # on a binding: how its room in the member was held before this attempt
 ANNOTATION_RESERVATION = "fleet.io/enable-reservation"  # on a Cluster: "true", as spec.enableReservation
 # On a job of a kind without pod templates: its pods at once and their requests, "replicas=4,cpu=8,nvidia.com/gpu=2".

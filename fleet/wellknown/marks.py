@@ -61,6 +61,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_FORCE_REMOVAL, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" gives up what is unreachable'),
     (w.ANNOTATION_POTENTIAL, Writer.ADMINISTRATOR, "annotation", "clusters", "nodes that an autoscaler could add"),
     (w.ANNOTATION_RESERVATION, Writer.ADMINISTRATOR, "annotation", "clusters", '"true" holds room before jobs start'),
+    (w.ANNOTATION_GANG, Writer.ADMINISTRATOR, "annotation", "clusters", "the gang scheduler there, or None"),
     (w.LABEL_PRICE, Writer.ADMINISTRATOR, "label", "clusters", "the price of a GPU hour there"),
     (w.ANNOTATION_CHECKS_TIMEOUT, Writer.ADMINISTRATOR, "annotation", "queues", "how long a unit stays Reserved"),
     *((key, Writer.ADMINISTRATOR, "annotation", "queues", "priority from which on a job blocks an Intelligent queue")
@@ -92,6 +93,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_RETRIES, Writer.HUB, "annotation", _BINDING, "attempts that came to nothing"),
     (w.ANNOTATION_QUEUEING, Writer.HUB, "annotation", _BINDING, "its policy wants it queued"),
     (w.ANNOTATION_SUSPENDED, Writer.HUB, "annotation", _BINDING, "its job is suspended"),
+    (w.LABEL_GANG, Writer.HUB, "label", "pods in members", "the PodGroup of Kubernetes that they belong to"),
     (w.ANNOTATION_ROOM, Writer.HUB, "annotation", _BINDING, "how its room in the member was held"),
     (w.ANNOTATION_DOMAIN, Writer.HUB, "annotation", _BINDING, "the value of its topology label"),
     (w.ANNOTATION_PRIORITY, Writer.HUB, "annotation", _UNIT, "the priority that its job gives"),

@@ -16,6 +16,7 @@ from typing import Any
 from fleet.kinds import interpreter_of
 from fleet.kinds.requests import pod_requests
 from fleet.members.dispatch import why_not
+from fleet.members.dispatched import COMPANIONS
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
@@ -31,7 +32,7 @@ PLURALS = {
     "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
-    "RayJob": "rayjobs",
+    "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
     "RayService": "rayservices",
 }  # fmt: skip
 HOSTNAME = "kubernetes.io/hostname"
@@ -106,6 +107,14 @@ class FakeMembers:
             for member in self.by_name.values()
             for body in member.seen[0].values()
             if _labels(body).get(LABEL_BINDING) == binding and interpreter_of(body["apiVersion"], body["kind"])
+        ]
+
+    def companions(self, binding: str) -> Sequence[tuple[str, Body]]:
+        return [
+            (member.name, body)
+            for member in self.by_name.values()
+            for key, body in member.seen[0].items()
+            if _labels(body).get(LABEL_BINDING) == binding and (key.group, key.resource) in COMPANIONS
         ]
 
     def find(self, name: str, key: Key) -> Body | None:

@@ -136,7 +136,7 @@ class AdmissionChecksLoop:
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
         room = rooms.driver_of(cluster) if rooms.CHECK in names else None
         writes = self._committer.start_writes(
-            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain, room=str(room or "")
+            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain, room=room
         )
         try:
             done = isinstance(await self._hub.commit(writes), Committed)

@@ -21,7 +21,8 @@ from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evictor import Evictor
-from fleet.controllers.fields.starting import dequeued, placed, result_text, waits
+from fleet.controllers.fields.rooms import Driver, gang_scheduler_of
+from fleet.controllers.fields.starting import Way, dequeued, placed, result_text, waits
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import conflict
@@ -36,6 +37,7 @@ from fleet.ports import Body, Committed, Fenced, Key, Stored, StoreUnavailable, 
 from fleet.wellknown import (
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
+    CLUSTER,
     POLICY,
     QUEUE,
     RESERVE_SUCCEED,
@@ -321,16 +323,18 @@ class PlanCommitter:
         placement: Placement,
         expected: Nomination | None = None,
         domain: str = "",
-        room: str = "",
+        room: Driver | None = None,
     ) -> list[Write]:
         """The writes that take the unit out of its queue and into the member, which lose when it changed. `expected`:
         its nomination, which it must still have. `domain`: the value of its topology label that it should lie in, if it
-        has one. `room`: how its room in the member is held, "" for not."""
+        has one. `room`: how its room in the member is held."""
         binding, now, member = sources.binding, self._hub.clock.now(), placement.member
         meta = binding.body["metadata"]
+        cluster = self._hub.peek(CLUSTER, "clusters", "", member)
+        way = Way(domain, str(room or ""), gang_scheduler_of(cluster, room))
 
         def place(body: Body) -> Body:
-            return placed(body, member, now, domain, placement.share_until, room)
+            return placed(body, member, now, way, placement.share_until)
 
         writes = [self._hub.change(binding.key, place, uid=binding.uid, generation=meta.get("generation"))]
         if sources.unit is not None:

@@ -20,7 +20,7 @@ from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.applied import applied, tasks_done
 from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
-from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks
+from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks, pod_group
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
@@ -291,6 +291,9 @@ class DispatchLoop:
                     return outcome, missing
             if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                 return Outcome(Did.DONE), missing
+            refused = await self._send_group(stored, member, body)
+            if refused is not None:
+                return refused, missing
             overwrite = binding["spec"].get("conflictResolution") == "Overwrite" and not b.of_tenant(binding)
             body = stamped(body, await self._terms.stamp(stored.revision))
             outcome = await self._hub.members.apply(member, body, overwrite=overwrite)
@@ -303,6 +306,14 @@ class DispatchLoop:
             return Outcome(Did.REFUSED, str(error)), missing
         finally:
             self._leave(member)
+
+    async def _send_group(self, stored: Stored, member: str, job: Body) -> Outcome | None:
+        """The PodGroup goes before its pods. An outcome when it could not be sent; a foreign one serves as well."""
+        group = pod_group(job, stored.body, self._hub.hub_id)
+        if group is None:
+            return None
+        outcome = await self._hub.members.apply(member, stamped(group, await self._terms.stamp(stored.revision)))
+        return None if outcome.did in (Did.DONE, Did.CONFLICT) else outcome
 
     def _there(self, binding: Body, wanted: Sequence[str]) -> bool:
         return any(member in wanted for member, _ in self._hub.members.copies(binding["metadata"]["uid"]))

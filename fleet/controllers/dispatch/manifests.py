@@ -14,14 +14,16 @@ from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
-from fleet.controllers.fields.rooms import Driver
+from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.kinds import interpreter_of
+from fleet.kinds.gangs import group_of, marked
 from fleet.kinds.gates import gated
 from fleet.kinds.topology import within
 from fleet.model.untyped import mapping
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_DOMAIN,
+    ANNOTATION_GANG,
     ANNOTATION_HASH,
     ANNOTATION_JOB,
     ANNOTATION_ROOM,
@@ -74,9 +76,24 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
         if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
             changed = gated(changed, interpreter.templates(changed))
         charged = components_of(binding)
-        return hashed(checked(interpreter.stamp(changed, labels, annotations), source, labels, charged))
+        stamped = interpreter.stamp(changed, labels, annotations)
+        if gang := b.annotation(binding, ANNOTATION_GANG):
+            stamped = marked(stamped, interpreter.templates(stamped), gang, gang_name(binding))
+        return hashed(checked(stamped, source, labels, charged))
     body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
     return hashed(checked(body, source, labels, None))
+
+
+def pod_group(job: Body, binding: Body, hub_id: str) -> Body | None:
+    """The object that the member's gang scheduler wants for this job, which is as the member gets it; None for none."""
+    gang = b.annotation(binding, ANNOTATION_GANG)
+    interpreter = interpreter_of(job["apiVersion"], job["kind"])
+    if not gang or interpreter is None:
+        return None
+    group = group_of(job, interpreter.templates(job), gang, gang_name(binding))
+    if group is None:
+        return None
+    return hashed(_marked(group, marks(hub_id, binding), {ANNOTATION_JOB: b.job_name(binding)}))
 
 
 def headless(service: Body) -> bool:

@@ -58,6 +58,7 @@ class Withdrawal:
         found = {*b.clusters_of(binding), *(task["fromCluster"] for task in b.tasks_of(binding))}
         found |= {name for item in b.copies_of(binding) if (name := text(item.get("clusterName")))}
         found |= {member for member, _ in self._hub.members.copies(uid)}
+        found |= {member for member, _ in self._hub.members.companions(uid)}
         found |= {pod.member for pod in self._hub.members.pods_of(uid) if not pod.placeholder}
         return found | self._uncertain.get(uid, set())
 
@@ -101,7 +102,18 @@ class Withdrawal:
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
         return cluster is None or _given_up(cluster)
 
+    async def _remove_companions(self, binding: Body, member: str, attempt: int) -> bool:
+        """Remove what stands beside the copies of attempts up to this one; True when nothing of it is left."""
+        nothing = True
+        for name, body in self._hub.members.companions(binding["metadata"]["uid"]):
+            if name == member and b.attempt_of_copy(body) <= attempt:
+                nothing = False
+                if not b.deleting(body):
+                    await self._hub.members.delete(member, body)
+        return nothing
+
     async def _remove_older(self, binding: Body, member: str) -> None:
+        await self._remove_companions(binding, member, b.attempt(binding) - 1)
         for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
             if name == member and b.attempt_of_copy(body) < b.attempt(binding) and not b.deleting(body):
                 await self._hub.members.delete(member, body)
@@ -118,6 +130,8 @@ class Withdrawal:
             nothing = False
             if not b.deleting(body):
                 await self._hub.members.delete(member, body)
+        if nothing:
+            nothing = await self._remove_companions(binding, member, b.attempt(binding))
         if nothing and (not b.is_gang(binding) or member in self._uncertain.get(uid, ())):
             nothing = await self._remove_by_name(binding, member)
         if nothing:

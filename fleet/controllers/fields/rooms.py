@@ -7,25 +7,30 @@ unit, which the hub itself answers.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from enum import StrEnum
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.nomination import CHECKS
+from fleet.kinds.gangs import chosen
 from fleet.model.untyped import rows, text
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_RESERVATION
+from fleet.wellknown import ANNOTATION_GANG, ANNOTATION_RESERVATION
 
 CONDITION = "ReservationEnabled"  # of a Cluster
 CHECK = "fleet.io/room"  # the name of the check in `status.admissionChecks`
+RESERVATION = "scheduling.koordinator.sh/Reservation"
+LABEL_MAX = 63
 SINCE = (1, 28)  # Kubernetes: scheduling gates are on by default, and nominations of gated pods count
 
 
 class Driver(StrEnum):
-    """The objects that hold the room: pods that do nothing."""
+    """The objects that hold the room: pods that do nothing, or Reservations of Koordinator's scheduler."""
 
     PLACEHOLDERS = "Placeholders"
+    KOORDINATOR = "Koordinator"
 
 
 def enabled(cluster: Body) -> bool:
@@ -48,7 +53,7 @@ def tell(cluster: Body, now: float) -> bool:
     if not enabled(cluster):
         return drop_condition(cluster, CONDITION)
     trouble = too_old(cluster)
-    reason = "VersionTooOld" if trouble else str(Driver.PLACEHOLDERS)
+    reason = "VersionTooOld" if trouble else str(driver_of(cluster))
     message = trouble or "the room of a gang is held before it starts"
     return set_condition(cluster, CONDITION, not trouble, reason, message, now)
 
@@ -57,7 +62,33 @@ def driver_of(cluster: Body | None) -> Driver | None:
     """How room is held in this member before a gang starts; None: not at all."""
     if cluster is None or not enabled(cluster) or too_old(cluster):
         return None
-    return Driver.PLACEHOLDERS
+    return Driver.KOORDINATOR if RESERVATION in _served(cluster) else Driver.PLACEHOLDERS
+
+
+def gang_scheduler_of(cluster: Body | None, room: Driver | None) -> str:
+    """The gang scheduler that a gang is marked for in this member, as its Cluster says or its API shows; "" for none.
+    Pods that get the places of placeholders are no gang: a gang waits for all its pods at once."""
+    if cluster is None or room is Driver.PLACEHOLDERS:
+        return ""
+    return chosen(b.annotation(cluster, ANNOTATION_GANG), _served(cluster))
+
+
+def gang_name(binding: Body) -> str:
+    """The name of the gang in its member, which fits into a label."""
+    name: str = binding["metadata"]["name"]
+    if len(name) <= LABEL_MAX:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"{name[: LABEL_MAX - 9].rstrip('.-')}-{digest}"
+
+
+def _served(cluster: Body) -> frozenset[str]:
+    """The kinds that it serves, as group/Kind."""
+    return frozenset(
+        f"{text(entry.get('groupVersion')).rpartition('/')[0]}/{text(resource.get('kind'))}"
+        for entry in rows(b.status_of(cluster).get("apiEnablements"))
+        for resource in rows(entry.get("resources"))
+    )
 
 
 def asked(unit: Body) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
 from fleet.bindings.components import requests_of
@@ -11,7 +13,7 @@ from fleet.bindings.unit import DEQUEUED, EVICTED, QUOTA_RESERVED, evicted
 from fleet.engine.status import conflict
 from fleet.model.times import rfc3339
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_DOMAIN, ANNOTATION_ROOM, ATTEMPT, QUEUING, SCHEDULED, WORK
+from fleet.wellknown import ANNOTATION_DOMAIN, ANNOTATION_GANG, ANNOTATION_ROOM, ATTEMPT, QUEUING, SCHEDULED, WORK
 
 
 def waits(binding: Body) -> bool:
@@ -28,11 +30,17 @@ def result_text(binding: Body, member: str) -> str:
 SHARE_UNTIL = "shareUntil"  # in a binding's status: until then it counts as within its leaf's share
 
 
-def placed(
-    binding: Body, member: str, now: float, domain: str = "", share_until: float | None = None, room: str = ""
-) -> Body:
-    """The binding, placed for a new attempt. `room`: how its room in the member is held, "" for not. Refused (409) when
-    it is being deleted, or its job was suspended."""
+class Way(NamedTuple):
+    """How a gang goes into its member: the value of its topology label, how its room is held, its gang scheduler; each
+    "" for none."""
+
+    domain: str = ""
+    room: str = ""
+    gang: str = ""
+
+
+def placed(binding: Body, member: str, now: float, way: Way = Way(), share_until: float | None = None) -> Body:  # noqa: B008 (immutable)
+    """The binding, placed for a new attempt. Refused (409) when it is being deleted, or its job was suspended."""
     if not waits(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
     spec = binding["spec"]
@@ -42,7 +50,7 @@ def placed(
         spec["suspension"]["scheduling"] = False
     annotations = binding["metadata"].setdefault("annotations", {})
     annotations[ATTEMPT] = str(b.attempt(binding) + 1)
-    for key, value in ((ANNOTATION_DOMAIN, domain), (ANNOTATION_ROOM, room)):
+    for key, value in ((ANNOTATION_DOMAIN, way.domain), (ANNOTATION_ROOM, way.room), (ANNOTATION_GANG, way.gang)):
         annotations.pop(key, None)
         if value:
             annotations[key] = value

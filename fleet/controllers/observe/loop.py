@@ -25,6 +25,7 @@ from fleet.members.members import Changed, PodView
 from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
+    ANNOTATION_GANG,
     ANNOTATION_POTENTIAL,
     ANNOTATION_ROOM,
     CLUSTER,
@@ -174,9 +175,9 @@ class ObserveLoop:
         return None
 
     def _whole_s(self, binding: Body, member: str) -> float:
-        """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some, and a gang whose room
-        is held loses none of it."""
-        if b.annotation(binding, ANNOTATION_ROOM):
+        """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some. A gang that is held
+        together in its member starts whole or not at all."""
+        if b.annotation(binding, ANNOTATION_ROOM) or b.annotation(binding, ANNOTATION_GANG):
             return self._hub.config.held_whole_s
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
         grows = cluster is not None and bool(b.annotation(cluster, ANNOTATION_POTENTIAL))

@@ -24,9 +24,11 @@ from fleet.controllers.cluster.matching import candidate
 from fleet.controllers.dispatch.manifests import manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
-from fleet.controllers.fields.rooms import Driver, answered, asked
-from fleet.controllers.fields.starting import placed
+from fleet.controllers.fields.rooms import Driver, answered, asked, driver_of, gang_scheduler_of
+from fleet.controllers.fields.starting import Way, placed
 from fleet.controllers.room.placeholders import placeholders
+from fleet.controllers.room.places import Place, of_pod, trouble
+from fleet.controllers.room.reservations import SCHEDULER, place, reservations
 from fleet.controllers.room.swap import Pair, exchange
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
@@ -44,7 +46,7 @@ log = structlog.get_logger(__name__)
 AGAIN_S = 0.5  # after an act that the member did not answer
 TTL_BEYOND_S = 600  # placeholders live so much longer than the hub waits, should the hub be gone
 ORPHANS_S = 30.0  # between two searches for placeholders without a binding
-ENDED = ("Succeeded", "Failed")
+KIND = {Driver.PLACEHOLDERS: "placeholders", Driver.KOORDINATOR: "Reservations"}
 
 
 class Wanted(NamedTuple):
@@ -53,6 +55,7 @@ class Wanted(NamedTuple):
     member: str
     attempt: int
     nomination: Nomination | None  # while the unit is Reserved; None once the job is sent
+    driver: Driver
 
     def matches(self, pod: PodView) -> bool:
         return (pod.member, pod.attempt) == (self.member, self.attempt)
@@ -95,7 +98,7 @@ class RoomLoop:
         if changed.what == "ready":
             bindings = {pod.binding for pod in self._hub.members.placeholders(changed.member)}
         else:
-            bindings = {changed.binding} if changed.what == "pod" else set()
+            bindings = {changed.binding} if changed.what in ("pod", "job") else set()
         for uid in bindings:
             key = self._index.key(uid)
             if key is not None:
@@ -112,47 +115,72 @@ class RoomLoop:
         if stored is None or not b.is_gang(stored.body):
             return None
         unit = self._hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
-        wanted = _wanted(stored.body, unit)
+        wanted = self._wanted(stored.body, unit)
         pods = self._hub.members.pods_of(stored.uid)
         released = await self._release([pod for pod in pods if wanted is None or not wanted.matches(pod)])
+        released = await self._let_go(stored, wanted) and released
         if wanted is None:
             self._swapped.pop(stored.uid, None)
-        elif wanted.nomination is None:
+        elif wanted.nomination is None and wanted.driver is Driver.PLACEHOLDERS:
             await self._swap(stored, wanted, [pod for pod in pods if wanted.matches(pod)])
-        elif unit is not None:
-            return await self._hold(stored, unit, wanted.nomination, [pod for pod in pods if wanted.matches(pod)])
+        elif wanted.nomination is not None and unit is not None:
+            return await self._hold(stored, unit, wanted, wanted.nomination)
         return None if released else AGAIN_S
+
+    def _wanted(self, binding: Body, unit: Stored | None) -> Wanted | None:
+        if b.deleting(binding) or b.tasks_of(binding):
+            return None
+        members = b.clusters_of(binding)
+        if members:
+            held = b.annotation(binding, ANNOTATION_ROOM)
+            return Wanted(members[0], b.attempt(binding), None, Driver(held)) if held in set(Driver) else None
+        nomination = nomination_of(unit.body) if unit is not None else None
+        if unit is None or nomination is None or not asked(unit.body) or b.suspended(binding):
+            return None
+        driver = driver_of(self._hub.peek(CLUSTER, "clusters", "", nomination.member))
+        return Wanted(nomination.member, b.attempt(binding) + 1, nomination, driver) if driver is not None else None
 
     # -- holding
 
-    async def _hold(
-        self, stored: Stored, unit: Stored, nomination: Nomination, pods: Sequence[PodView]
-    ) -> float | None:
+    async def _hold(self, stored: Stored, unit: Stored, wanted: Wanted, nomination: Nomination) -> float | None:
         now, config = self._hub.clock.now(), self._hub.config
         try:
-            bodies = self._placeholders(stored, nomination)
+            bodies = {body["metadata"]["name"]: body for body in self._bodies(stored, wanted, nomination)}
         except (BadOverride, BadQuantity, StatusError, Unsafe) as error:
             return await self._answer(unit, nomination, RETRY, str(error))
-        there = {pod.name: pod for pod in pods if pod.placeholder and not pod.terminating and pod.phase not in ENDED}
-        if bodies and all(body["metadata"]["name"] in there for body in bodies):
-            homeless = [pod for pod in there.values() if not pod.node]
-            if not homeless:
-                return await self._answer(unit, nomination, READY, f"held by {len(bodies)} placeholders")
-            refused = [pod for pod in homeless if pod.reason]
-            if refused and now >= min(pod.since for pod in refused) + config.room_refused_s:
-                return await self._answer(unit, nomination, RETRY, f"{refused[0].name}: {refused[0].reason}")
-        left = nomination.since + config.room_held_s - now
-        if left <= 0:
-            held = sum(1 for pod in there.values() if pod.node)
-            text = f"only {held} of {len(bodies)} pods had a node within {config.room_held_s:.0f} s"
-            return await self._answer(unit, nomination, RETRY, text)
-        missing = [body for body in bodies if body["metadata"]["name"] not in there]
-        outcomes = await asyncio.gather(*(self._hub.members.put_pod(nomination.member, body) for body in missing))
-        for outcome in outcomes:
+        there = {place.name: place for place in self._places(stored.uid, wanted) if not place.over}
+        if all(name in there and there[name].held for name in bodies):
+            return await self._answer(unit, nomination, READY, f"held by {len(bodies)} {KIND[wanted.driver]}")
+        why = trouble(bodies, there, now, nomination.since, config.room_held_s, config.room_refused_s)
+        if why:
+            return await self._answer(unit, nomination, RETRY, why)
+        put = self._hub.members.put_pod if wanted.driver is Driver.PLACEHOLDERS else self._hub.members.apply
+        missing = [body for name, body in bodies.items() if name not in there]
+        for outcome in await asyncio.gather(*(put(nomination.member, body) for body in missing)):
             if outcome.did in (Did.REFUSED, Did.CONFLICT):
                 return await self._answer(unit, nomination, RETRY, outcome.message)
         await self._answer(unit, nomination, PENDING, "")
-        return min(left, AGAIN_S) + 0.01
+        return min(nomination.since + config.room_held_s - now, AGAIN_S) + 0.01
+
+    def _places(self, uid: str, wanted: Wanted) -> list[Place]:
+        """The places of this attempt that its member shows."""
+        if wanted.driver is Driver.PLACEHOLDERS:
+            pods = [pod for pod in self._hub.members.pods_of(uid) if wanted.matches(pod)]
+            return [of_pod(pod) for pod in pods if pod.placeholder and not pod.terminating]
+        return [
+            place(body)
+            for member, body in self._hub.members.companions(uid)
+            if body["kind"] == "Reservation" and (member, b.attempt_of_copy(body)) == (wanted.member, wanted.attempt)
+        ]
+
+    def _bodies(self, stored: Stored, wanted: Wanted, nomination: Nomination) -> list[Body]:
+        """What holds the places: none for a kind whose pods cannot wait for them."""
+        pods = self._placeholders(stored, nomination)
+        if wanted.driver is Driver.PLACEHOLDERS:
+            return pods
+        cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
+        scheduler = gang_scheduler_of(cluster, wanted.driver).partition("/")[2]
+        return reservations(pods, scheduler or SCHEDULER)
 
     def _placeholders(self, stored: Stored, nomination: Nomination) -> list[Body]:
         """Of the manifest that the job's member will get, were it started now."""
@@ -164,7 +192,7 @@ class RoomLoop:
         if source is None or interpreter is None or cluster is None:
             raise Unsafe("its job is gone")
         now = self._hub.clock.now()
-        ahead = placed(copy.deepcopy(stored.body), nomination.member, now, nomination.domain, nomination.share_until)
+        ahead = placed(copy.deepcopy(stored.body), nomination.member, now, Way(nomination.domain))
         policies = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies)
         ttl_s = max(1, int(nomination.until - nomination.since)) + TTL_BEYOND_S
@@ -216,6 +244,18 @@ class RoomLoop:
         """Delete the placeholders among these pods; False while a member has not taken that."""
         return all(await self._delete([pod for pod in pods if pod.placeholder and not pod.terminating]))
 
+    async def _let_go(self, stored: Stored, wanted: Wanted | None) -> bool:
+        """Delete the Reservations that are not wanted; False while a member has not taken that."""
+        whole = is_true(stored.body, GANG_WHOLE) or b.finished(stored.body)
+        kept = (wanted.member, wanted.attempt) if wanted is not None and not whole else None
+        unwanted = [
+            (member, body)
+            for member, body in self._hub.members.companions(stored.uid)
+            if body["kind"] == "Reservation" and not b.deleting(body) and (member, b.attempt_of_copy(body)) != kept
+        ]
+        outcomes = await asyncio.gather(*(self._hub.members.delete(member, body) for member, body in unwanted))
+        return all(outcome.did in (Did.DONE, Did.NOT_FOUND) for outcome in outcomes)
+
     async def _delete(self, pods: Sequence[PodView]) -> list[bool]:
         """Whether each of them is gone, or going."""
         outcomes = await asyncio.gather(*(self._hub.members.delete(pod.member, _named(pod), grace_s=0) for pod in pods))
@@ -240,19 +280,6 @@ class RoomLoop:
             if orphans:
                 log.info("removing placeholders without a binding", pods=len(orphans))
                 await self._release(orphans)
-
-
-def _wanted(binding: Body, unit: Stored | None) -> Wanted | None:
-    if b.deleting(binding) or b.tasks_of(binding):
-        return None
-    members = b.clusters_of(binding)
-    if members:
-        held = b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS
-        return Wanted(members[0], b.attempt(binding), None) if held else None
-    nomination = nomination_of(unit.body) if unit is not None else None
-    if unit is None or nomination is None or not asked(unit.body) or b.suspended(binding):
-        return None
-    return Wanted(nomination.member, b.attempt(binding) + 1, nomination)
 
 
 def _named(pod: PodView) -> Body:

@@ -109,6 +109,9 @@ class Hosts:
         found = ((name, self._hosts[name].copies[key]) for name, key in self._of.get(binding, ()))
         return [(name, copied.body) for name, copied in found if copied.unit is not None]
 
+    def companions(self, binding: str) -> Sequence[tuple[str, Body]]:
+        return ()
+
     def find(self, name: str, key: Key) -> Body | None:
         found = self._hosts[name].copies.get(key) if name in self._hosts else None
         return found.body if found is not None else None

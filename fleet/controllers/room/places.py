@@ -1,0 +1,40 @@
+"""The places of a gang in its member, whatever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from fleet.members.members import PodView
+
+ENDED = ("Succeeded", "Failed")
+
+
+class Place(NamedTuple):
+    """One place: `held` when it has a node; `refused`: why it has none; `since`: epoch seconds of its creation; `over`:
+    it will hold nothing any more."""
+
+    name: str
+    held: bool
+    refused: str = ""
+    since: float = 0.0
+    over: bool = False
+
+
+def of_pod(pod: PodView) -> Place:
+    """A placeholder."""
+    return Place(pod.name, bool(pod.node), pod.reason if not pod.node else "", pod.since, pod.phase in ENDED)
+
+
+def trouble(
+    wanted: Collection[str], there: Mapping[str, Place], now: float, since: float, held_s: float, refused_s: float
+) -> str:
+    """Why the room is not held and is not waited for any longer; "" while it may come. `held_s`: seconds that the hub
+    waits from `since` on; `refused_s`: that a place may be without a node."""
+    refused = [place for place in there.values() if place.refused and not place.held]
+    if refused and now >= min(place.since for place in refused) + refused_s:
+        return f"{refused[0].name}: {refused[0].refused}"
+    if now < since + held_s:
+        return ""
+    held = sum(1 for place in there.values() if place.held)
+    return f"only {held} of {len(wanted)} pods had a node within {held_s:.0f} s"

@@ -1,0 +1,90 @@
+"""How the gang schedulers of members are told which pods start together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fleet.kinds import interpreter_of
+from fleet.kinds.gangs import chosen, group_of, marked
+from fleet.wellknown import LABEL_GANG
+from tests.controllers.world import pytorchjob
+
+KOORD = "gang.scheduling.koordinator.sh"
+VOLCANO_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v", "namespace": "a"}}
+
+
+def templates(body: dict[str, Any]) -> tuple[Any, ...]:
+    interpreter = interpreter_of(body["apiVersion"], body["kind"])
+    assert interpreter is not None
+    return interpreter.templates(body)
+
+
+@pytest.mark.parametrize(
+    ("choice", "labels", "annotations", "scheduler"),
+    [
+        ("Koordinator", {}, {f"{KOORD}/name": "one", f"{KOORD}/min-available": "3"}, "koord-scheduler"),
+        ("Koordinator/default-scheduler", {}, {f"{KOORD}/name": "one", f"{KOORD}/min-available": "3"},
+         "default-scheduler"),
+        ("Volcano", {}, {"scheduling.k8s.io/group-name": "one"}, "volcano"),
+        ("Coscheduling", {"scheduling.x-k8s.io/pod-group": "one"}, {}, "scheduler-plugins-scheduler"),
+        ("Kubernetes", {LABEL_GANG: "one"}, {}, None),
+    ],
+)  # fmt: skip
+def test_each_pod_says_its_gang_as_the_scheduler_reads_it(
+    choice: str, labels: dict[str, str], annotations: dict[str, str], scheduler: str | None
+) -> None:
+    job = pytorchjob("one", workers=2)
+    done = marked(job, templates(job), choice, "one")
+    for template in templates(done):
+        meta = template.template.get("metadata") or {}
+        assert (meta.get("labels") or {}, meta.get("annotations") or {}) == (labels, annotations)
+        assert template.template["spec"].get("schedulerName") == scheduler
+    assert "metadata" not in templates(job)[0].template, "the job itself is not changed"
+
+
+def test_a_template_that_names_its_scheduler_keeps_it() -> None:
+    job = pytorchjob("one", schedulerName="mine")
+    assert {t.template["spec"]["schedulerName"] for t in templates(marked(job, templates(job), "Volcano", "one"))} == {
+        "mine"
+    }
+
+
+@pytest.mark.parametrize(
+    ("choice", "api", "spec"),
+    [
+        ("Volcano", "scheduling.volcano.sh/v1beta1", {"minMember": 3}),
+        ("Coscheduling", "scheduling.x-k8s.io/v1alpha1", {"minMember": 3}),
+        ("Kubernetes", "scheduling.k8s.io/v1alpha2", {"schedulingPolicy": {"gang": {"minCount": 3}}}),
+    ],
+)
+def test_the_group_object_counts_all_pods_of_the_job(choice: str, api: str, spec: dict[str, Any]) -> None:
+    job = pytorchjob("one", workers=2, namespace="team")
+    group = group_of(job, templates(job), choice, "one-pytorchjob")
+    assert group is not None
+    assert (group["apiVersion"], group["kind"], group["spec"]) == (api, "PodGroup", spec)
+    assert (group["metadata"]["name"], group["metadata"]["namespace"]) == ("one-pytorchjob", "team")
+
+
+def test_a_kind_whose_controller_makes_gangs_itself_is_left_alone() -> None:
+    template = {"spec": {"containers": []}}
+    job = {**VOLCANO_JOB, "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template}]}}
+    assert marked(job, templates(job), "Volcano", "v") == job
+    assert group_of(job, templates(job), "Volcano", "v") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "kinds", "wanted"),
+    [
+        ("", ["scheduling.volcano.sh/PodGroup"], "Volcano"),
+        ("", ["scheduling.koordinator.sh/Reservation", "scheduling.x-k8s.io/PodGroup"], "Koordinator"),
+        ("", ["scheduling.k8s.io/PriorityClass"], ""),
+        ("None", ["scheduling.volcano.sh/PodGroup"], ""),
+        ("Volcano/mine", [], "Volcano/mine"),
+    ],
+)
+def test_a_member_offers_what_it_serves_unless_its_cluster_says_otherwise(
+    said: str, kinds: list[str], wanted: str
+) -> None:
+    assert chosen(said, kinds) == wanted
