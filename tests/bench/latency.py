@@ -37,17 +37,25 @@ def measure(report: Report, folder: Path, rounds: int) -> None:
             kubectl.apply(quota_tree(leaf("bench", "default")))
             kubectl.apply(gang_policy(queue=True))
             through = [_one_round(bed, hub.kubeconfig, f"through-{n}") for n in range(rounds + 1)][1:]
+            running = [_one_round(bed, hub.kubeconfig, f"running-{n}", running=True) for n in range(rounds)]
+            for name in NAMES:
+                reserve = '{"spec":{"enableReservation":true}}'
+                kubectl.run("patch", "cluster", name, "--type", "merge", "-p", reserve)
+            held = [_one_round(bed, hub.kubeconfig, f"held-{n}", running=True) for n in range(rounds)]
             kubectl.run("delete", "pytorchjob", "--all")
             straight = [_one_round(bed, bed.members["cfa"].kubeconfig, f"straight-{n}") for n in range(rounds + 1)][1:]
         finally:
             hub.stop()
     report.add(Figure("apply → pods in member", "s", tuple(through), "< 1, p95 < 2"))
     report.add(Figure("without Fleet", "s", tuple(straight), beside="latency"))
+    report.add(Figure("apply → pods run, room held", "s", tuple(held), "p50 < 2"))
+    report.add(Figure("room not held", "s", tuple(running), beside="latency"))
 
 
-def _one_round(bed: Bed, kubeconfig: Path, name: str) -> float:
-    """Seconds from the start of kubectl to the last of the job's pods appearing in whichever member has it."""
-    watchers = [_PodWatch(member, name) for member in bed.members.values()]
+def _one_round(bed: Bed, kubeconfig: Path, name: str, *, running: bool = False) -> float:
+    """Seconds from the start of kubectl to the last of the job's pods appearing in whichever member has it, or
+    `running` there."""
+    watchers = [_PodWatch(member, name, running) for member in bed.members.values()]
     for watcher in watchers:
         watcher.start()
     try:
@@ -70,14 +78,14 @@ def _one_round(bed: Bed, kubeconfig: Path, name: str) -> float:
 
 
 class _PodWatch(threading.Thread):
-    """Follows one member's pods; `complete` is the moment the last pod of the job appeared."""
+    """Follows one member's pods; `complete` is the moment the last pod of the job appeared, or ran."""
 
-    def __init__(self, member: RealMember, job: str) -> None:
+    def __init__(self, member: RealMember, job: str, running: bool) -> None:
         super().__init__(daemon=True)
         self.ready = threading.Event()
         self.complete: float | None = None
         self._client = member.new_client(timeout=httpx.Timeout(5, read=70))
-        self._job, self._seen = job, set[str]()
+        self._job, self._running, self._seen = job, running, set[str]()
         self._stop = threading.Event()
 
     def run(self) -> None:
@@ -101,7 +109,8 @@ class _PodWatch(threading.Thread):
 
     def _note(self, event: dict[str, Any]) -> None:
         name = event["object"]["metadata"]["name"]
-        if event["type"] == "ADDED" and name.startswith(f"{self._job}-"):
+        there = event["object"]["status"].get("phase") == "Running" if self._running else event["type"] == "ADDED"
+        if there and name.startswith(f"{self._job}-"):
             self._seen.add(name)
             if len(self._seen) == PODS:
                 self.complete = time.monotonic()
