@@ -22,6 +22,7 @@ from fleet.admission.rule import (
 )
 from fleet.admission.statuses import made_by_hub, status_by_hub
 from fleet.engine.status import Cause
+from fleet.kinds.gangs import BY_NAME, NONE, unknown
 from fleet.members.potential import BadPotential, read_groups
 from fleet.model.untyped import mapping
 from fleet.objects.objects import Objects
@@ -29,6 +30,7 @@ from fleet.objects.writing import Review
 from fleet.ports import Body, Key
 from fleet.wellknown import (
     ANNOTATION_CHECKS_TIMEOUT,
+    ANNOTATION_GANG,
     ANNOTATION_POTENTIAL,
     MAX_DEPTH_ANNOTATIONS,
     PODS_RUNNING_ANNOTATIONS,
@@ -66,6 +68,10 @@ def cluster(body: Body) -> Sequence[Cause]:
         read_groups(text)
     except BadPotential as error:
         causes.append(invalid(f"metadata.annotations[{ANNOTATION_POTENTIAL}]", text, str(error)))
+    gang = (body["metadata"].get("annotations") or {}).get(ANNOTATION_GANG, "")
+    if unknown(gang):
+        known = (NONE, *BY_NAME)
+        causes.append(unsupported(f"metadata.annotations[{ANNOTATION_GANG}]", gang, known))
     return causes
 
 

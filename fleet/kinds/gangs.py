@@ -75,6 +75,11 @@ def chosen(said: str, kinds: Collection[str]) -> str:
     return next((scheduler.name for scheduler in GANG_SCHEDULERS if scheduler.served in kinds), "")
 
 
+def unknown(said: str) -> bool:
+    """Whether a Cluster names a gang scheduler that is none."""
+    return bool(said) and said.partition("/")[0] not in (NONE, *BY_NAME)
+
+
 def marked(body: Body, templates: Iterable[Template], choice: str, gang: str) -> Body:
     """A copy of the body whose pods are one gang for this scheduler. A template that names a scheduler keeps it."""
     name, _, other = choice.partition("/")

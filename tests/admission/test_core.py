@@ -123,6 +123,16 @@ async def test_nodes_that_could_be_added_are_listed_in_full(hub: Hub) -> None:
     await hub.create(body)
 
 
+async def test_a_gang_scheduler_that_nobody_knows_is_refused_with_those_that_are_known(hub: Hub) -> None:
+    body = thing("Cluster", "cluster.karmada.io/v1alpha1", spec={})
+    body["metadata"]["annotations"] = {"fleet.io/gang-scheduler": "Vulcano"}
+    refusal = await hub.refused(body)
+    assert [cause.field for cause in refusal.causes] == ["metadata.annotations[fleet.io/gang-scheduler]"]
+    assert '"None", "Koordinator", "Volcano"' in refusal.message
+    body["metadata"]["annotations"] = {"fleet.io/gang-scheduler": "Volcano/mine"}
+    await hub.create(body)
+
+
 async def test_the_controllers_heartbeat_is_written_by_the_hub_alone(hub: Hub) -> None:
     body = thing("Lease", "coordination.k8s.io/v1", name="fleet-controllers", spec={"holderIdentity": "me"})
     body["metadata"]["namespace"] = "fleet-system"
