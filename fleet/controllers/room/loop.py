@@ -174,7 +174,7 @@ class RoomLoop:
         ]
 
     def _bodies(self, stored: Stored, wanted: Wanted, nomination: Nomination) -> list[Body]:
-        """What holds the places: none for a kind whose pods cannot wait for them."""
+        """What holds the places."""
         pods = self._placeholders(stored, nomination)
         if wanted.driver is Driver.PLACEHOLDERS:
             return pods

@@ -30,14 +30,10 @@ _HARMLESS = {
 
 def placeholders(manifest: Body, interpreter: Interpreter, ttl_s: int, image: str) -> list[Body]:
     """One pod for each replica of the manifest, which is the job as its member will get it. After `ttl_s` seconds the
-    kubelet ends the pod, whether or not the hub is still there. None for a kind whose pods come of no template in the
-    job: they cannot be made to wait for a place. Raises BadQuantity."""
-    templates = interpreter.templates(manifest)
-    if not all(template.own for template in templates):
-        return []
+    kubelet ends the pod, whether or not the hub is still there. Raises BadQuantity."""
     return [
         _placeholder(manifest, template, number, ttl_s, image)
-        for template in templates
+        for template in interpreter.templates(manifest)
         for number in range(template.replicas)
     ]
 
