@@ -35,7 +35,7 @@ def pod(uid: str, name: str = "train", *, phase: str = "Running", **labels: str)
 class Sight:
     def __init__(self) -> None:
         self.index: ByBinding[PodView] = ByBinding()
-        self.dispatched = Dispatched("cfa", "hub", ByBinding(), lambda change: None)
+        self.dispatched = Dispatched("cfa", "hub", ByBinding(), ByBinding(), lambda change: None)
         self.pods = PodSink("cfa", "hub", Nodes(), self.index, lambda change: None, self.dispatched.job)
         self.dispatched.listen(self.pods.came)
 

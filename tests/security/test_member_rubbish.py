@@ -113,7 +113,7 @@ async def test_pods() -> None:
 async def test_copies_of_jobs() -> None:
     served = Served("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob", True, frozenset({"list", "watch"}))
     copies = ByBinding[Body]()
-    dispatched = Dispatched("cfa", "hub", copies, quiet)
+    dispatched = Dispatched("cfa", "hub", copies, ByBinding(), quiet)
     job = {**copy.deepcopy(POD), "kind": "PyTorchJob", "apiVersion": "kubeflow.org/v1"}
     await listed([*rubbish(job), job], KindSink(dispatched, served))
     assert dispatched.find(Key("kubeflow.org", "pytorchjobs", "default", "good")) is not None
