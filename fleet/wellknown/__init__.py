@@ -10,6 +10,7 @@ TREE_NAMESPACE = "kube-system"  # the only place for an ElasticQuotaTree
 HUB_CONFIG = "hub"  # ConfigMap in fleet-system: the id of the hub that the database is of, and choices for all of it
 REQUIRE_QUEUE = "requireQueue"  # in it ("true"), and of a node of the quota tree: no policy passes a queue
 TERMS = "terms"  # ConfigMap in fleet-system: the terms of the leaders (controllers/runtime/terms.py)
+AGENT = "agent"  # with "-" and the name of a member: Lease and Secret of its agent in fleet-system
 UNKNOWN_COPIES = "unknown-copies-"  # with the name of a member: ConfigMap in fleet-system, for `fleet doctor`
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", QUEUE_NAMESPACE, SYSTEM_NAMESPACE)
 
@@ -37,6 +38,7 @@ ANNOTATION_FORCE_REMOVAL = "fleet.io/force-removal"  # on a Cluster: "true" give
 LABEL_PRICE = "fleet.io/price"  # on a Cluster: the price of a GPU hour there, a whole number in any unit
 ANNOTATION_POTENTIAL = "fleet.io/potential-nodes"  # on a Cluster: JSON list of node groups that an autoscaler fills
 ANNOTATION_HEARTBEAT = "fleet.io/heartbeat"  # on the Lease of the controllers: JSON, the leader's report of itself
+ANNOTATION_TUNNEL = "fleet.io/tunnel-address"  # on the Lease of an agent: HOST:PORT of the API that holds its tunnel
 ANNOTATION_JOB = "fleet.io/job"  # namespace/name of the job on the hub
 ANNOTATION_HASH = "fleet.io/hash"  # digest of what was applied: an equal one need not be applied again
 ANNOTATION_SENT = "fleet.io/sent-on"  # on objects in members, not on pods: TERM/REVISION of the hub when it was sent
@@ -116,6 +118,8 @@ DECISION_FAILED = "DecisionFailed"  # on the Namespace fleet-system
 # -- names that the hub itself writes under
 SYSTEM_USER = "system:fleet"
 CONTROLLERS_USER = "system:fleet:controllers"
+PEER_USER = "system:fleet:peer"  # a process of the hub, towards another one
+AGENT_USER = "system:fleet:agent:"  # with the name of a member: its agent
 
 FIELD_MANAGER = "fleet"  # of every write that Fleet makes, on the hub and in members
 

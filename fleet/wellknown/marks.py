@@ -101,6 +101,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_QUOTA_FULLNAME, Writer.HUB, "annotation", "queues", "path of the quota node"),
     (w.ANNOTATION_QUOTA_PARENT, Writer.HUB, "annotation", "queues", "path of its parent"),
     (w.ANNOTATION_HEARTBEAT, Writer.HUB, "annotation", "the controllers' Lease", "state of the leader and its members"),
+    (w.ANNOTATION_TUNNEL, Writer.HUB, "annotation", "an agent's Lease", "address of the API process that holds it"),
     (w.ANNOTATION_SEEDED, Writer.HUB, "annotation", "customresourcedefinitions", "digest of the spec that Fleet wrote"),
 )  # fmt: skip
 TABLE: dict[str, Mark] = {entry[0]: Mark(*entry) for entry in _ENTRIES}
