@@ -29,6 +29,7 @@ from api.http import (
     Scope,
     Send,
     Stream,
+    Upgrade,
     conditional,
     error_response,
     json_response,
@@ -36,6 +37,7 @@ from api.http import (
 from api.impersonation import impersonated
 from api.lists import get_object, list_objects
 from api.negotiation import Accepted, accept
+from api.peers import own_right
 from api.proxy import ClusterProxy
 from api.rbac import GROUP as RBAC_GROUP
 from api.rbac import Attributes, Authorizer, Rbac
@@ -48,9 +50,11 @@ from api.storage import store_refusal
 from api.stream import send_stream
 from api.subresources import SUBRESOURCES, Subresources
 from api.watch import Watches, parse_watch
+from api.websocket import send_upgrade
 from api.writes import Writes
 from fleet.engine.registry import Registry
 from fleet.engine.status import StatusError, unauthorized, unavailable
+from fleet.members.kubeconfig import Dial
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
 from fleet.ports import Clock, Expired, Fenced, FutureRevision, Store, StoreUnavailable
@@ -89,6 +93,7 @@ class Api:
         bookmark_every_s: float,
         recheck_every_s: float,
         checks: Mapping[str, Check],
+        dial: Dial | None,
     ) -> None:
         self.metrics = Metrics()
         self.authorizer = authorizer
@@ -100,7 +105,7 @@ class Api:
         self._health = Health(store, version_document(version), checks)
         self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
         self._extra = dict(extra_routes)
-        self._proxy = ClusterProxy(store)
+        self._proxy = ClusterProxy(store, dial=dial)
         self._extra.setdefault((CLUSTER, "clusters", "proxy"), self._proxy)
         self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
         self._reviews = Reviews(authenticator, authorizer)
@@ -167,6 +172,11 @@ class Api:
             )
         if answer is None:
             return
+        if isinstance(answer, Upgrade):
+            self.metrics.count(label[0], label[1], 101, None)
+            with self._rechecks.watched(lambda: self._again(request)) as over:
+                await send_upgrade(answer, request, self._stopping, over)
+            return
         if isinstance(answer, Stream):
             self.metrics.count(label[0], label[1], 200, None)
             with self.metrics.watches.track_inprogress(), self._rechecks.watched(lambda: self._again(request)) as over:
@@ -210,8 +220,11 @@ class Api:
     async def _again(self, request: Request) -> None:
         """Authenticate and authorise once more, as when the request came; StatusError 401 or 403."""
         user = await self._user(request)
-        if request.wanted is not None and not self.authorizer.allowed(user, request.wanted):
+        if request.wanted is not None and not self._may(user, request.wanted):
             raise request.wanted.refusal(user)
+
+    def _may(self, user: User, wanted: Attributes) -> bool:
+        return self.authorizer.allowed(user, wanted) or own_right(user, wanted)
 
     async def _document(self, request: Request, user: User) -> Response:
         """Discovery, OpenAPI, metrics, and 404 for what is nothing."""
@@ -248,17 +261,9 @@ class Api:
 
     def _paths(self) -> list[str]:
         paths = [
-            "/api",
-            "/api/v1",
-            "/apis",
-            "/healthz",
-            "/livez",
-            "/metrics",
-            "/openapi/v2",
-            "/openapi/v3",
-            "/readyz",
+            "/api", "/api/v1", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v2", "/openapi/v3", "/readyz",
             "/version",
-        ]
+        ]  # fmt: skip
         for kind in self._registry:
             if kind.group:
                 paths += [f"/apis/{kind.group}", f"/apis/{kind.api_version}"]
@@ -269,7 +274,7 @@ class Api:
         watching = request.method == "GET" and "watch" in query and request.flag("watch")
         asked = verb(request.method, route, watching)
         attributes = request.wanted = wanted(route, asked, query.get("fieldSelector", ""))
-        if not self.authorizer.allowed(user, attributes):
+        if not self._may(user, attributes):
             raise attributes.refusal(user)
         if not asked:
             raise method_not_allowed()
@@ -367,6 +372,7 @@ def build_app(
     bookmark_every_s: float = 55.0,
     recheck_every_s: float = EVERY_S,
     checks: Mapping[str, Check] | None = None,
+    dial: Dial | None = None,
 ) -> Api:
     """The API over `objects` and the `store` beneath it.
 
@@ -374,7 +380,8 @@ def build_app(
     prefix -> ASGI application served behind the same authentication, with `fleet.user` and `fleet.authorizer` in its
     scope; its `open_paths` take none. `extra_routes`: (group, resource, subresource) -> handler, in place of the
     built-in answer, authorised before it is called. `recheck_every_s`: how often an open stream's right to go on is
-    looked at. `checks`: of /readyz, by name, beside that of the store.
+    looked at. `checks`: of /readyz, by name, beside that of the store. `dial` reaches members that only their
+    agents reach (clusters/NAME/proxy).
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
@@ -385,5 +392,5 @@ def build_app(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},
         extra_routes=extra_routes or {}, bookmark_every_s=bookmark_every_s, recheck_every_s=recheck_every_s,
-        checks=checks or {},
+        checks=checks or {}, dial=dial,
     )  # fmt: skip

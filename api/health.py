@@ -33,6 +33,7 @@ class Metrics:
             registry=self.registry, buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
         )  # fmt: skip
         self.watches = Gauge("fleet_api_watches", "Open watches.", registry=self.registry)
+        self.agents = Gauge("fleet_api_agents", "Members whose agents are connected here.", registry=self.registry)
         self.edge = EdgeMetrics(self.registry)
         # Looking a labelled child up costs more than counting, so children are kept.
         self._counters: dict[tuple[str, str, int], Any] = {}

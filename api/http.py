@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from api.policy import Attributes
+from fleet.agent.mux import Pipe
 from fleet.engine.status import StatusError, bad_request
 from fleet.objects.writing import User
 
@@ -197,7 +198,18 @@ class Stream:
         self.done = done
 
 
-Answer = Response | Stream
+class Upgrade:
+    """An answer after which the connection carries messages, as a WebSocket: `run` gets it, and is cancelled as a
+    Stream's `pump` is. `accepted`: the server's part of the handshake."""
+
+    __slots__ = ("accepted", "run")
+
+    def __init__(self, accepted: str, run: Callable[[Pipe], Awaitable[None]]) -> None:
+        self.accepted = accepted
+        self.run = run
+
+
+Answer = Response | Stream | Upgrade
 Handler = Callable[[Request], Awaitable[Answer]]
 
 

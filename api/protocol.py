@@ -8,6 +8,7 @@ for it than it likes to.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Any
 
@@ -20,6 +21,7 @@ from uvicorn.server import ServerState
 from api.edge import Bounds, EdgeMetrics, Slot
 from fleet.engine.status import StatusError, bad_request
 
+TAKE_OVER = "fleet.takeOver"  # in `scope["extensions"]` of a request that asks for another protocol
 WRITE_BUFFER_BYTES = 128 * 1024  # for a client that does not read, beside the kernel's buffer
 
 
@@ -27,6 +29,12 @@ class _Phase(Enum):
     BETWEEN = auto()  # nothing of the next request has come
     HEAD = auto()
     BODY = auto()
+
+
+class Tunnelled(asyncio.Protocol):
+    """A protocol that a connection goes on with; `lost` is to be called at its end."""
+
+    lost: Callable[[Exception | None], None]
 
 
 class _RefusedError(Exception):
@@ -131,6 +139,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and not self.pipeline:
+            self.scope["extensions"] = {TAKE_OVER: self._take_over}  # type: ignore[dict-item]
         if len(self.pipeline) >= self._bounds.pipelined:
             raise _RefusedError(bad_request("too many requests at once on one connection"), "pipelined")
         super().on_headers_complete()
@@ -144,6 +154,25 @@ class BoundedProtocol(HttpToolsProtocol):
         self._phase = _Phase.BETWEEN
         self._untold = 0
         super().on_message_complete()
+
+    def _take_over(self, head: bytes, protocol: Tunnelled) -> None:
+        """The application has authorised another protocol: send its head and hand the connection over. The connection
+        keeps its slot among the others until it ends."""
+        if self._over or self.transport is None or self.transport.is_closing():
+            raise ConnectionError("the client has gone")
+        self._over = True
+        self.cycle.disconnected = True  # no answer after this
+        self.cycle.message_event.set()
+        for timer in (self._timer, self._reading, self._ending):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._reading = self._ending = None
+        self._unset_keepalive_if_required()
+        self.flow.resume_reading()
+        protocol.lost = self.connection_lost
+        self.transport.write(head)
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
 
     # -- clients that are slow to send
 

@@ -11,6 +11,7 @@ from base64 import b64decode
 from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import quote, unquote_to_bytes
 
 import httpx
@@ -19,6 +20,7 @@ from api.http import Answer, Request, Stream
 from api.routing import Route
 from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.engine.status import StatusError, bad_request, not_found, unavailable
+from fleet.members.kubeconfig import Dial, Dialled
 from fleet.members.relay import client_from_kubeconfig
 from fleet.ports import Key, Store
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
@@ -43,7 +45,7 @@ _NOT_RETURNED = frozenset({"connection", "transfer-encoding", "keep-alive", "dat
 class _Pool:
     """The client for one member, for one state of its credentials."""
 
-    credentials: tuple[str, int]  # uid and revision of the secret
+    credentials: tuple[str, int, bool]  # uid and revision of the secret; whether its agent reaches the member
     client: httpx.AsyncClient
     requests: int = 0
 
@@ -52,9 +54,12 @@ class ClusterProxy:
     """Answers the subresource `proxy` of clusters. `aclose` when the API stops."""
 
     def __init__(
-        self, store: Store, *, make_client: Callable[[str], httpx.AsyncClient] = client_from_kubeconfig,
+        self, store: Store, *, dial: Dial | None = None,
+        make_client: Callable[[str, Dialled | None], httpx.AsyncClient] = client_from_kubeconfig,
         answer_s: float = ANSWER_S,
     ) -> None:  # fmt: skip
+        """`dial` reaches members that only their agents reach."""
+        self._dial = dial
         self._store = store
         self._make_client = make_client
         self._answer_s = answer_s
@@ -124,13 +129,17 @@ class ClusterProxy:
         )
         if secret is None:
             raise unavailable(f"cluster {name} has no credentials: its secretRef names no secret", 5)
-        credentials = (secret.uid, secret.revision)
+        pull = (cluster.body.get("spec") or {}).get("syncMode") == "Pull"
+        if pull and self._dial is None:
+            raise unavailable(f"cluster {name} is reached by its agent, and this process knows no way to agents", 5)
+        credentials = (secret.uid, secret.revision, pull)
         pool = self._pools.get(name)
         if pool is not None and pool.credentials == credentials:
             return pool
         try:
             text = b64decode((secret.body.get("data") or {}).get("kubeconfig", ""), validate=True).decode()
-            client = await asyncio.to_thread(self._make_client, text)
+            dialled = partial(self._dial, name) if pull and self._dial is not None else None
+            client = await asyncio.to_thread(self._make_client, text, dialled)
         except (BadKubeconfig, Base64Error, UnicodeDecodeError, TypeError) as error:
             raise unavailable(f"cluster {name}: its kubeconfig cannot be used: {error}", 5) from None
         known = self._pools.get(name)

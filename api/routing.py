@@ -80,7 +80,10 @@ _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH
 
 
 def verb(method: str, route: Route, watch: bool) -> str:
-    """The API verb of a request: the name in RBAC rules. "" for a method that has none."""
+    """The API verb of a request: the name in RBAC rules. "" for a method that has none. A WebSocket begins with
+    GET. The right to a tunnel is that to create, so that a role that reads everything does not have it."""
+    if route.resource == "clusters" and route.subresource in ("tunnel", "dial"):
+        return "create" if method == "GET" else ""
     named = _VERBS.get(method, "")
     if route.name or named not in ("get", "delete"):
         return named

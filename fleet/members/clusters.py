@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import socket
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import structlog
 
 from fleet.members.connection import Connection
 from fleet.members.identity import Judge, anyone
 from fleet.members.index import ByBinding
-from fleet.members.kubeconfig import read_kubeconfig
+from fleet.members.kubeconfig import Dial, read_kubeconfig
 from fleet.members.member import OneMember
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.traits import Limits, State, Traits
@@ -25,13 +27,17 @@ log = structlog.get_logger(__name__)
 class ClusterMembers:
     """Implements `fleet.members.members.Members`. Everything happens on the event loop that calls it."""
 
-    def __init__(self, *, limits: Limits | None = None, may_write: Callable[[], bool] = lambda: True) -> None:
-        """`may_write` is asked before every request that would change a member."""
+    def __init__(
+        self, *, limits: Limits | None = None, may_write: Callable[[], bool] = lambda: True, dial: Dial | None = None
+    ) -> None:
+        """`may_write` is asked before every request that would change a member. `dial` reaches members that only their
+        agents reach."""
+        self._dial = dial
         self.judge: Judge = anyone  # of which clusters members may be; set before the first is added
         self._limits = limits or Limits()
         self._may_write = may_write
         self._members: dict[str, OneMember] = {}
-        self._credentials: dict[str, tuple[str, str]] = {}  # name -> (digest of the kubeconfig, hub id)
+        self._credentials: dict[str, tuple[str, str, bool]] = {}  # name -> (digest of the kubeconfig, hub id, pull)
         self._pods: ByBinding[PodView] = ByBinding()
         self._copies: ByBinding[Body] = ByBinding()
         self._companions: ByBinding[Body] = ByBinding()
@@ -41,16 +47,19 @@ class ClusterMembers:
 
     # -- which members there are
 
-    async def add(self, name: str, kubeconfig: str, hub_id: str) -> None:
-        """Join the member, or give it other credentials; nothing happens when they are the ones it has.
+    async def add(self, name: str, kubeconfig: str, hub_id: str, *, pull: bool = False) -> None:
+        """Join the member, or give it other credentials; nothing happens when they are the ones it has. `pull`: its
+        agent reaches it, whatever address the kubeconfig names.
 
         Returns before the member has answered. Raises BadKubeconfig, and then a member of that name stays as it was.
         """
-        credentials = (hashlib.sha256(kubeconfig.encode()).hexdigest(), hub_id)
+        credentials = (hashlib.sha256(kubeconfig.encode()).hexdigest(), hub_id, pull)
         async with self._changing:
             if self._credentials.get(name) == credentials:
                 return
             access = await asyncio.to_thread(read_kubeconfig, kubeconfig)
+            if pull:
+                access = access.dialled(partial(self._through_agent, name))
             await self._drop(name)
             connection = Connection(access, concurrency=self._limits.concurrency, request_s=self._limits.request_s)
             connection.may_write = self._may_write
@@ -62,6 +71,11 @@ class ClusterMembers:
             self._credentials[name] = credentials
             member.tell_apart(self._named)
             member.start()
+
+    async def _through_agent(self, name: str) -> socket.socket:
+        if self._dial is None:
+            raise ConnectionError("this process knows no way to agents")
+        return await self._dial(name)
 
     async def remove(self, name: str) -> None:
         """Forget the member; nothing in it changes."""

@@ -18,6 +18,7 @@ from typing import Any
 import aiohttp
 import orjson
 
+from fleet.members.dialled import DialledConnector
 from fleet.members.kubeconfig import Access
 from fleet.ports import Body
 
@@ -65,13 +66,19 @@ def _decode(content: bytes, status: int) -> Body:
     return body if isinstance(body, dict) else {}
 
 
+def _connector(access: Access) -> aiohttp.BaseConnector:
+    if access.dial is not None:
+        return DialledConnector(access.dial, access.tls, access.tls_name, keepalive_timeout=KEPT_S)
+    return aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S, ssl=access.tls)
+
+
 class Connection:
     """An HTTP session with one member; make it on the event loop that uses it, and close it."""
 
     def __init__(self, access: Access, *, concurrency: int = CONCURRENCY, request_s: float = REQUEST_S) -> None:
         self._server = access.server
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEPT_S, ssl=access.tls),
+            connector=_connector(access),
             headers=dict(access.headers),
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=access.proxy,

@@ -9,17 +9,21 @@ first member joins.
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
 import tempfile
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fleet.engine.kubeconfig import BadKubeconfig, Chosen, choose, inline, parse
 
 _loading = threading.Lock()  # the kubernetes package keeps its temporary files in a module-wide table
+
+Dialled = Callable[[], Awaitable[socket.socket]]  # a socket that is connected with a member; raises OSError
+Dial = Callable[[str], Awaitable[socket.socket]]  # the same, given the member's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,11 @@ class Access:
     tls: ssl.SSLContext
     tls_name: str | None = None
     proxy: str | None = None
+    dial: Dialled | None = None  # makes each connection, of a member that only its agent reaches
+
+    def dialled(self, dial: Dialled) -> Access:
+        """The same access over connections that `dial` makes, whatever address and proxy the kubeconfig names."""
+        return replace(self, dial=dial, proxy=None)
 
 
 def _check(chosen: Chosen) -> None:

@@ -21,9 +21,11 @@ import pytest_asyncio
 import yaml
 
 from fleet.members.clusters import ClusterMembers
+from fleet.members.kubeconfig import Dial
 from fleet.members.traits import Limits
 from fleet.ports import Key
 from fleet.simulate.cluster import SimulatedCluster
+from tests.agent.world import AgentHub, agent_hub
 from tests.members.world import World
 from tests.testbed.bed import Bed, started_bed
 
@@ -44,7 +46,11 @@ async def eventually(condition: Callable[[], Any], *, within_s: float = SOON_S, 
 
 
 class Target(ABC):
-    """A member and an administrator's client to it. `cut_off`: nothing answers any more, until `reconnect`."""
+    """A member and an administrator's client to it. `cut_off`: nothing answers any more, until `reconnect`. `pull`: its
+    agent alone reaches it, and `dial` by it."""
+
+    pull = False
+    dial: Dial | None = None
 
     def __init__(self, kubeconfig: str, client: httpx.AsyncClient) -> None:
         self.kubeconfig = kubeconfig
@@ -101,6 +107,32 @@ class SimulatedTarget(Target):
         await eventually(lambda: self.cluster.world.store.peek(Key("", "namespaces", "", "kube-system")) is None)
 
 
+class TunnelledTarget(SimulatedTarget):
+    """Cut off by the end of its agent."""
+
+    pull = True
+
+    def __init__(self, cluster: SimulatedCluster, hub: AgentHub, token: str, dial: Dial) -> None:
+        super().__init__(cluster)
+        self.dial = dial
+        document = yaml.safe_load(cluster.kubeconfig)
+        document["clusters"][0]["cluster"]["server"] = "http://member.invalid"
+        self.kubeconfig = yaml.safe_dump(document)
+        self._hub, self._token = hub, token
+        self._agents: list[asyncio.Task[None]] = []
+
+    async def cut_off(self) -> None:
+        agents, self._agents = self._agents, []
+        for agent in agents:
+            agent.cancel()
+        await asyncio.gather(*agents, return_exceptions=True)
+
+    async def reconnect(self) -> None:
+        if not self._agents:
+            agent = self._hub.agent(self._hub.processes[0], "cfa", self._token, self.cluster)
+            self._agents.append(asyncio.create_task(agent.run()))
+
+
 class RealTarget(Target):
     def __init__(self, bed: Bed) -> None:
         self.member = bed.members["cfa"]
@@ -150,15 +182,48 @@ async def simulated() -> AsyncIterator[SimulatedTarget]:
         yield target
 
 
-@pytest.fixture(params=["simulated", "real"])
-def real_bed(request: pytest.FixtureRequest) -> Bed | None:
+@asynccontextmanager
+async def tunnelled_target(folder: Path, dials: dict[str, Dial]) -> AsyncIterator[TunnelledTarget]:
+    async with agent_hub(folder) as hub, simulated_target() as behind:
+        dialer = hub.dialer()
+        target = TunnelledTarget(behind.cluster, hub, await hub.join("cfa"), dialer.dial)
+        dials["cfa"] = dialer.dial
+        await target.reconnect()
+        try:
+            yield target
+        finally:
+            await target.cut_off()
+            await dialer.aclose()
+            await target.client.aclose()
+
+
+@pytest.fixture(params=["simulated", "tunnelled", "real"])
+def kind_of_member(request: pytest.FixtureRequest) -> str:
+    """The one whose turn it is."""
+    return str(request.param)
+
+
+@pytest.fixture
+def real_bed(request: pytest.FixtureRequest, kind_of_member: str) -> Bed | None:
     """The bed when the real member's turn has come. Apart from `target`, since it is started outside any event loop."""
-    return request.getfixturevalue("bed") if request.param == "real" else None
+    return request.getfixturevalue("bed") if kind_of_member == "real" else None
+
+
+@pytest.fixture
+def dials() -> dict[str, Dial]:
+    """The way to each member that only its agent reaches."""
+    return {}
 
 
 @pytest_asyncio.fixture
-async def target(real_bed: Bed | None) -> AsyncIterator[Target]:
+async def target(
+    real_bed: Bed | None, kind_of_member: str, dials: dict[str, Dial], tmp_path: Path
+) -> AsyncIterator[Target]:
     """Each kind of member in turn."""
+    if kind_of_member == "tunnelled":
+        async with tunnelled_target(tmp_path, dials) as target:
+            yield target
+        return
     if real_bed is None:
         async with simulated_target() as target:
             yield target
@@ -172,9 +237,9 @@ async def target(real_bed: Bed | None) -> AsyncIterator[Target]:
 
 
 @pytest_asyncio.fixture
-async def members() -> AsyncIterator[ClusterMembers]:
+async def members(dials: dict[str, Dial]) -> AsyncIterator[ClusterMembers]:
     """Without any member yet."""
-    joined = ClusterMembers(limits=LIMITS)
+    joined = ClusterMembers(limits=LIMITS, dial=lambda name: dials[name](name))
     yield joined
     await joined.stop()
 
@@ -182,7 +247,7 @@ async def members() -> AsyncIterator[ClusterMembers]:
 @pytest_asyncio.fixture
 async def joined(members: ClusterMembers, target: Target) -> ClusterMembers:
     """With the target as `cfa`, ready."""
-    await members.add("cfa", target.kubeconfig, HUB)
+    await members.add("cfa", target.kubeconfig, HUB, pull=target.pull)
     await eventually(lambda: members.ready("cfa"), what="cfa ready")
     return members
 

@@ -86,8 +86,8 @@ async def test_two_hubs_that_overwrite_leave_each_others_jobs_alone(joined: Clus
     """Without the refusal, one job would run the first hub's master beside the second hub's workers."""
     first = pytorch_job(ours(target.namespace, "train", binding="b-1"), workers=2)
     assert (await joined.apply("cfa", first, overwrite=True)).did is Did.DONE
-    second = ClusterMembers()
-    await second.add("cfa", target.kubeconfig, "hub-2")
+    second = ClusterMembers(dial=target.dial)
+    await second.add("cfa", target.kubeconfig, "hub-2", pull=target.pull)
     try:
         await eventually(lambda: second.ready("cfa"))
         theirs = pytorch_job(ours(target.namespace, "train", binding="b-2", attempt=9, hub="hub-2"), workers=5)
@@ -110,8 +110,8 @@ async def test_a_lower_attempt_never_overwrites_a_higher_one(joined: ClusterMemb
     outcome = await joined.apply("cfa", older)
     assert (outcome.did, outcome.message) == (Did.CONFLICT, "PyTorchJob train exists at attempt 2, newer than 1")
     # A process that never saw the newer one finds it by looking.
-    other = ClusterMembers()
-    await other.add("cfa", target.kubeconfig, "hub-1")
+    other = ClusterMembers(dial=target.dial)
+    await other.add("cfa", target.kubeconfig, "hub-1", pull=target.pull)
     await eventually(lambda: other.ready("cfa"))
     assert (await other.apply("cfa", older)).did is Did.CONFLICT
     await other.stop()

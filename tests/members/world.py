@@ -11,6 +11,7 @@ from fleet.controllers.cluster.clusters import ClustersLoop
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.registry import Registry
 from fleet.members.clusters import ClusterMembers
+from fleet.members.kubeconfig import Dial
 from fleet.members.traits import Limits
 from fleet.objects.objects import Objects
 from fleet.ports import Body, Key
@@ -22,10 +23,10 @@ from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 class World:
     """See the module. `hub_id` marks what is its own in members."""
 
-    def __init__(self, hub_id: str, limits: Limits) -> None:
+    def __init__(self, hub_id: str, limits: Limits, dial: Dial | None = None) -> None:
         clock, ids = WallClock(), RandomIds()
         store, registry = MemoryStore(clock), Registry(load_kinds())
-        self.members = ClusterMembers(limits=limits)
+        self.members = ClusterMembers(limits=limits, dial=dial)
         objects = Objects(store, registry, clock, ids)
         self.hub = Hub(store, objects, registry, self.members, clock, ids, hub_id)
         self.loop = ClustersLoop(self.hub, self.members)
