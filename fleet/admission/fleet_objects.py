@@ -48,13 +48,14 @@ _QUEUE_OPTIONS = (
     *((name, _BOOL, 'must be "true" or "false"') for name in PODS_RUNNING_ANNOTATIONS),
     (ANNOTATION_CHECKS_TIMEOUT, _SECONDS, "must be a whole number of seconds, above zero"),
 )  # fmt: skip
+_MODES = ("Push", "Pull")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def cluster(body: Body) -> Sequence[Cause]:
     spec, causes = body.get("spec") or {}, []
-    if spec.get("syncMode") not in (None, "Push"):
-        causes.append(unsupported("spec.syncMode", spec["syncMode"], ("Push",)))
+    if spec.get("syncMode") not in (None, *_MODES):
+        causes.append(unsupported("spec.syncMode", spec["syncMode"], _MODES))
     endpoint = spec.get("apiEndpoint")
     if endpoint and (urlsplit(str(endpoint)).scheme not in ("http", "https") or not urlsplit(str(endpoint)).hostname):
         causes.append(invalid("spec.apiEndpoint", endpoint, "must be the address of an API server, https://HOST:PORT"))

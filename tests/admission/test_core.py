@@ -102,7 +102,7 @@ async def test_controllers_write_what_users_may_not(hub: Hub) -> None:
 @pytest.mark.parametrize(
     ("spec", "field"),
     [
-        ({"syncMode": "Pull"}, "spec.syncMode"),
+        ({"syncMode": "Both"}, "spec.syncMode"),
         ({"apiEndpoint": "10.0.0.1"}, "spec.apiEndpoint"),
         ({"taints": [{"key": "k", "effect": "Never"}]}, "spec.taints[0].effect"),
         ({"taints": [{"key": "", "effect": "NoSchedule"}]}, "spec.taints[0].key"),

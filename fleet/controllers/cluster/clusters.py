@@ -30,6 +30,7 @@ from fleet.model.quantity import texts_of
 from fleet.model.untyped import digits, mapping, rows, text
 from fleet.ports import Body, Event, Key
 from fleet.wellknown import (
+    AGENT,
     ANNOTATION_FORCE_REMOVAL,
     ANNOTATION_POTENTIAL,
     CLUSTER,
@@ -50,7 +51,7 @@ class Joinable(Protocol):
 
     judge: Judge
 
-    async def add(self, name: str, kubeconfig: str, hub_id: str) -> None: ...
+    async def add(self, name: str, kubeconfig: str, hub_id: str, *, pull: bool = False) -> None: ...
 
     async def remove(self, name: str) -> None: ...
 
@@ -143,7 +144,7 @@ class ClustersLoop:
             return "BadKubeconfig", f"{where} has no data.kubeconfig"
         try:
             kubeconfig = base64.b64decode(encoded).decode()
-            await self._members.add(name, kubeconfig, self._hub.hub_id)
+            await self._members.add(name, kubeconfig, self._hub.hub_id, pull=pulls(cluster))
         except (BadKubeconfig, binascii.Error, UnicodeDecodeError) as error:
             return "BadKubeconfig", f"{where}: {error}"
         self._members.describe(name, traits_of(cluster))
@@ -164,10 +165,16 @@ class ClustersLoop:
             now = self._hub.clock.now()
             await self._hub.edit(key, lambda body: set_condition(body, LEAVING, True, "WaitsForWork", text, now))
             return LOOK_AGAIN_S
+        await self._forget_agent(name)
         kind = self._hub.registry.need(CLUSTER, "clusters")
         uid = cluster["metadata"]["uid"]
         await self._hub.objects.change(kind, "", name, _without_finalizer, self._hub.options, uid=uid)
         return None
+
+    async def _forget_agent(self, name: str) -> None:
+        """Its token first, so that it does not come back."""
+        await self._hub.delete(Key("", "secrets", SYSTEM_NAMESPACE, f"{AGENT}-{name}"))
+        await self._hub.delete(Key("coordination.k8s.io", "leases", SYSTEM_NAMESPACE, f"{AGENT}-{name}"))
 
     def _in_use(self, name: str) -> Sequence[str]:
         """The work that is placed in the member or leaving it."""
@@ -260,6 +267,11 @@ def secret_of(cluster: Body) -> Key:
     ref = mapping(b.spec_of(cluster).get("secretRef"))
     name = text(ref.get("name")) or f"member-{cluster['metadata']['name']}"
     return Key("", "secrets", text(ref.get("namespace")) or SYSTEM_NAMESPACE, name)
+
+
+def pulls(cluster: Body) -> bool:
+    """Whether only its agent reaches the member."""
+    return b.spec_of(cluster).get("syncMode") == "Pull"
 
 
 def traits_of(cluster: Body) -> Traits:
