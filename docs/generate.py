@@ -28,7 +28,7 @@ from run_examples import files, renewed  # noqa: F401 (files: for the tests)
 REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {
     "Run a hub": ("up", "demo", "status", "api", "controllers", "sim"),
-    "Members": ("join", "unjoin", "clusters", "cordon", "uncordon", "drain"),
+    "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain"),
     "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide", "what-if", "replay"),
     "The rest": ("doctor", "orphans", "token", "version"),
 }

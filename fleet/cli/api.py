@@ -14,6 +14,13 @@ def api(
     data_dir: DataDirOption = None,
     listen: Annotated[str, typer.Option(help="HOST:PORT to serve on.")] = "127.0.0.1:6440",
     database_url: DatabaseOption = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT at which the hub's other processes reach this one, for the agents that are connected here"
+            " (default: that of --listen, with the machine's name for every address)."
+        ),
+    ] = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one API process; any number may serve one database.
@@ -42,7 +49,7 @@ def api(
         raise Failure(f"{data.root} holds no server certificate")
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.serve_api(data, database_url or None, listener, stop, say_ready)
+        await compose.serve_api(data, database_url or None, listener, stop, say_ready, advertise or "")
 
     logs.configure()
     compose.run(main)

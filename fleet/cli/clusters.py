@@ -6,7 +6,7 @@ from typing import Any
 
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
 
-COLUMNS = ("name", "state", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message")
+COLUMNS = ("name", "state", "mode", "version", "nodes", "gpus", "gpus_used", "taints", "endpoint", "message")
 GPU = "nvidia.com/gpu"
 
 
@@ -41,6 +41,7 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
         "name": cluster["metadata"]["name"],
         "state": ", ".join(state),
         "ready": is_ready,
+        "mode": (cluster.get("spec") or {}).get("syncMode") or "Push",
         "cordoned": cordoned,
         "draining": draining,
         "version": status.get("kubernetesVersion"),

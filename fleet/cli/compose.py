@@ -162,17 +162,24 @@ async def _same_hub(hub: Base, *, record: bool) -> None:
 
 
 async def serve_api(
-    data: DataDir, url: str | None, listener: socket.socket, stop: asyncio.Event, on_ready: Callable[[], None]
+    data: DataDir,
+    url: str | None,
+    listener: socket.socket,
+    stop: asyncio.Event,
+    on_ready: Callable[[], None],
+    advertise: str = "",
 ) -> None:
-    """The API process: serves on `listener` until `stop`."""
+    """The API process: serves on `listener` until `stop`. `advertise`: its address for other processes of the hub."""
     from api.app import build_app
     from api.auth import AnyOf, ServiceAccountTokens, TokenFile
     from api.openapi import OpenApi
+    from api.peers import AgentTokens, PeerTokens
     from api.rbac import Rbac
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import silence_of
+    from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
     from fleet.controllers.runtime.terms import end_term
 
@@ -180,14 +187,20 @@ async def serve_api(
         await seed(hub.objects)
         await _same_hub(hub, record=True)
         await end_term(hub.objects)  # the database may be a restored one
-        tokens = ServiceAccountTokens(data.service_account_key.read_bytes(), hub.store, hub.clock)
+        key = data.service_account_key.read_bytes()
+        tokens = ServiceAccountTokens(key, hub.store, hub.clock)
+        parts = AgentTokens(hub.store), PeerTokens(key, hub.clock)
+        tunnels = holder_of(hub, advertise or address_of(listener))
+        dialer = dialer_of(hub, tunnels)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
-            authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens), authorizer=Rbac(hub.store),
+            authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens, *parts), authorizer=Rbac(hub.store),
             openapi=OpenApi(hub.registry), tokens=tokens,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
             checks={"controllers": lambda: silence_of(hub.store, hub.clock.now())},
+            extra_routes=tunnels.routes(), dial=dialer.dial,
         )  # fmt: skip
+        app.metrics.agents.set_function(lambda: len(tunnels))
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(
@@ -201,6 +214,7 @@ async def serve_api(
         finally:
             await server.stop()
             await app.stop()
+            await dialer.aclose()
 
 
 async def run_controllers(
@@ -282,6 +296,7 @@ async def _lead_once(
     import os
     import socket as sockets
 
+    from fleet.cli.tunnels import dialer_of
     from fleet.controllers.runtime.controller import cancelled
     from fleet.controllers.runtime.hub import Hub
     from fleet.members.clusters import ClusterMembers
@@ -294,7 +309,8 @@ async def _lead_once(
         await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
         if not leading.done():
             return False
-        members = ClusterMembers(may_write=leadership.sure)
+        dialer = dialer_of(hub)
+        members = ClusterMembers(may_write=leadership.sure, dial=dialer.dial)
         parts = Hub(
             hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub_id, epoch=leading.result(),
             config=config, metrics=metrics,
@@ -308,6 +324,7 @@ async def _lead_once(
         finally:
             await cancelled(lost)
             await members.stop()
+            await dialer.aclose()
         return True
     finally:
         for waiting in (leading, stopping):

@@ -5,7 +5,10 @@ from __future__ import annotations
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "up": ("fleet up --members 2", "fleet up --data-dir /srv/fleet --listen 0.0.0.0:6440"),
     "demo": ("fleet demo",),
-    "join": ("fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",),
+    "join": (
+        "fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",
+        "fleet join edge --kubeconfig edge.kubeconfig --agent --hub-url https://hub.example.org:6440 > edge.yaml",
+    ),
     "unjoin": ("fleet unjoin east",),
     "cordon": ("fleet cordon east", "fleet cordon east west"),
     "uncordon": ("fleet uncordon east",),
@@ -28,6 +31,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "what-if": ("fleet what-if --submit job.yaml -n team-a", "fleet what-if --drain east --scale west=+4"),
     "replay": ("fleet replay jobs.csv --nodes nodes.csv --policy fleet --policy fifo",),
     "token create": ("fleet token create alice --group team-a -n team-a -o kubeconfig > alice.kubeconfig",),
+    "agent": ("fleet agent edge --hub https://hub.example.org:6440 --token-file token --ca-file ca.crt",),
     "api": ("fleet api --listen 0.0.0.0:6440 --database-url postgresql://fleet@db/fleet",),
     "controllers": ("fleet controllers --database-url postgresql://fleet@db/fleet",),
     "sim": ("fleet sim",),

@@ -19,6 +19,17 @@ def join(
     provider: Annotated[str, typer.Option(help="Provider, for policies.")] = "",
     region: Annotated[str, typer.Option(help="Region, for policies.")] = "",
     zone: Annotated[str, typer.Option(help="Zone, for policies.")] = "",
+    agent: Annotated[
+        bool, typer.Option("--agent", help="The hub cannot reach it: print the manifest of an agent to run there.")
+    ] = False,
+    hub_url: Annotated[
+        str | None,
+        typer.Option(help="With --agent: the hub's URL as the member reaches it (default: of the hub's kubeconfig)."),
+    ] = None,
+    image: Annotated[str, typer.Option(help="With --agent: the image of Fleet, as the member pulls it.")] = "fleet",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="With --agent: write the manifest to this file.")
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until it is ready.")] = 30.0,
     hub_kubeconfig: Annotated[
         Path | None, typer.Option(help="The hub's kubeconfig (default: FLEET_KUBECONFIG, DATA-DIR's, KUBECONFIG).")
@@ -28,14 +39,23 @@ def join(
 ) -> None:
     """Join a cluster as a member.
 
-    With the credentials of a kubeconfig. Joining again changes credentials, address, labels or place.
+    With the credentials of a kubeconfig. Joining again changes credentials, address, labels or place. With --agent a
+    member behind a firewall joins: apply the printed manifest there. Each such join makes a new token for the agent.
     """
     from fleet.cli import joining
     from fleet.cli.hub import connect
 
     labels = dict(_label(text) for text in label or ())
     hub = connect(hub_kubeconfig, data_dir, hub_context)
-    joining.join(hub, joining.Member(name, kubeconfig, context, provider, region, zone, labels))
+    member = joining.Member(name, kubeconfig, context, provider, region, zone, labels)
+    if agent:
+        from fleet.cli.agents import hand_out
+
+        hand_out(hub, member, hub_url or hub.client.access.server, image, output)
+        return
+    if hub_url or output:
+        raise Failure("--hub-url and --output belong to --agent")
+    joining.join(hub, member)
     joining.wait_ready(hub, [name], timeout)
     print(f"{name} joined")
 

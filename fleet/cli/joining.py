@@ -7,6 +7,8 @@ Joining again is how credentials or an address are changed; a name never silentl
 from __future__ import annotations
 
 import base64
+import hashlib
+import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
 from fleet.engine.kubeconfig import BadKubeconfig, write
 from fleet.model.names import label_problems
-from fleet.wellknown import SYSTEM_NAMESPACE
+from fleet.wellknown import AGENT, SYSTEM_NAMESPACE
 
 SECRETS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
 REACH_TIMEOUT_S = 10.0
@@ -48,14 +50,45 @@ class Member:
 def join(hub: Hub, member: Member) -> None:
     """Store the member, or bring what is stored up to date. Raises Failure before anything is stored if it cannot be
     reached or its credentials do not do."""
-    if label_problems(member.name):
-        raise Failure(f'"{member.name}" is no name for a member: lower-case letters, digits and "-", at most 63')
+    check_name(member.name)
     try:
         access = load([member.kubeconfig], context=member.context, must_exist=True)
         identity = _look(Client(access, timeout_s=REACH_TIMEOUT_S), access)
     except (BadKubeconfig, NoAnswer) as error:
         raise Failure(f"cannot join {member.name}: {error}") from error
-    stored = _check_identity(hub, member, identity)
+    _put(hub, member, access, _check_identity(hub, member, identity), _cluster(member, access, identity))
+
+
+def join_pull(hub: Hub, member: Member) -> str:
+    """Store a member that only its agent reaches, and return the agent's new token. Which cluster it is, the hub learns
+    once the agent is connected. Raises Failure."""
+    check_name(member.name)
+    try:
+        access = load([member.kubeconfig], context=member.context, must_exist=True)
+    except BadKubeconfig as error:
+        raise Failure(f"cannot join {member.name}: {error}") from error
+    if not access.server.startswith("https://"):
+        raise Failure(f"cannot join {member.name}: {access.server} is no https:// URL")
+    token = f"fleet-agent.{member.name}.{secrets.token_urlsafe(32)}"
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    agent = {
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": f"{AGENT}-{member.name}", "namespace": SYSTEM_NAMESPACE},
+        "data": {"token-sha256": base64.b64encode(digest.encode()).decode()},
+    }  # fmt: skip
+    known = hub.find(f"{CLUSTERS}/{member.name}") is not None
+    _put(hub, member, access, known, _cluster(member, access, "", mode="Pull"))
+    hub.put_object(SECRETS, agent)
+    return token
+
+
+def check_name(name: str) -> None:
+    if label_problems(name):
+        raise Failure(f'"{name}" is no name for a member: lower-case letters, digits and "-", at most 63')
+
+
+def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[str, Any]) -> None:
+    """The credentials, then the Cluster. Nothing new stays where the Cluster is refused."""
     inline = write(
         access.server, name="member", user="member", ca=access.ca, insecure=access.insecure,
         server_name=access.server_name, token=access.token, certificate=access.certificate, key=access.key,
@@ -67,7 +100,7 @@ def join(hub: Hub, member: Member) -> None:
     }  # fmt: skip
     hub.put_object(SECRETS, secret)
     try:
-        hub.put_object(CLUSTERS, _cluster(member, access, identity))
+        hub.put_object(CLUSTERS, cluster)
     except Failure:
         if not stored:
             hub.request("DELETE", f"{SECRETS}/member-{member.name}", missing=True)
@@ -113,7 +146,8 @@ def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
         if time.monotonic() > deadline:
             raise Failure(f"{name} is leaving, but not gone after {limit_s:.0f} s: {_still(found)}")
         time.sleep(POLL_S)
-    hub.request("DELETE", f"{SECRETS}/member-{name}", missing=True)
+    for secret in (f"member-{name}", f"{AGENT}-{name}"):
+        hub.request("DELETE", f"{SECRETS}/{secret}", missing=True)
 
 
 def _still(cluster: dict[str, Any]) -> str:
@@ -158,9 +192,9 @@ def _check_identity(hub: Hub, member: Member, identity: str) -> bool:
     return known
 
 
-def _cluster(member: Member, access: Access, identity: str) -> dict[str, Any]:
+def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push") -> dict[str, Any]:
     spec: dict[str, Any] = {
-        "id": identity, "syncMode": "Push", "apiEndpoint": access.server,
+        "id": identity, "syncMode": mode, "apiEndpoint": access.server,
         "secretRef": {"namespace": SYSTEM_NAMESPACE, "name": f"member-{member.name}"},
         "insecureSkipTLSVerification": access.insecure or None,
         "provider": member.provider, "region": member.region, "zone": member.zone,

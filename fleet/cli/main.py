@@ -14,6 +14,7 @@ import sys
 import typer
 
 from fleet.cli import (
+    agent,
     api,
     clusters,
     controllers,
@@ -72,6 +73,7 @@ app.command("what-if", epilog=of("what-if"))(whatif.what_if)
 app.command("replay", epilog=of("replay"))(replay.replay)
 app.add_typer(orphans.app, name="orphans")
 app.add_typer(token.app, name="token")
+app.command("agent", epilog=of("agent"))(agent.agent)
 app.command("api", epilog=of("api"))(api.api)
 app.command("controllers", epilog=of("controllers"))(controllers.controllers)
 app.command("sim", epilog=of("sim"))(sim.sim)

@@ -203,7 +203,7 @@ class _Hub:
             Child("controllers", controllers, data.logs / "controllers.log", environment, inherit=metrics),
             Child(
                 "api",
-                ["api", *where, "--fd", str(descriptor)],
+                ["api", *where, "--fd", str(descriptor), "--advertise", self._server.removeprefix("https://")],
                 data.logs / "api.log",
                 environment,
                 inherit=(descriptor,),

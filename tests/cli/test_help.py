@@ -10,9 +10,9 @@ import pytest
 from tests.cli.hub import fleet
 
 COMMANDS = (
-    "up", "demo", "join", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete", "jobs",
-    "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version", "token",
-    "orphans",
+    "up", "demo", "join", "agent", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete",
+    "jobs", "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version",
+    "token", "orphans",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 

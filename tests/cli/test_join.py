@@ -90,8 +90,8 @@ def test_joining_twice_changes_the_member_and_a_second_name_is_refused(up: Up, k
     assert stored(up) == ["one", "member-one"]
 
     listed = fleet("clusters", "--data-dir", str(up.folder)).stdout.splitlines()
-    assert listed[0].split()[:4] == ["NAME", "STATE", "VERSION", "NODES"]
-    assert listed[1].split()[:4] == ["one", "ready", "v1.36.3", "4/4"]
+    assert listed[0].split()[:4] == ["NAME", "STATE", "MODE", "VERSION"]
+    assert listed[1].split()[:5] == ["one", "ready", "Push", "v1.36.3", "4/4"]
 
     left = fleet("unjoin", "one", "--data-dir", str(up.folder))
     assert (left.returncode, left.stdout) == (0, "one has left\n")

@@ -1,0 +1,165 @@
+"""`fleet join --agent` and `fleet agent`: a member that the hub cannot reach joins, works, and leaves."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import yaml
+
+from fleet.amc.get import CLUSTERS
+from fleet.amc.kubeconfig import load
+from fleet.cli.joining import SECRETS
+from tests.cli.hub import BIN, Up, fleet, refusal, until
+from tests.cli.test_amc import job
+
+NOWHERE = "https://member.invalid:6443"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
+
+
+@pytest.fixture(scope="module")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A simulated member: its kubeconfig, with an address that leads nowhere, and HOST:PORT of its API server."""
+    folder = tmp_path_factory.mktemp("sim")
+    sim = subprocess.Popen([str(BIN / "fleet"), "sim", "--members", "1", "--data-dir", str(folder)])
+    try:
+        path = folder / "members" / "cfa.kubeconfig"
+        until("the member serves", path.exists)
+        document = yaml.safe_load(path.read_text())
+        cluster = document["clusters"][0]["cluster"]
+        address = cluster["server"].removeprefix("https://")
+        cluster.update({"server": NOWHERE, "tls-server-name": "127.0.0.1"})
+        (folder / "kubeconfig").write_text(yaml.safe_dump(document))
+        yield folder / "kubeconfig", address
+    finally:
+        sim.terminate()
+        sim.wait(20)
+
+
+def pull(up: Up, kubeconfig: Path, name: str = "edge") -> list[dict[str, Any]]:
+    """Join it, and read the manifest that was printed."""
+    done = fleet("join", name, "--agent", "--kubeconfig", str(kubeconfig), "--data-dir", str(up.folder))
+    assert done.returncode == 0, done.stderr
+    assert "is this machine alone: name the hub as the member reaches it" in done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@contextlib.contextmanager
+def agent(manifest: list[dict[str, Any]], folder: Path, address: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Run what the manifest's Deployment runs, with the files of its Secret, here."""
+    secret = next(body for body in manifest if body["kind"] == "Secret")
+    for key, value in secret["data"].items():
+        (folder / key).write_bytes(base64.b64decode(value))
+    deployment = next(body for body in manifest if body["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    arguments = [word.replace("/etc/fleet-agent", str(folder)) for word in container["args"]]
+    arguments[arguments.index("--health-listen") :] = []
+    process = subprocess.Popen([str(BIN / "fleet"), *arguments, "--api", address])
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def amc(up: Up, *arguments: str) -> str:
+    """The output of `kubectl amc`."""
+    return fleet(*arguments, "--kubeconfig", str(up.folder / "kubeconfig"), program="kubectl-amc").stdout
+
+
+def state(up: Up, name: str = "edge") -> dict[str, str]:
+    cluster = up.hub.find(f"{CLUSTERS}/{name}") or {}
+    conditions = (cluster.get("status") or {}).get("conditions") or []
+    return next((c for c in conditions if c["type"] == "Ready"), {})
+
+
+def test_a_member_behind_a_firewall_from_its_join_to_its_end(api_server: tuple[Path, str], tmp_path: Path) -> None:
+    kubeconfig, address = api_server
+    up = Up(tmp_path / "hub")
+    try:
+        manifest = pull(up, kubeconfig)
+        assert [body["kind"] for body in manifest] == ["Namespace", "ServiceAccount", "Secret", "Deployment"]
+        until("it waits for its agent", lambda: "agent is not connected (it never was)" in state(up).get("message", ""))
+        with agent(manifest, tmp_path, address) as running:
+            until("it is ready", lambda: state(up).get("status") == "True")
+            listed = fleet("clusters", "-o", "json", "--data-dir", str(up.folder)).stdout
+            assert '"mode": "Pull"' in listed and NOWHERE in listed
+            proxied = up.hub.request("GET", f"{CLUSTERS}/edge/proxy/api/v1/nodes")
+            assert proxied.body["items"]
+            jobs = f"{CLUSTERS}/edge/proxy/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
+            up.hub.request("POST", jobs, job("made-there"))
+            until("its pod is listed", lambda: "Running" in amc(up, "get", "pod", "-m", "edge"))
+            said = amc(up, "logs", "made-there-master-0", "-m", "edge")
+            assert said == "made-there-master-0/pytorch: Running in the simulated cluster cfa\n"
+            running.kill()
+            until("its agent is missed", lambda: "its agent is not connected (since 20" in state(up).get("message", ""))
+        with agent(manifest, tmp_path, address):
+            until("it is back", lambda: state(up).get("status") == "True")
+            psutil.Process(up.child("api").pid).kill()
+            lease = f"{LEASES}/agent-edge"
+            until("another API process holds the tunnel", lambda: _number(up, lease) == 3)
+            until("it is ready again", lambda: state(up).get("status") == "True" and _proxied(up))
+            left = fleet("unjoin", "edge", "--data-dir", str(up.folder))
+            assert left.returncode == 0, left.stderr
+            assert [item["metadata"]["name"] for item in up.hub.list(SECRETS)] == []
+            assert up.hub.find(lease) is None
+    finally:
+        up.stop()
+
+
+def _number(up: Up, lease: str) -> int:
+    with contextlib.suppress(Exception):  # the API is being started again
+        return int((up.hub.find(lease) or {"spec": {}})["spec"].get("leaseTransitions") or 0)
+    return 0
+
+
+def _proxied(up: Up) -> bool:
+    with contextlib.suppress(Exception):
+        return bool(up.hub.request("GET", f"{CLUSTERS}/edge/proxy/api/v1/nodes").body["items"])
+    return False
+
+
+def test_joins_that_are_refused(api_server: tuple[Path, str], tmp_path: Path) -> None:
+    kubeconfig, _ = api_server
+    up = Up(tmp_path / "hub")
+    try:
+        where = ("--data-dir", str(up.folder), "--kubeconfig", str(kubeconfig))
+        assert "no name for a member" in refusal(fleet("join", "Bad_Name", "--agent", *where))
+        assert "not an https:// URL" in refusal(fleet("join", "edge", "--agent", "--hub-url", "hub:6440", *where))
+        assert "belong to --agent" in refusal(fleet("join", "edge", "--hub-url", "https://hub:6440", *where))
+        assert [item["metadata"]["name"] for path in (CLUSTERS, SECRETS) for item in up.hub.list(path)] == []
+        written = tmp_path / "agent.yaml"
+        done = fleet("join", "edge", "--agent", "--hub-url", "https://hub.example:6440", "-o", str(written), *where)
+        assert done.returncode == 0 and done.stdout == "" and "is joined; apply" in done.stderr
+        assert written.stat().st_mode & 0o777 == 0o600
+        deployment = list(yaml.safe_load_all(written.read_text()))[-1]
+        assert "https://hub.example:6440" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+        kept = load([kubeconfig])
+        secret = up.hub.find(f"{SECRETS}/agent-edge")
+        assert kept.server == NOWHERE and secret is not None and "fleet-agent." not in str(secret)
+    finally:
+        up.stop()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--hub", "http://hub:6440"), "not an https:// URL"),
+        (("--hub", "https://hub:6440"), "--api is needed outside a pod"),
+        (("--hub", "https://hub:6440", "--api", "here"), "--api here: not HOST:PORT"),
+        (("--hub", "https://hub:6440", "--api", "127.0.0.1:1"), "holds no token"),
+        (("--hub", "https://hub:6440", "--api", "127.0.0.1:1", "--ca-file", "missing"), "cannot read missing"),
+    ],
+)
+def test_agents_that_do_not_start(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("\n")
+    environment = {} if "KUBERNETES_SERVICE_HOST" not in os.environ else {"KUBERNETES_SERVICE_HOST": ""}
+    done = fleet("agent", "edge", "--token-file", str(tmp_path / "token"), *arguments, **environment)
+    assert says in refusal(done)
