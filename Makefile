@@ -68,6 +68,12 @@ rivals: $(STAMP) ## Start gangs on held room beside rivals of a real member (RIV
 	@$(BIN)/python -m tests.testbed.build
 	@FLEET_RIVAL_ROUNDS=$(RIVAL_ROUNDS) $(BIN)/python -m pytest -q -s --timeout 0 tests/e2e/test_rivals.py $(PYTEST_ARGS)
 
+.PHONY: kinds
+kinds: $(STAMP) ## Run the job controllers and schedulers of other projects on real members (builds them the first time)
+	@$(BIN)/python -m tests.testbed.build
+	@$(BIN)/python -m tests.testbed.operators
+	@$(BIN)/python -m pytest -q tests/operators $(PYTEST_ARGS)
+
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .

@@ -14,15 +14,22 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import httpx
 
 from tests.testbed.build import Parts, parts
 from tests.testbed.member import RealMember
+from tests.testbed.operators.schedulers import start_koordinator
 from tests.testbed.pki import make_pki
 from tests.testbed.processes import Processes, free_port, wait_for
+
+DEFAULT = "kubernetes"
+SCHEDULERS: dict[str, Callable[[RealMember], None]] = {
+    DEFAULT: RealMember.start_scheduler,
+    "koordinator": start_koordinator,
+}
 
 
 class Bed:
@@ -37,7 +44,7 @@ class Bed:
         self._pki = make_pki(folder / "pki")
         self._begin = time.monotonic()
 
-    def start(self, names: Sequence[str], *, nodes: int, gpus: int) -> None:
+    def start(self, names: Sequence[str], *, nodes: int, gpus: int, schedulers: Mapping[str, str]) -> None:
         """Bring all members up side by side: every phase is begun in all of them before it is waited for in any."""
         etcd = self._etcd()
         for name in names:
@@ -49,7 +56,7 @@ class Bed:
             member.wait_apiserver()
         self._say("kube-apiservers answer")
         for member in members:
-            member.start_scheduler()
+            SCHEDULERS[schedulers.get(member.name, DEFAULT)](member)
             member.install_training_operator()
             member.start_controllers()
             member.add_nodes(nodes, gpus=gpus)
@@ -82,11 +89,15 @@ class Bed:
 
 
 @contextlib.contextmanager
-def started_bed(folder: Path, names: Sequence[str], *, nodes: int = 4, gpus: int = 8) -> Iterator[Bed]:
-    """A running bed; on the way out everything is stopped, also when the start failed half way."""
+def started_bed(
+    folder: Path, names: Sequence[str], *, nodes: int = 4, gpus: int = 8, scheduler: str | Mapping[str, str] = DEFAULT
+) -> Iterator[Bed]:
+    """A running bed; on the way out everything is stopped, also when the start failed half way. `scheduler` is one of
+    `SCHEDULERS`, for all members or by the member's name."""
+    schedulers = dict.fromkeys(names, scheduler) if isinstance(scheduler, str) else scheduler
     bed = Bed(folder, parts())
     try:
-        bed.start(names, nodes=nodes, gpus=gpus)
+        bed.start(names, nodes=nodes, gpus=gpus, schedulers=schedulers)
         yield bed
     finally:
         bed.stop()

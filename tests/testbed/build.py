@@ -90,24 +90,24 @@ BINARIES = (
 
 def parts() -> Parts:
     """The test bed's parts, built on the first call on a machine."""
-    root = _cache_folder() / _digest()
+    root = cache_folder() / _digest()
     done = root / "complete"
     if not done.exists():
         root.mkdir(parents=True, exist_ok=True)
-        with _locked(root / "lock"):
+        with locked(root / "lock"):
             if not done.exists():
                 _build(Parts(root))
                 done.write_text("built\n")
     if not all((root / "manifests" / name).is_file() for name in MANIFESTS):  # built when there were fewer
-        with _locked(root / "lock"):
-            _manifests(Parts(root), _go())
+        with locked(root / "lock"):
+            _manifests(Parts(root), find_go())
     missing = [name for name in BINARIES if not (root / "bin" / name).is_file()]
     if missing:
         raise SystemExit(f"test bed: {root} lacks {', '.join(missing)}; remove the folder and build again")
     return Parts(root)
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     named = os.environ.get("FLEET_TESTBED_CACHE")
     return Path(named) if named else Path.home() / ".cache" / "fleet" / "testbed"
 
@@ -121,13 +121,13 @@ def _digest() -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
-def _go() -> str:
+def find_go() -> str:
     """A Go tool chain that is new enough: the machine's, else the wheel's."""
     for candidate in (shutil.which("go"), str(Path(sys.executable).parent / "go")):
         if candidate and Path(candidate).exists():
@@ -139,7 +139,7 @@ def _go() -> str:
 
 
 def _build(parts: Parts) -> None:
-    go = _go()
+    go = find_go()
     begin = time.monotonic()
     target = parts.root / "bin"
     target.mkdir(exist_ok=True)
@@ -147,36 +147,36 @@ def _build(parts: Parts) -> None:
     stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": "1", "gitMinor": minor}
     stamp = " ".join(f"-X {VERSION_PACKAGE}.{name}={value}" for name, value in stamps.items())
     for module, flags in (("k8s", f"-s -w {stamp}"), ("kwok", "-s -w"), ("to", "-s -w")):
-        _say(begin, f"building {module} (a cold build takes some minutes)")
-        _run([go, "install", "-mod=readonly", "-ldflags", flags, "tool"], HERE / module, go, {"GOBIN": str(target)})
+        say(begin, f"building {module} (a cold build takes some minutes)")
+        run_go([go, "install", "-mod=readonly", "-ldflags", flags, "tool"], HERE / module, go, {"GOBIN": str(target)})
     (target / "server").replace(target / "etcd")
     (target / "training-operator.v1").replace(target / "training-operator")
-    _say(begin, "collecting manifests")
+    say(begin, "collecting manifests")
     _manifests(parts, go)
-    _say(begin, f"ready in {parts.root}")
+    say(begin, f"ready in {parts.root}")
 
 
 def _manifests(parts: Parts, go: str) -> None:
     folder = parts.root / "manifests"
     folder.mkdir(exist_ok=True)
-    operator = _module_folder(TRAINING_OPERATOR, "to", go)
+    operator = module_folder(TRAINING_OPERATOR, HERE / "to", go)
     for name in JOBS:
         crd = yaml.load((operator / f"manifests/base/crds/kubeflow.org_{name}.yaml").read_bytes(), yaml.CSafeLoader)
         (folder / f"{name}.json").write_text(json.dumps(crd))
     hooks = yaml.load((operator / "manifests/base/webhook/manifests.yaml").read_bytes(), yaml.CSafeLoader)
     (folder / "webhooks.json").write_text(json.dumps(hooks))
-    stages = _module_folder(KWOK, "kwok", go) / "kustomize/stage"
+    stages = module_folder(KWOK, HERE / "kwok", go) / "kustomize/stage"
     texts = [(stages / name).read_text() for name in (
         "node/fast/node-initialize.yaml", "pod/fast/pod-ready.yaml", "pod/fast/pod-delete.yaml",
     )]  # fmt: skip
     (folder / "stages.yaml").write_text("\n---\n".join([*texts, RUN_FOR_STAGE]))
 
 
-def _module_folder(module: str, inside: str, go: str) -> Path:
-    return Path(_run([go, "list", "-m", "-f", "{{.Dir}}", module], HERE / inside, go, {}).strip())
+def module_folder(module: str, inside: Path, go: str) -> Path:
+    return Path(run_go([go, "list", "-m", "-f", "{{.Dir}}", module], inside, go, {}).strip())
 
 
-def _run(command: list[str], folder: Path, go: str, extra: dict[str, str]) -> str:
+def run_go(command: list[str], folder: Path, go: str, extra: dict[str, str]) -> str:
     environment = {**os.environ, "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local", **extra}
     environment["PATH"] = f"{Path(go).parent}{os.pathsep}{environment.get('PATH', '')}"
     done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
@@ -185,7 +185,7 @@ def _run(command: list[str], folder: Path, go: str, extra: dict[str, str]) -> st
     return done.stdout
 
 
-def _say(begin: float, text: str) -> None:
+def say(begin: float, text: str) -> None:
     print(f"test bed [{time.monotonic() - begin:6.1f}s] {text}", file=sys.stderr, flush=True)
 
 

@@ -8,6 +8,8 @@ import shutil
 import signal
 import ssl
 import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ CONTROLLERS = (
 )  # fmt: skip
 WEBHOOK = "validator.training-operator.kubeflow.org"
 WEBHOOK_CERTIFICATES = "k8s-webhook-server/serving-certs"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JSON = "application/json"
 
 
@@ -34,9 +37,10 @@ class RealMember:
     def __init__(self, name: str, folder: Path, built: Parts, pki: Pki, processes: Processes, etcd: str) -> None:
         folder.mkdir(parents=True)
         self.name = name
-        self._folder, self._built, self._pki, self._processes, self._etcd = folder, built, pki, processes, etcd
-        self._port, self._scheduler_port = free_port(), free_port()
-        self._operator_port, self._webhook_port = free_port(), free_port()
+        self.folder, self.pki = folder, pki
+        self._built, self._processes, self._etcd = built, processes, etcd
+        self._answers: dict[str, str] = {}  # what must be ready, and the address that tells
+        self._port, self._webhook_port = free_port(), free_port()
         self.url = f"https://127.0.0.1:{self._port}"
         self.kubeconfig = self._kubeconfig("admin", ADMIN)
         self._client = self.new_client(timeout=30)
@@ -44,8 +48,8 @@ class RealMember:
     # -- starting -----------------------------------------------------------------------------------------------------
 
     def start_apiserver(self) -> None:
-        pki = self._pki
-        self._start("apiserver", [
+        pki = self.pki
+        self.run("apiserver", [
             self._built.binary("kube-apiserver"), f"--etcd-servers={self._etcd}", f"--etcd-prefix=/{self.name}",
             "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self._port}",
             "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.0.0.0/24",
@@ -59,39 +63,48 @@ class RealMember:
     def wait_apiserver(self) -> None:
         wait_for(f"{self.name} /readyz", lambda: self._client.get("/readyz").status_code == 200, 120)
 
+    def run(
+        self, name: str, command: Sequence[object], environment: Mapping[str, str] | None = None, *, ready: str = ""
+    ) -> None:
+        """Start a process of this member; `wait_ready` also waits until the address `ready` answers 200."""
+        self._processes.start(f"{self.name}.{name}", command, environment)
+        if ready:
+            self._answers[name] = ready
+
     def start_scheduler(self) -> None:
         kubeconfig = self._kubeconfig("scheduler", SCHEDULER)
-        self._start("scheduler", [
+        port = free_port()
+        self.run("scheduler", [
             self._built.binary("kube-scheduler"), f"--kubeconfig={kubeconfig}", "--leader-elect=false",
-            "--bind-address=127.0.0.1", f"--secure-port={self._scheduler_port}",
-            "--kube-api-qps=1000", "--kube-api-burst=2000",
-        ])  # fmt: skip
+            "--bind-address=127.0.0.1", f"--secure-port={port}", "--kube-api-qps=1000", "--kube-api-burst=2000",
+        ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
 
     def start_controllers(self) -> None:
         """kube-controller-manager and kwok; after the job kinds' CRDs, else its garbage collector learns them late."""
         kubeconfig = self._kubeconfig("controller-manager", CONTROLLER_MANAGER)
-        self._start("controller-manager", [
+        self.run("controller-manager", [
             self._built.binary("kube-controller-manager"), f"--kubeconfig={kubeconfig}",
             f"--controllers={','.join(CONTROLLERS)}", "--leader-elect=false", "--use-service-account-credentials=true",
-            "--secure-port=0", f"--root-ca-file={self._pki.ca}",
-            f"--service-account-private-key-file={self._pki.accounts_private}",
+            "--secure-port=0", f"--root-ca-file={self.pki.ca}",
+            f"--service-account-private-key-file={self.pki.accounts_private}",
             "--kube-api-qps=500", "--kube-api-burst=1000",
         ])  # fmt: skip
-        self._start("kwok", [
+        self.run("kwok", [
             self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",
             "--config", self._built.manifest("stages.yaml"), "--manage-all-nodes=true",
             "--node-lease-duration-seconds=40", "--cidr=10.244.0.0/16", "--node-ip=127.0.0.1",
             "--disregard-status-with-annotation-selector=kwok.x-k8s.io/status=custom",
-        ], {"HOME": str(self._folder)})  # fmt: skip
+        ], {"HOME": str(self.folder)})  # fmt: skip
 
-    def install_training_operator(self) -> None:
+    def install_training_operator(self, kinds: Sequence[str] = JOBS) -> None:
         """Install what the operator's own manifests have, with its webhook on loopback; then the operator itself."""
-        self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kubeflow"}})
+        port = free_port()
+        self.add_namespace("kubeflow")
         files = {
-            "ca.crt": self._pki.ca,
-            "ca.key": self._pki.ca_key,
-            "tls.crt": self._pki.certificate,
-            "tls.key": self._pki.key,
+            "ca.crt": self.pki.ca,
+            "ca.key": self.pki.ca_key,
+            "tls.crt": self.pki.certificate,
+            "tls.key": self.pki.key,
         }
         data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()}
         secret = {
@@ -107,28 +120,35 @@ class RealMember:
             path = hook["clientConfig"].pop("service")["path"]
             hook["clientConfig"] = {"url": f"https://127.0.0.1:{self._webhook_port}{path}", "caBundle": data["ca.crt"]}
         self.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", hooks)
-        for name in JOBS:
-            self.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-                      json.loads(self._built.manifest(f"{name}.json").read_text()))  # fmt: skip
-        wait_for(f"{self.name} job kinds", self._serves_jobs, 30)
+        self.add_kinds([json.loads(self._built.manifest(f"{name}.json").read_text()) for name in kinds])
         # The operator looks for the files under the system's temporary folder, and serves those under its own TMPDIR.
-        for place in (Path(tempfile.gettempdir()), self._folder):
+        for place in (Path(tempfile.gettempdir()), self.folder):
             certificates = place / WEBHOOK_CERTIFICATES
             certificates.mkdir(parents=True, exist_ok=True)
-            shutil.copy(self._pki.certificate, certificates / "tls.crt")
-            shutil.copy(self._pki.key, certificates / "tls.key")
-        self._start("operator", [
+            shutil.copy(self.pki.certificate, certificates / "tls.crt")
+            shutil.copy(self.pki.key, certificates / "tls.key")
+        self.run("operator", [
             self._built.binary("training-operator"), f"--kubeconfig={self.kubeconfig}", "--metrics-bind-address=0",
-            f"--health-probe-bind-address=127.0.0.1:{self._operator_port}",
-            f"--webhook-server-port={self._webhook_port}",
-            *(f"--enable-scheme={name.removesuffix('s')}" for name in JOBS),
+            f"--health-probe-bind-address=127.0.0.1:{port}", f"--webhook-server-port={self._webhook_port}",
+            *(f"--enable-scheme={name.removesuffix('s')}" for name in kinds),
             "--kube-api-qps=500", "--kube-api-burst=1000", "--controller-threads=4",
-        ], {"TMPDIR": str(self._folder)})  # fmt: skip
+        ], {"TMPDIR": str(self.folder)}, ready=f"http://127.0.0.1:{port}/readyz")  # fmt: skip
 
-    def _serves_jobs(self) -> bool:
-        answer = self._client.get("/apis/kubeflow.org/v1")
-        served = {entry["name"] for entry in answer.json()["resources"]} if answer.status_code == 200 else set()
-        return served.issuperset(JOBS)
+    def add_namespace(self, name: str) -> None:
+        self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def add_kinds(self, definitions: Sequence[dict[str, Any]]) -> None:
+        """Post the definitions, and wait until all their versions are served."""
+        for definition in definitions:
+            self.post(DEFINITIONS, definition)
+        for definition in definitions:
+            wait_for(f"{self.name} {definition['metadata']['name']}", partial(self._serves, definition), 30)
+
+    def _serves(self, definition: dict[str, Any]) -> bool:
+        spec = definition["spec"]
+        places = [f"/apis/{spec['group']}/{version['name']}" for version in spec["versions"] if version["served"]]
+        served = [{entry["name"] for entry in self.get(place)["resources"]} for place in places]
+        return all(spec["names"]["plural"] in names for names in served)
 
     def add_nodes(self, count: int, *, gpus: int, prefix: str = "node", cpu: str = "64", memory: str = "256Gi") -> None:
         room = {"cpu": cpu, "memory": memory, "pods": "110", "nvidia.com/gpu": str(gpus)}
@@ -149,10 +169,8 @@ class RealMember:
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         wait_for(f"{self.name} default account", lambda: self._client.get(account).status_code == 200)
         wait_for(f"{self.name} nodes", lambda: sum(map(_usable, self.get("/api/v1/nodes")["items"])) >= nodes)
-        operator = f"http://127.0.0.1:{self._operator_port}/readyz"
-        wait_for(f"{self.name} training operator", lambda: httpx.get(operator).status_code == 200)
-        scheduler = f"https://127.0.0.1:{self._scheduler_port}/readyz"
-        wait_for(f"{self.name} scheduler", lambda: httpx.get(scheduler, verify=False).status_code == 200)
+        for what, address in self._answers.items():
+            wait_for(f"{self.name} {what}", partial(_is_ready, address))
 
     # -- faults -------------------------------------------------------------------------------------------------------
 
@@ -168,7 +186,7 @@ class RealMember:
 
     def new_client(self, timeout: float | httpx.Timeout) -> httpx.Client:
         """A client of its own, with the administrator's token; the caller closes it."""
-        trust = ssl.create_default_context(cafile=str(self._pki.ca))
+        trust = ssl.create_default_context(cafile=str(self.pki.ca))
         headers = {"Authorization": f"Bearer {ADMIN}"}
         return httpx.Client(base_url=self.url, timeout=timeout, headers=headers, verify=trust)
 
@@ -198,12 +216,9 @@ class RealMember:
         parsed: dict[str, Any] = answer.json()
         return parsed
 
-    def _start(self, name: str, command: list[object], environment: dict[str, str] | None = None) -> None:
-        self._processes.start(f"{self.name}.{name}", command, environment)
-
     def _kubeconfig(self, user: str, token: str) -> Path:
-        path = self._folder / f"{user}.kubeconfig"
-        cluster = {"server": self.url, "certificate-authority": str(self._pki.ca)}
+        path = self.folder / f"{user}.kubeconfig"
+        cluster = {"server": self.url, "certificate-authority": str(self.pki.ca)}
         config = {
             "apiVersion": "v1", "kind": "Config", "current-context": self.name,
             "clusters": [{"name": self.name, "cluster": cluster}],
@@ -212,6 +227,10 @@ class RealMember:
         }  # fmt: skip
         path.write_text(json.dumps(config))
         return path
+
+
+def _is_ready(address: str) -> bool:
+    return httpx.get(address, verify=False).status_code == 200
 
 
 def _usable(node: dict[str, Any]) -> bool:

@@ -1,0 +1,42 @@
+"""Other schedulers for a member, in the place of its kube-scheduler or beside it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import yaml
+
+from tests.testbed.member import RealMember
+from tests.testbed.operators.build import built, objects
+from tests.testbed.processes import free_port
+
+
+def start_koordinator(member: RealMember) -> None:
+    """Koordinator's scheduler as the only one, under the default name: a kube-scheduler beside it would not see the
+    room that Reservations hold. Neither its manager nor its agents run; nodes need no object of theirs."""
+    bodies = objects("koordinator")
+    member.add_namespace("koordinator-system")
+    member.add_kinds([body for body in bodies if body["kind"] == "CustomResourceDefinition"])
+    (shipped,) = (body for body in bodies if body["kind"] == "ConfigMap")
+    config = yaml.safe_load(shipped["data"]["koord-scheduler-config"])
+    path = member.folder / "koordinator.json"
+    path.write_text(json.dumps(_koordinator(config, str(member.kubeconfig))))
+    port = free_port()
+    member.run("scheduler", [
+        built("koordinator").binary("koord-scheduler"), f"--config={path}", "--address=127.0.0.1", f"--port={port}",
+        "--bind-address=127.0.0.1", f"--secure-port={free_port()}", "--authentication-skip-lookup=true",
+    ], ready=f"http://127.0.0.1:{port}/healthz")  # fmt: skip
+
+
+def _koordinator(config: dict[str, Any], kubeconfig: str) -> dict[str, Any]:
+    """The shipped configuration for one scheduler outside a pod. It leaves the plugin Reservation out of the reserve
+    step, and without it a Reservation becomes Available, but no pod can ever take its room."""
+    (profile,) = config["profiles"]
+    profile["schedulerName"] = "default-scheduler"
+    reserve = profile["plugins"]["reserve"]["enabled"]
+    if {"name": "Reservation"} not in reserve:
+        reserve.append({"name": "Reservation"})
+    config["leaderElection"] = {"leaderElect": False}
+    config["clientConnection"] = {"kubeconfig": kubeconfig, "qps": 1000, "burst": 2000}
+    return config
