@@ -19,8 +19,9 @@ from pathlib import Path
 
 import httpx
 
-from tests.testbed.build import Parts, parts
+from tests.testbed.build import JOBS, Parts, parts
 from tests.testbed.member import RealMember
+from tests.testbed.operators.controllers import REPLACED, RUNNERS, install, with_needed
 from tests.testbed.operators.schedulers import start_koordinator
 from tests.testbed.pki import make_pki
 from tests.testbed.processes import Processes, free_port, wait_for
@@ -44,8 +45,11 @@ class Bed:
         self._pki = make_pki(folder / "pki")
         self._begin = time.monotonic()
 
-    def start(self, names: Sequence[str], *, nodes: int, gpus: int, schedulers: Mapping[str, str]) -> None:
+    def start(
+        self, names: Sequence[str], *, nodes: int, gpus: int, operators: Sequence[str], schedulers: Mapping[str, str]
+    ) -> None:
         """Bring all members up side by side: every phase is begun in all of them before it is waited for in any."""
+        replaced = {kind for operator in operators for kind in REPLACED.get(operator, ())}
         etcd = self._etcd()
         for name in names:
             self.members[name] = RealMember(name, self.folder / name, self._built, self._pki, self.processes, etcd)
@@ -57,8 +61,10 @@ class Bed:
         self._say("kube-apiservers answer")
         for member in members:
             SCHEDULERS[schedulers.get(member.name, DEFAULT)](member)
-            member.install_training_operator()
-            member.start_controllers()
+            member.install_training_operator([kind for kind in JOBS if kind not in replaced])
+            for operator in with_needed(operators):
+                install(member, operator)
+            member.start_controllers([runner for operator in operators for runner in RUNNERS.get(operator, ())])
             member.add_nodes(nodes, gpus=gpus)
         for member in members:
             member.wait_ready(nodes)
@@ -90,14 +96,20 @@ class Bed:
 
 @contextlib.contextmanager
 def started_bed(
-    folder: Path, names: Sequence[str], *, nodes: int = 4, gpus: int = 8, scheduler: str | Mapping[str, str] = DEFAULT
+    folder: Path,
+    names: Sequence[str],
+    *,
+    nodes: int = 4,
+    gpus: int = 8,
+    operators: Sequence[str] = (),
+    scheduler: str | Mapping[str, str] = DEFAULT,
 ) -> Iterator[Bed]:
-    """A running bed; on the way out everything is stopped, also when the start failed half way. `scheduler` is one of
-    `SCHEDULERS`, for all members or by the member's name."""
+    """A running bed; on the way out everything is stopped, also when the start failed half way. All members run the
+    controllers named in `operators`. `scheduler` is one of `SCHEDULERS`, for all members or by the member's name."""
     schedulers = dict.fromkeys(names, scheduler) if isinstance(scheduler, str) else scheduler
     bed = Bed(folder, parts())
     try:
-        bed.start(names, nodes=nodes, gpus=gpus, schedulers=schedulers)
+        bed.start(names, nodes=nodes, gpus=gpus, operators=operators, schedulers=schedulers)
         yield bed
     finally:
         bed.stop()

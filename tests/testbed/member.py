@@ -79,13 +79,13 @@ class RealMember:
             "--bind-address=127.0.0.1", f"--secure-port={port}", "--kube-api-qps=1000", "--kube-api-burst=2000",
         ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
 
-    def start_controllers(self) -> None:
+    def start_controllers(self, more: Sequence[str] = ()) -> None:
         """kube-controller-manager and kwok; after the job kinds' CRDs, else its garbage collector learns them late."""
         kubeconfig = self._kubeconfig("controller-manager", CONTROLLER_MANAGER)
         self.run("controller-manager", [
             self._built.binary("kube-controller-manager"), f"--kubeconfig={kubeconfig}",
-            f"--controllers={','.join(CONTROLLERS)}", "--leader-elect=false", "--use-service-account-credentials=true",
-            "--secure-port=0", f"--root-ca-file={self.pki.ca}",
+            f"--controllers={','.join((*CONTROLLERS, *more))}", "--leader-elect=false",
+            "--use-service-account-credentials=true", "--secure-port=0", f"--root-ca-file={self.pki.ca}",
             f"--service-account-private-key-file={self.pki.accounts_private}",
             "--kube-api-qps=500", "--kube-api-burst=1000",
         ])  # fmt: skip
@@ -100,33 +100,16 @@ class RealMember:
         """Install what the operator's own manifests have, with its webhook on loopback; then the operator itself."""
         port = free_port()
         self.add_namespace("kubeflow")
-        files = {
-            "ca.crt": self.pki.ca,
-            "ca.key": self.pki.ca_key,
-            "tls.crt": self.pki.certificate,
-            "tls.key": self.pki.key,
-        }
-        data = {name: base64.b64encode(path.read_bytes()).decode() for name, path in files.items()}
-        secret = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "training-operator-webhook-cert"},
-            "data": data,
-        }
-        self.post("/api/v1/namespaces/kubeflow/secrets", secret)
+        # The operator looks for the files under the system's temporary folder, and serves those under its own TMPDIR.
+        self.add_certificates("kubeflow", "training-operator-webhook-cert", Path(tempfile.gettempdir()), self.folder)
+        authority = base64.b64encode(self.pki.ca.read_bytes()).decode()
         hooks = json.loads(self._built.manifest("webhooks.json").read_text())
         hooks["metadata"]["name"] = WEBHOOK
         for hook in hooks["webhooks"]:
             path = hook["clientConfig"].pop("service")["path"]
-            hook["clientConfig"] = {"url": f"https://127.0.0.1:{self._webhook_port}{path}", "caBundle": data["ca.crt"]}
+            hook["clientConfig"] = {"url": f"https://127.0.0.1:{self._webhook_port}{path}", "caBundle": authority}
         self.post("/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", hooks)
         self.add_kinds([json.loads(self._built.manifest(f"{name}.json").read_text()) for name in kinds])
-        # The operator looks for the files under the system's temporary folder, and serves those under its own TMPDIR.
-        for place in (Path(tempfile.gettempdir()), self.folder):
-            certificates = place / WEBHOOK_CERTIFICATES
-            certificates.mkdir(parents=True, exist_ok=True)
-            shutil.copy(self.pki.certificate, certificates / "tls.crt")
-            shutil.copy(self.pki.key, certificates / "tls.key")
         self.run("operator", [
             self._built.binary("training-operator"), f"--kubeconfig={self.kubeconfig}", "--metrics-bind-address=0",
             f"--health-probe-bind-address=127.0.0.1:{port}", f"--webhook-server-port={self._webhook_port}",
@@ -136,6 +119,23 @@ class RealMember:
 
     def add_namespace(self, name: str) -> None:
         self.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+
+    def add_certificates(self, namespace: str, name: str, *places: Path) -> None:
+        """The authority and the certificate of webhooks: as a Secret, and as files below temporary folders."""
+        files = {
+            "ca.crt": self.pki.ca,
+            "ca.key": self.pki.ca_key,
+            "tls.crt": self.pki.certificate,
+            "tls.key": self.pki.key,
+        }
+        data = {file: base64.b64encode(path.read_bytes()).decode() for file, path in files.items()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data}
+        self.post(f"/api/v1/namespaces/{namespace}/secrets", secret)
+        for place in places:
+            certificates = place / WEBHOOK_CERTIFICATES
+            certificates.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.pki.certificate, certificates / "tls.crt")
+            shutil.copy(self.pki.key, certificates / "tls.key")
 
     def add_kinds(self, definitions: Sequence[dict[str, Any]]) -> None:
         """Post the definitions, and wait until all their versions are served."""

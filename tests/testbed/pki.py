@@ -16,7 +16,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 ADMIN, CONTROLLER_MANAGER, SCHEDULER = "admin-token", "controller-manager-token", "scheduler-token"
-SERVER_NAMES = ("localhost", "kubernetes.default.svc", "training-operator.kubeflow.svc")
+# The operators replace an authority that does not carry these names, and a certificate without their Service's.
+AUTHORITY_NAMES = ("training-operator-ca", "kubeflow-trainer-ca")
+SERVER_NAMES = (
+    "localhost", "kubernetes.default.svc", "training-operator.kubeflow.svc",
+    "kubeflow-trainer-controller-manager.kubeflow-system.svc",
+)  # fmt: skip
 SERVER_ADDRESSES = ("127.0.0.1", "10.0.0.1")
 
 
@@ -65,8 +70,7 @@ def make_pki(folder: Path) -> Pki:
         _builder(ca_name, ca_name, ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_signing_usage(), critical=True)
-        # The training operator replaces an authority that does not carry this name.
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("training-operator-ca")]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(list(map(x509.DNSName, AUTHORITY_NAMES))), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
     key = ec.generate_private_key(ec.SECP256R1())

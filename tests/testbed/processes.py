@@ -44,8 +44,7 @@ def wait_for(what: str, probe: Callable[[], T | None], within_s: float = 120.0, 
 def free_port() -> int:
     """A port that nobody listens on, for a server that is told it and starts later. It lies below those that the
     kernel gives to outgoing connections, and no other test process is given it while this one lives."""
-    folder = Path(tempfile.gettempdir()) / "fleet-test-ports"
-    folder.mkdir(exist_ok=True)
+    folder = _claims_folder()
     for port in random.sample(PORTS, len(PORTS)):
         claim = (folder / str(port)).open("w")
         try:
@@ -56,6 +55,27 @@ def free_port() -> int:
         except OSError:
             claim.close()
     raise AssertionError(f"no port is free among {PORTS}")
+
+
+def claim_port(port: int, within_s: float = 300.0) -> None:
+    """Wait for a port that a server insists on, and keep other test processes from it while this one lives."""
+    path = _claims_folder() / str(port)
+    if not any(claim.name == str(path) for claim in _CLAIMS):
+        claim = path.open("w")
+        wait_for(f"the claim of port {port}", lambda: _locks(claim), within_s)
+        _CLAIMS.append(claim)
+    wait_for(f"port {port} free", lambda: socket.create_server(("", port)).close() is None, within_s)
+
+
+def _locks(claim: IO[str]) -> bool:
+    fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return True
+
+
+def _claims_folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / "fleet-test-ports"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 class Processes:

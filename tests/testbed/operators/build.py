@@ -37,6 +37,29 @@ SOURCES: dict[str, Source] = {
     "koordinator": Source(
         "github.com/koordinator-sh/koordinator", ("config/crd/bases/*.yaml", "config/manager/scheduler-config.yaml")
     ),
+    "jobset": Source(
+        "sigs.k8s.io/jobset",
+        ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),
+        {
+            "MutatingWebhookConfiguration": "config/components/webhook/patches/mutating-patch.yaml",
+            "ValidatingWebhookConfiguration": "config/components/webhook/patches/validating-patch.yaml",
+        },
+    ),
+    "lws": Source(
+        "sigs.k8s.io/lws",
+        ("config/crd/bases/leaderworkerset*.yaml", "config/webhook/manifests.yaml"),
+        {
+            "MutatingWebhookConfiguration": "config/webhook/mutating-patch.yaml",
+            "ValidatingWebhookConfiguration": "config/webhook/validating-patch.yaml",
+        },
+    ),
+    "mpi": Source("github.com/kubeflow/mpi-operator", ("manifests/base/kubeflow.org_mpijobs.yaml",)),
+    "kuberay": Source("github.com/ray-project/kuberay/ray-operator", ("config/crd/bases/*.yaml",)),
+    "trainer": Source(
+        "github.com/kubeflow/trainer/v2",
+        ("manifests/base/crds/trainer*.yaml", "manifests/base/webhook/manifests.yaml"),
+        {"ValidatingWebhookConfiguration": "manifests/base/webhook/patch.yaml"},
+    ),
 }
 
 
