@@ -91,11 +91,11 @@ class JobCases:
         return template
 
     def _post(self, member: RealMember, name: str, template: Body, *, suspended: bool = False) -> None:
-        body = self.kind.body(template)
-        body["metadata"] = {**body.get("metadata", {}), "name": name}
-        if suspended:
-            body = _merged(body, self._field(True))
-        member.post(self.kind.path, body)
+        body = self._body(name, template)
+        member.post(self.kind.path, _merged(body, self._field(True)) if suspended else body)
+
+    def _body(self, name: str, template: Body) -> Body:
+        return {**self.kind.body(template), "metadata": {"name": name}}
 
     def _suspend(self, member: RealMember, name: str, value: bool) -> None:
         member.patch(f"{self.kind.path}/{name}", self._field(value))

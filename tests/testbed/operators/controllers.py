@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ HOOK_KINDS = {
     "MutatingWebhookConfiguration": f"{HOOKS}/mutatingwebhookconfigurations",
     "ValidatingWebhookConfiguration": f"{HOOKS}/validatingwebhookconfigurations",
 }
+REPOSITORY = Path(__file__).parents[3]
 MPI_HEALTH = 8080  # written into the operator
 
 
@@ -112,10 +114,15 @@ def _mpi(place: Place) -> None:
 
 
 def _kuberay(place: Place) -> None:
+    """Beside the operator, what its Ray clusters would answer: no Ray runs in kwok's pods."""
+    member = place.member
+    dashboards = f"http://127.0.0.1:{place.webhook}"
+    command = [sys.executable, "-m", "tests.testbed.operators.ray_dashboard", member.kubeconfig, place.webhook]
+    member.run("ray-dashboards", command, {"PYTHONPATH": str(REPOSITORY)}, ready=dashboards)
     place.run("ray-operator", [
-        f"--kubeconfig={place.member.kubeconfig}", "--metrics-addr=0", "--enable-leader-election=false",
+        f"--kubeconfig={member.kubeconfig}", "--metrics-addr=0", "--enable-leader-election=false",
         f"--health-probe-bind-address=127.0.0.1:{place.health}", "--qps=500", "--burst=1000",
-    ], ready=f"http://127.0.0.1:{place.health}/readyz")  # fmt: skip
+    ], environment={"HTTP_PROXY": dashboards}, ready=f"http://127.0.0.1:{place.health}/readyz")  # fmt: skip
 
 
 def _trainer(place: Place) -> None:
