@@ -89,8 +89,8 @@ def _gang(name: str, count: int) -> dict[str, str]:
 
 
 def _reservation(name: str, template: Body, owner: dict[str, str]) -> Body:
-    spec = {"template": template, "owners": [{"labelSelector": {"matchLabels": owner}}], "ttl": "1h"}
-    spec["allocateOnce"] = True
+    owners = [{"labelSelector": {"matchLabels": owner}}]
+    spec = {"template": template, "owners": owners, "ttl": "1h", "allocateOnce": True}
     kind = {"apiVersion": "scheduling.koordinator.sh/v1alpha1", "kind": "Reservation"}
     return {**kind, "metadata": {"name": name}, "spec": spec}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.operators.cases import JobCases, Kind
-from tests.operators.jobs import Body, pods_of, soon
+from tests.operators.jobs import Body, pods_of, soon, stays
 from tests.testbed.member import RealMember
 
 
@@ -69,6 +69,13 @@ class TestRayJob(JobCases):
         soon(
             "only the submitter is left", lambda: [_phase(pod) for pod in self._pods(member, "clears")] == ["Succeeded"]
         )
+
+    def test_without_a_shutdown_at_its_end_it_cannot_be_suspended(self, member: RealMember) -> None:
+        body = self._body("refused", self._template(""))
+        body["spec"] |= {"suspend": True, "shutdownAfterJobFinishes": False}
+        member.post(self.kind.path, body)
+        soon("the job ended", lambda: says("ValidationFailed")(self._status(member, "refused")))
+        stays("it has no pods", lambda: not self._pods(member, "refused"))
 
     def _pods(self, member: RealMember, name: str) -> list[Body]:
         return [pod for pod in pods_of(member, "") if pod["metadata"]["name"].startswith(f"{name}-")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.operators.cases import condition
-from tests.operators.jobs import Body, pod_template, pods_of, soon, stays
+from tests.operators.jobs import PODS, Body, pod_template, pods_of, soon, stays
 from tests.testbed.member import RealMember
 
 SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
@@ -33,10 +33,14 @@ class TestLeaderWorkerSet:
         _post(member, "waits", replicas=0)
         stays("a set of no groups has no pods", lambda: not _pods(member, "waits"))
 
-    def test_a_group_with_a_failed_pod_is_made_anew_whole_and_the_other_stays(self, member: RealMember) -> None:
+    def test_a_group_with_a_restarted_container_is_made_anew_whole_and_the_other_stays(
+        self, member: RealMember
+    ) -> None:
         _post(member, "breaks")
         before = soon("all pods run", lambda: _of(_running(member, "breaks"), 4))
-        member.patch("/api/v1/namespaces/default/pods/breaks-0-1/status", {"status": {"phase": "Failed"}})
+        containers = member.get(f"{PODS}/breaks-0-1")["status"]["containerStatuses"]
+        restarted = [{**container, "restartCount": 1} for container in containers]
+        member.patch(f"{PODS}/breaks-0-1/status", {"status": {"containerStatuses": restarted}})
         soon("the group has new pods", lambda: not {"breaks-0", "breaks-0-1"} & _kept(member, "breaks", before))
         after = soon("all pods run", lambda: _of(_running(member, "breaks"), 4))
         assert {name for name in before if before[name] == after[name]} == {"breaks-1", "breaks-1-1"}

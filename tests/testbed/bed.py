@@ -21,11 +21,12 @@ import httpx
 
 from tests.testbed.build import JOBS, Parts, parts
 from tests.testbed.member import RealMember
-from tests.testbed.operators.controllers import REPLACED, RUNNERS, install, with_needed
+from tests.testbed.operators.controllers import REPLACED, RUNNERS, check_places, install, with_needed
 from tests.testbed.operators.schedulers import start_koordinator
 from tests.testbed.pki import make_pki
 from tests.testbed.processes import Processes, free_port, wait_for
 
+Operators = Mapping[str, Sequence[str]]  # by member
 DEFAULT = "kubernetes"
 SCHEDULERS: dict[str, Callable[[RealMember], None]] = {
     DEFAULT: RealMember.start_scheduler,
@@ -46,10 +47,9 @@ class Bed:
         self._begin = time.monotonic()
 
     def start(
-        self, names: Sequence[str], *, nodes: int, gpus: int, operators: Sequence[str], schedulers: Mapping[str, str]
+        self, names: Sequence[str], *, nodes: int, gpus: int, operators: Operators, schedulers: Mapping[str, str]
     ) -> None:
         """Bring all members up side by side: every phase is begun in all of them before it is waited for in any."""
-        replaced = {kind for operator in operators for kind in REPLACED.get(operator, ())}
         etcd = self._etcd()
         for name in names:
             self.members[name] = RealMember(name, self.folder / name, self._built, self._pki, self.processes, etcd)
@@ -60,11 +60,7 @@ class Bed:
             member.wait_apiserver()
         self._say("kube-apiservers answer")
         for member in members:
-            SCHEDULERS[schedulers.get(member.name, DEFAULT)](member)
-            member.install_training_operator([kind for kind in JOBS if kind not in replaced])
-            for operator in with_needed(operators):
-                install(member, operator)
-            member.start_controllers([runner for operator in operators for runner in RUNNERS.get(operator, ())])
+            self._start_parts(member, operators.get(member.name, ()), schedulers.get(member.name, DEFAULT))
             member.add_nodes(nodes, gpus=gpus)
         for member in members:
             member.wait_ready(nodes)
@@ -77,6 +73,14 @@ class Bed:
         self.processes.stop([name for name in names if name not in servers and name != "etcd"])
         self.processes.stop(servers)
         self.processes.stop(["etcd"])
+
+    def _start_parts(self, member: RealMember, operators: Sequence[str], scheduler: str) -> None:
+        SCHEDULERS[scheduler](member)
+        replaced = {kind for operator in operators for kind in REPLACED.get(operator, ())}
+        member.install_training_operator([kind for kind in JOBS if kind not in replaced])
+        for operator in with_needed(operators):
+            install(member, operator)
+        member.start_controllers([runner for operator in operators for runner in RUNNERS.get(operator, ())])
 
     def _etcd(self) -> str:
         client, peer = free_port(), free_port()
@@ -101,11 +105,15 @@ def started_bed(
     *,
     nodes: int = 4,
     gpus: int = 8,
-    operators: Sequence[str] = (),
+    operators: Sequence[str] | Operators = (),
     scheduler: str | Mapping[str, str] = DEFAULT,
 ) -> Iterator[Bed]:
-    """A running bed; on the way out everything is stopped, also when the start failed half way. All members run the
-    controllers named in `operators`. `scheduler` is one of `SCHEDULERS`, for all members or by the member's name."""
+    """A running bed; on the way out everything is stopped, also when the start failed half way. `operators` are the
+    job controllers of other projects that run beside the training operator, and `scheduler` is one of `SCHEDULERS`;
+    both are for all members, or by the member's name."""
+    if not isinstance(operators, Mapping):
+        operators = dict.fromkeys(names, operators)
+    check_places(operators)
     schedulers = dict.fromkeys(names, scheduler) if isinstance(scheduler, str) else scheduler
     bed = Bed(folder, parts())
     try:

@@ -64,12 +64,17 @@ def claim_port(port: int, within_s: float = 300.0) -> None:
         claim = path.open("w")
         wait_for(f"the claim of port {port}", lambda: _locks(claim), within_s)
         _CLAIMS.append(claim)
-    wait_for(f"port {port} free", lambda: socket.create_server(("", port)).close() is None, within_s)
+    wait_for(f"port {port} free", lambda: _binds(port), within_s)
 
 
 def _locks(claim: IO[str]) -> bool:
     fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return True
+
+
+def _binds(port: int) -> bool:
+    with socket.create_server(("", port)):
+        return True
 
 
 def _claims_folder() -> Path:

@@ -67,6 +67,15 @@ def with_needed(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(one for name in names for one in (*NEEDS.get(name, ()), name)))
 
 
+def check_places(operators: Mapping[str, Sequence[str]]) -> None:
+    """Refuse what cannot run: an operator that does not exist, and the MPI operator in two members of one machine."""
+    unknown = {name for names in operators.values() for name in names} - set(OPERATORS)
+    if unknown:
+        raise ValueError(f"no operator {', '.join(sorted(unknown))}; there are {', '.join(OPERATORS)}")
+    if sum("mpi" in names for names in operators.values()) > 1:
+        raise ValueError(f"only one member can run the MPI operator: its port {MPI_HEALTH} is fixed")
+
+
 def _add_hooks(place: Place, body: Body) -> None:
     if body["metadata"]["name"].endswith("ing-webhook-configuration"):  # its kustomization puts a prefix before it
         body["metadata"]["name"] = f"{place.name}-{body['metadata']['name']}"
