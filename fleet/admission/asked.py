@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fleet.admission.rule import invalid
+from fleet.bindings.notice import NOTICE_MAX_S
 from fleet.engine.status import Cause
 from fleet.model.times import seconds
 from fleet.model.untyped import digits
@@ -18,6 +19,7 @@ from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_FORCE_DELETE,
     ANNOTATION_HOLD,
+    ANNOTATION_NOTICE,
     PREEMPTIBLE_LABELS,
 )
 
@@ -29,6 +31,11 @@ def _whole(text: str) -> bool:
     return digits(text, _DIGITS_MAX) is not None
 
 
+def _notice(text: str) -> bool:
+    said = digits(text, _DIGITS_MAX)
+    return said is not None and said <= NOTICE_MAX_S
+
+
 def _yes_or_no(text: str) -> bool:
     return text.lower() in ("true", "false")
 
@@ -37,6 +44,7 @@ _Wanted = Mapping[str, tuple[Callable[[str], bool], str]]
 _OF_BOTH: _Wanted = {
     ANNOTATION_BACKOFF_LIMIT: (_whole, "must be a whole number of attempts; 0 for any number"),
     ANNOTATION_FORCE_DELETE: (_whole, "must be a whole number of seconds"),
+    ANNOTATION_NOTICE: (_notice, f"must be a whole number of seconds, at most {NOTICE_MAX_S}"),
 }
 _OF_JOBS: _Wanted = {
     ANNOTATION_HOLD: (lambda text: text in ("true", "false"), _YES_OR_NO),

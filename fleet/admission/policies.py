@@ -11,6 +11,8 @@ from fleet.admission.overriding import wrong_overriders
 from fleet.admission.rule import Checks, duplicate, forbidden, invalid, of_new, required, unsupported
 from fleet.admission.travel import grants_rights
 from fleet.admission.workloads import wrong_kinds
+from fleet.bindings import preserved
+from fleet.engine.jsonpath import BadPath, compile_path
 from fleet.engine.status import Cause
 from fleet.kinds import interpreter_of
 from fleet.ports import Body
@@ -41,11 +43,33 @@ def propagation(body: Body) -> Sequence[Cause]:
     failover = spec.get("failover") or {}
     if failover.get("application") is not None and not spec.get("propagateDeps"):
         causes.append(invalid("spec.propagateDeps", False, "must be true with spec.failover.application"))
+    causes.extend(_states(failover))
     suspension = spec.get("suspension") or {}
     if suspension.get("dispatching") is not None and suspension.get("dispatchingOnClusters") is not None:
         why = "give either this or spec.suspension.dispatching"
         causes.append(forbidden("spec.suspension.dispatchingOnClusters", why))
     return causes
+
+
+def _states(failover: Mapping[str, Any]) -> Iterator[Cause]:
+    """The flaws of the rules that preserve state: a label that cannot be, or that another rule fills."""
+    for part in ("application", "cluster"):
+        rules = ((failover.get(part) or {}).get("statePreservation") or {}).get("rules") or []
+        where = f"spec.failover.{part}.statePreservation.rules"
+        if len(rules) > preserved.RULES_MAX:
+            yield invalid(where, len(rules), f"must have at most {preserved.RULES_MAX} items")
+        variables: set[str] = set()
+        for index, rule in enumerate(rules):
+            label, path = str(rule.get("aliasLabelName") or ""), str(rule.get("jsonPath") or "")
+            if problem := preserved.label_problem(label):
+                yield invalid(f"{where}[{index}].aliasLabelName", label, problem)
+            elif preserved.variable(label) in variables:
+                yield duplicate(f"{where}[{index}].aliasLabelName", f"{label} ({preserved.variable(label)})")
+            variables.add(preserved.variable(label))
+            try:
+                compile_path(path)
+            except BadPath as error:
+                yield invalid(f"{where}[{index}].jsonPath", path, str(error))
 
 
 def _not_a_tenants(spec: Body, selectors: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:

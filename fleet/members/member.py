@@ -379,6 +379,7 @@ class OneMember:
         if isinstance(served, Outcome):
             return served
         outcome = await self._dispatcher.relabel(served, body, self.hub, labels, annotations)
-        if outcome.did is Did.DONE and outcome.body is not None:
+        followed = (served.group, served.resource) in self._kinds  # pods are not: the inventory has them
+        if outcome.did is Did.DONE and outcome.body is not None and followed:
             self.dispatched.put(served, outcome.body)
         return outcome

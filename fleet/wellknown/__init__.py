@@ -54,6 +54,7 @@ ANNOTATION_POLICY = "fleet.io/policy"  # on a binding: "PropagationPolicy ns/nam
 ANNOTATION_POLICY_GENERATION = "fleet.io/policy-generation"  # on a binding: of the policy that it was made from
 ANNOTATION_ENQUEUED = "fleet.io/enqueued-at"  # on a binding: RFC 3339, kept over re-queueing
 ANNOTATION_RETRIES = "fleet.io/failures"  # on a binding: JSON list of {member, at, reason}, newest last
+ANNOTATION_STATE = "fleet.io/preserved-state"  # on a binding: JSON, {label: value} of its last attempt
 ANNOTATION_QUEUEING = "fleet.io/queueing"  # on a binding: "true" while its policy wants it queued
 ANNOTATION_SUSPENDED = "fleet.io/suspended"  # on a binding: "true" while its job says suspend: true
 ANNOTATION_CREATOR = "fleet.io/creator"  # on a job, copied to its binding: the authenticated user who created it
@@ -72,6 +73,10 @@ ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" kee
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.
 ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
+# On a job or a policy, copied to the binding: seconds between the notice of an eviction and the end of the copy.
+ANNOTATION_NOTICE = "fleet.io/eviction-notice-seconds"
+ANNOTATION_EVICT_AT = "fleet.io/evict-at"  # on a copy in a member and its pods: RFC 3339, they are deleted then
+ANNOTATION_EVICT_WHY = "fleet.io/evict-reason"  # beside it: why
 # On a job or a policy, copied to the binding: after so many attempts that came to nothing it is held; "0": never.
 ANNOTATION_BACKOFF_LIMIT = "fleet.io/backoff-limit"
 # On a job (copied to its binding), on its copy in a member or on one of its pods: RFC 3339, work up to then is saved.
@@ -109,6 +114,8 @@ SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
+STATE_NOT_KEPT = "StateNotPreserved"  # a rule of statePreservation found no value, or a value that fits no label
+FINISHED_FOUND = "FinishedWorkFound"  # an attempt that the hub had given up succeeded
 NO_POLICY = "NoPolicy"  # no policy takes a job or another object with pods
 QUEUE_REQUIRED = "QueueRequired"  # a job waits in a queue although its policy does not say so
 POLICY_FAILED = "ApplyPolicyFailed"

@@ -30,6 +30,12 @@ def affinity(name: str, **more: Any) -> Body:
     return {"affinityName": name, **more}
 
 
+def preserving(*rules: tuple[str, str]) -> Body:
+    """A policy with these rules of statePreservation: label and path."""
+    entries = [{"aliasLabelName": label, "jsonPath": path} for label, path in rules]
+    return policy(failover={"application": {"statePreservation": {"rules": entries}}}, propagateDeps=True)
+
+
 REFUSED = [
     pytest.param(policy(resourceSelectors=[]), "spec.resourceSelectors", id="no selectors"),
     pytest.param(policy(resourceSelectors=[{"apiVersion": "v1"}]), "spec.resourceSelectors[0].kind", id="no kind"),
@@ -53,6 +59,16 @@ REFUSED = [
     pytest.param(policy(conflictResolution="Merge"), "spec.conflictResolution", id="no such resolution"),
     pytest.param(policy(failover={"application": {"purgeMode": "Now"}}, propagateDeps=True),
                  "spec.failover.application.purgeMode", id="no such purge mode"),
+    pytest.param(preserving(("fleet.io/attempt", "{.a}")),
+                 "spec.failover.application.statePreservation.rules[0].aliasLabelName", id="a label of the hub"),
+    pytest.param(preserving(("x.io/a b", "{.a}")),
+                 "spec.failover.application.statePreservation.rules[0].aliasLabelName", id="a label that cannot be"),
+    pytest.param(preserving(("x.io/a", "{.a}"), ("y.io/a", "{.b}")),
+                 "spec.failover.application.statePreservation.rules[1].aliasLabelName", id="a variable twice"),
+    pytest.param(preserving(("x.io/a", "a")),
+                 "spec.failover.application.statePreservation.rules[0].jsonPath", id="a path that is none"),
+    pytest.param(preserving(*((f"x.io/a{number}", "{.a}") for number in range(17))),
+                 "spec.failover.application.statePreservation.rules", id="too many rules"),
     pytest.param(policy(failover={"application": {"purgeMode": "Directly"}}), "spec.propagateDeps",
                  id="failover that would leave dependencies behind"),
     pytest.param(policy(resourceSelectors=[{**MAPS, "namespace": "other"}]), "spec.resourceSelectors[0].namespace",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from fleet.members.members import PodView
+from fleet.members.members import Did, Outcome, PodView
 from fleet.model.amounts import Amounts
 from fleet.model.member import Pool, Taint
 from fleet.ports import Body, Key
@@ -30,6 +31,9 @@ class FakeMember:
     runtime_s: float | None = None  # jobs succeed by themselves after this
     delete_s: float = 0.05  # from an accepted delete until nothing is left
     stuck: bool = False  # its pods stay Terminating: their node is dead
+    told: dict[str, dict[str, str | None]] = field(default_factory=dict)  # pod -> annotations that were patched
+    graces: dict[str, int] = field(default_factory=dict)  # pod -> grace of its deletion by the hub
+    pods_refused: str = ""  # refuses patches and graceful deletions of pods with this message
     lose_answers: bool = False  # applies happen, but nobody hears of it
     applies: list[Body] = field(default_factory=list)
     frozen: tuple[dict[Key, Body], dict[str, PodView]] | None = None  # what was seen last, while it is down
@@ -55,3 +59,19 @@ class FakeMember:
             if other.uid != pod.uid and not other.node and self.nominated.get(other.uid) == node:
                 room = room.minus(other.requests)
         return room
+
+    def tell_pod(self, name: str, annotations: Mapping[str, str | None]) -> Outcome:
+        """A patch of a pod's annotations."""
+        if self.pods_refused:
+            return Outcome(Did.REFUSED, self.pods_refused)
+        self.told.setdefault(name, {}).update(annotations)
+        return Outcome(Did.DONE)
+
+    def end_pod(self, uid: str, grace_s: int, now: float) -> Outcome:
+        """The pod terminates for as long as it may."""
+        pod = self.pods.get(uid)
+        if self.pods_refused or pod is None:
+            return Outcome(Did.REFUSED, self.pods_refused) if self.pods_refused else Outcome(Did.NOT_FOUND)
+        self.graces[pod.name] = grace_s
+        self.pods[uid] = replace(pod, terminating=True, gone_by=now + grace_s)
+        return Outcome(Did.DONE)

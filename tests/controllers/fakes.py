@@ -162,6 +162,8 @@ class FakeMembers:
         member = await self._reached(name)
         if isinstance(member, Outcome):
             return member
+        if body["kind"] == "Pod" and grace_s:
+            return member.end_pod(body["metadata"]["uid"], grace_s, self._now())
         if body["kind"] == "Pod":
             gone = member.pods.pop(body["metadata"]["uid"], None) if grace_s == 0 else None
             if gone is not None:
@@ -186,6 +188,8 @@ class FakeMembers:
         member = await self._reached(name)
         if isinstance(member, Outcome):
             return member
+        if body["kind"] == "Pod":
+            return member.tell_pod(body["metadata"]["name"], annotations)
         there = member.objects.get(key_of(body))
         if there is None:
             return Outcome(Did.NOT_FOUND)
@@ -359,7 +363,10 @@ class FakeMembers:
             return
         await asyncio.sleep(member.delete_s)
         for pod in self._pods(member, _labels(body)):
-            if member.stuck:
+            if pod.terminating:
+                await asyncio.sleep(max(0.0, pod.gone_by - self._now()))
+                member.pods.pop(pod.uid, None)
+            elif member.stuck:
                 member.pods[pod.uid] = replace(pod, terminating=True, gone_by=self._now())
             else:
                 del member.pods[pod.uid]

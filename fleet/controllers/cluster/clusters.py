@@ -28,7 +28,7 @@ from fleet.members.traits import State, Traits
 from fleet.model.member import Taint
 from fleet.model.quantity import texts_of
 from fleet.model.untyped import digits, mapping, rows, text
-from fleet.ports import Body, Event, Key
+from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     AGENT,
     ANNOTATION_FORCE_REMOVAL,
@@ -181,8 +181,14 @@ class ClustersLoop:
         return [
             b.job_name(stored.body)
             for stored in self._hub.scan(WORK, "resourcebindings")
-            if name in b.clusters_of(stored.body) or any(t["fromCluster"] == name for t in b.tasks_of(stored.body))
+            if (name in b.clusters_of(stored.body) and not self._done(stored, name))
+            or any(t["fromCluster"] == name for t in b.tasks_of(stored.body))
         ]
+
+    def _done(self, stored: Stored, name: str) -> bool:
+        """Whether its job is over, and the member shows nothing of it any more."""
+        copies = self._hub.members.copies(stored.uid)
+        return b.finished(stored.body) and not any(member == name for member, _ in copies)
 
     def _leaving_text(self, name: str, waits_for: Sequence[str]) -> str:
         """The text for a person who deleted the Cluster."""

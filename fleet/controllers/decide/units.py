@@ -11,6 +11,7 @@ from fleet.bindings.components import components_of
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
 from fleet.bindings.nomination import nomination_of
+from fleet.bindings.notice import leaving_s
 from fleet.bindings.unit import active, evicted, priority_of, walltime_of
 from fleet.controllers.cluster.matching import (
     Candidate,
@@ -165,9 +166,11 @@ def now_unit(
 
 
 def _checkpoint(binding: Body, pods: Iterable[PodView], copies: Iterable[tuple[str, Body]]) -> float | None:
-    """The latest that the job, its copy or one of its pods tells of."""
+    """The latest that the job, its copy or one of its pods tells of. Earlier by the time that an eviction takes: for
+    its victim that time is lost, too."""
     told = [seconds(b.annotation(body, ANNOTATION_CHECKPOINT)) for body in (binding, *(body for _, body in copies))]
-    return max([at for at in (*told, *(pod.checkpoint_at for pod in pods)) if at], default=None)
+    saved = max([at for at in (*told, *(pod.checkpoint_at for pod in pods)) if at], default=None)
+    return None if saved is None else saved - leaving_s(binding)
 
 
 def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:

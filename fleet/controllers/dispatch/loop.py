@@ -70,7 +70,7 @@ class DispatchLoop:
         self._index = index
         self._terms = terms
         self._dependencies = Dependencies(hub, index, terms)
-        self._withdrawal = Withdrawal(hub, self._dependencies)
+        self._withdrawal = Withdrawal(hub, self._dependencies, events)
         self._overdue = Overdue(hub, events)
         self._in_flight: dict[str, int] = {}
         self._parked: dict[str, deque[Key]] = {}
@@ -159,6 +159,7 @@ class DispatchLoop:
         binding = stored.body
         stays = b.deleting(binding) and self._stays(binding)
         wanted = () if b.deleting(binding) and not stays else b.clusters_of(binding)
+        wanted = self._withdrawal.staying(binding, wanted)
         left = await self._withdrawal.withdraw(binding, wanted)
         if stays:
             left |= await self._withdrawal.let_stay(binding, wanted)
@@ -172,7 +173,8 @@ class DispatchLoop:
         if any(task["fromCluster"] not in left for task in b.tasks_of(binding)):
             await self._hub.edit(stored.key, lambda body: tasks_done(body, left), uid=stored.uid)
         if b.is_gang(binding) and not wanted:
-            return self._again(stored.key) if left else None
+            pause = self._withdrawal.pause(binding)
+            return min(self._again(stored.key), pause or RETRY_MAX_S) if left else None
         return await self._send(stored, wanted, left)
 
     async def _send(self, stored: Stored, wanted: Sequence[str], left: Iterable[str]) -> float | None:
@@ -184,7 +186,7 @@ class DispatchLoop:
         if stays:
             await self._refuse(stored, wanted, stays)
             return None
-        if b.finished(stored.body) and not self._there(stored.body, wanted):
+        if b.finished(stored.body) and not self._there(stored.body, wanted, now=True):
             return self._again(stored.key) if left else None  # over, and cleaned away in its member: not to run again
         outcomes: dict[str, Outcome] = {}
         missing: list[str] = []
@@ -315,8 +317,11 @@ class DispatchLoop:
         outcome = await self._hub.members.apply(member, stamped(group, await self._terms.stamp(stored.revision)))
         return None if outcome.did in (Did.DONE, Did.CONFLICT) else outcome
 
-    def _there(self, binding: Body, wanted: Sequence[str]) -> bool:
-        return any(member in wanted for member, _ in self._hub.members.copies(binding["metadata"]["uid"]))
+    def _there(self, binding: Body, wanted: Sequence[str], *, now: bool = False) -> bool:
+        """Whether these members show a copy; `now`: of the present attempt."""
+        least = b.attempt(binding) if now else 0
+        found = self._hub.members.copies(binding["metadata"]["uid"])
+        return any(member in wanted and b.attempt_of_copy(copy) >= least for member, copy in found)
 
     def _cluster(self, member: str) -> Candidate:
         body = self._hub.peek(CLUSTER, "clusters", "", member)

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Sequence
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.bindings import preserved
 from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch.additions import with_environment
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.controllers.fields.rooms import Driver, gang_name
@@ -75,11 +77,14 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
             changed = within(changed, interpreter.templates(changed), topology, domain, own)
         if b.annotation(binding, ANNOTATION_ROOM) == Driver.PLACEHOLDERS:
             changed = gated(changed, interpreter.templates(changed))
-        charged = components_of(binding)
-        stamped = interpreter.stamp(changed, labels, annotations)
+        state = preserved.state_of(binding)
+        changed = with_environment(changed, interpreter.templates(changed), preserved.environment(state))
+        told = preserved.labels(state)
+        annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
+        stamped = interpreter.stamp(changed, {**told, **labels}, annotations)
         if gang := b.annotation(binding, ANNOTATION_GANG):
             stamped = marked(stamped, interpreter.templates(stamped), gang, gang_name(binding))
-        return hashed(checked(stamped, source, labels, charged))
+        return hashed(checked(stamped, source, labels, components_of(binding)))
     body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
     return hashed(checked(body, source, labels, None))
 

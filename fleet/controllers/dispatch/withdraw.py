@@ -11,12 +11,16 @@ from collections.abc import Sequence
 import structlog
 
 from fleet.bindings import binding as b
+from fleet.bindings.preserved import keep, preserve
 from fleet.controllers.dispatch.dependencies import Dependencies
+from fleet.controllers.dispatch.finished import FinishedWork
 from fleet.controllers.dispatch.manifests import marks
+from fleet.controllers.dispatch.notice import Notice
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.members.members import Did
-from fleet.model.untyped import text
-from fleet.ports import Body
+from fleet.model.untyped import mapping, text
+from fleet.ports import Body, Key
 from fleet.wellknown import (
     ANNOTATION_FORCE_REMOVAL,
     ANNOTATION_HASH,
@@ -26,6 +30,7 @@ from fleet.wellknown import (
     CLUSTER,
     LABEL_BINDING,
     LABEL_HUB,
+    WORK,
 )
 
 log = structlog.get_logger(__name__)
@@ -34,14 +39,27 @@ log = structlog.get_logger(__name__)
 class Withdrawal:
     """See the module."""
 
-    def __init__(self, hub: Hub, dependencies: Dependencies) -> None:
+    def __init__(self, hub: Hub, dependencies: Dependencies, events: EventRecorder) -> None:
         self._hub = hub
+        self._notice = Notice(hub)
+        self._finished = FinishedWork(hub, events)
         self._dependencies = dependencies
         self._uncertain: dict[str, set[str]] = {}  # binding uid -> members where an apply may still land
 
     def uncertain(self, binding: Body, member: str) -> None:
         """An apply was not answered, and may have happened, or happen yet."""
         self._uncertain.setdefault(binding["metadata"]["uid"], set()).add(member)
+
+    def staying(self, binding: Body, members: tuple[str, ...]) -> tuple[str, ...]:
+        """Without those that go, where the job is over: its copy leaves them, and it stays over."""
+        if not b.is_gang(binding) or not b.finished(binding):
+            return members
+        clusters = {member: self._hub.peek(CLUSTER, "clusters", "", member) for member in members}
+        return tuple(member for member, cluster in clusters.items() if cluster is not None and not b.deleting(cluster))
+
+    def pause(self, binding: Body) -> float | None:
+        """Seconds until a notice of it ends."""
+        return self._notice.pause(binding)
 
     def forget(self, uid: str) -> None:
         self._uncertain.pop(uid, None)
@@ -113,9 +131,12 @@ class Withdrawal:
         return nothing
 
     async def _remove_older(self, binding: Body, member: str) -> None:
+        if b.finished(binding):
+            return  # by this very copy, which finished.py has found
         await self._remove_companions(binding, member, b.attempt(binding) - 1)
         for name, body in self._hub.members.copies(binding["metadata"]["uid"]):
-            if name == member and b.attempt_of_copy(body) < b.attempt(binding) and not b.deleting(body):
+            older = name == member and b.attempt_of_copy(body) < b.attempt(binding) and not b.deleting(body)
+            if older and not await self._finished.spares(binding, member, body):
                 await self._hub.members.delete(member, body)
 
     async def _remove(self, binding: Body, member: str) -> bool:
@@ -129,7 +150,7 @@ class Withdrawal:
                 continue
             nothing = False
             if not b.deleting(body):
-                await self._hub.members.delete(member, body)
+                await self._end(binding, member, body)
         if nothing:
             nothing = await self._remove_companions(binding, member, b.attempt(binding))
         if nothing and (not b.is_gang(binding) or member in self._uncertain.get(uid, ())):
@@ -142,6 +163,24 @@ class Withdrawal:
             for copy in self._dependencies.used_in(member, uid):
                 nothing = await self._dependencies.release(member, copy, uid) and nothing
         return nothing
+
+    async def _end(self, binding: Body, member: str, copy: Body) -> None:
+        """Delete the copy, unless it has notice or has done its work."""
+        if not b.deleting(binding):
+            if await self._notice.runs(binding, member, copy) or await self._finished.spares(binding, member, copy):
+                return
+            await self._keep_state(binding, copy)
+            await self._notice.end_pods(binding, member)
+        self._notice.forget(copy["metadata"]["uid"])
+        await self._hub.members.delete(member, copy)
+
+    async def _keep_state(self, binding: Body, copy: Body) -> None:
+        """The state as the copy shows it at the end of its notice is newer than at its beginning."""
+        found = preserve(binding, mapping(copy.get("status")))
+        meta = binding["metadata"]
+        if found.values and b.tasks_of(binding):
+            key = Key(WORK, "resourcebindings", meta.get("namespace", ""), meta["name"])
+            await self._hub.edit(key, lambda body: keep(body, found.values), uid=meta["uid"])
 
     async def _remove_by_name(self, binding: Body, member: str) -> bool:
         """For what the cache need not show: objects without pods, and jobs whose apply was not answered."""

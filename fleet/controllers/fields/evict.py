@@ -1,12 +1,16 @@
 """Taking a gang out of its member: one change of its binding, for every caller and cause.
 
 The change is pure. The placement moves to a graceful eviction task, which keeps the gang charged and unplaced until the
-member shows nothing of it any more (`dispatch` removes the copy, then the task), and puts a gang whose policy queues
-back into its queue, with the enqueue time it had.
+member shows nothing of it any more (`dispatch` gives notice, removes the copy, then the task), and puts a gang whose
+policy queues back into its queue, with the enqueue time it had. The state that the policy preserves is read first.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from fleet.bindings import notice, preserved
 from fleet.bindings.binding import (
     FINISHED,
     REACHABLE,
@@ -20,16 +24,6 @@ from fleet.model.times import rfc3339
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, SCHEDULED
 
-PURGE_MODES = {
-    "Immediately": "Directly", "Directly": "Directly", "Graciously": "Gracefully", "Gracefully": "Gracefully",
-    "Never": "Never",
-}  # fmt: skip
-
-
-def purge_mode(text: object) -> str:
-    """Both spellings of a policy's purgeMode, as Karmada's newer one; a missing one is Directly: one live copy."""
-    return PURGE_MODES.get(str(text or ""), "Directly")
-
 
 def evict(
     binding: Body, *, now: float, reason: str, message: str, failure: Failure | None = None, left_behind: bool = False
@@ -40,19 +34,14 @@ def evict(
     if not members:
         return False
     spec = binding["spec"]
-    spec["clusters"] = []
+    state = preserved.preserve(binding, lost=left_behind).values
+    preserved.keep(binding, state)
     if not left_behind:
-        task = {
-            "reason": reason,
-            "message": message,
-            "producer": "fleet",
-            "purgeMode": "Directly",
-            "creationTimestamp": rfc3339(now),
-        }
-        known = {entry["fromCluster"] for entry in tasks_of(binding)}
-        spec["gracefulEvictionTasks"] = [
-            *tasks_of(binding), *({"fromCluster": name, **task} for name in members if name not in known)
-        ]  # fmt: skip
+        task = {"reason": reason, "message": message, **notice.of_task(binding, reason, now)}
+        if state:
+            task |= {"preservedLabelState": preserved.labels(state), "clustersBeforeFailover": list(members)}
+        leave(binding, members, task, now)
+    spec["clusters"] = []
     if failure is not None:
         annotations = binding["metadata"].setdefault("annotations", {})
         annotations[ANNOTATION_RETRIES] = failures_text(with_failure(failures_of(binding), failure))
@@ -66,3 +55,12 @@ def evict(
         drop_condition(binding, type_)
     binding["status"].pop("aggregatedStatus", None)
     return True
+
+
+def leave(binding: Body, members: Sequence[str], task: dict[str, Any], now: float) -> None:
+    """Add an eviction task for each of these members that has none, in place."""
+    known = {entry["fromCluster"] for entry in tasks_of(binding)}
+    told = {"producer": "fleet", "creationTimestamp": rfc3339(now), **task}
+    binding["spec"]["gracefulEvictionTasks"] = [
+        *tasks_of(binding), *({"fromCluster": name, **told} for name in members if name not in known)
+    ]  # fmt: skip

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fleet.bindings import binding as b
+from fleet.bindings import notice
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failures import Failure, backoff_until, backoffs, failures_of, with_failure
 from fleet.bindings.nomination import nomination_of
+from fleet.bindings.preserved import preserve
 from fleet.bindings.unit import BACKING_OFF, ENQUEUED, EVICTED, QUOTA_RESERVED
 from fleet.controllers.fields import reserving
 from fleet.controllers.fields.evict import evict
@@ -16,7 +18,7 @@ from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import conflict
 from fleet.model.times import rfc3339
 from fleet.ports import Body, Committed, Key, Stored, Write
-from fleet.wellknown import EVICT_SUCCEED, QUEUE, WORK, unit_name
+from fleet.wellknown import EVICT_SUCCEED, QUEUE, STATE_NOT_KEPT, WORK, unit_name
 
 FAILURE_TEXT_MAX = 300  # characters of it that are kept on the binding
 
@@ -64,6 +66,13 @@ class Evictor:
         """The writes of `evict`, to be committed beside others. The commit loses when the binding has changed.
         `exactly`: the commit loses as well when the unit has, and is refused (409) when the job is over by then."""
         binding, now = stored.body, self._hub.clock.now()
+        until = (
+            None
+            if left_behind or not b.clusters_of(binding)
+            else notice.of_task(binding, reason, now).get(notice.EVICT_AT)
+        )
+        if until is not None:
+            message = f"{message}; it has notice until {until}"
         reserved = nomination_of(unit.body) if unit is not None else None
         members = ", ".join(b.clusters_of(binding)) or (reserved.member if reserved is not None else "")
         if failure is not None:
@@ -95,6 +104,10 @@ class Evictor:
             )
         text = f"Evicted from cluster {members}: {message}"
         writes.append(self._events.write(binding["spec"]["resource"], EVICT_SUCCEED, text))
+        troubles = preserve(binding, lost=left_behind).troubles if b.clusters_of(binding) else ()
+        if troubles:
+            told = f"statePreservation: {'; '.join(troubles)}"
+            writes.append(self._events.write(binding["spec"]["resource"], STATE_NOT_KEPT, told, warning=True))
         return writes
 
 

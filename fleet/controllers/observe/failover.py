@@ -13,10 +13,10 @@ from typing import Any
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.bindings.failures import Failure, failures_of
+from fleet.bindings.notice import purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, walltime_of
 from fleet.controllers.cluster.matching import allows, candidate
 from fleet.controllers.cluster.taints import TAINTED, leaves_at, why
-from fleet.controllers.fields.evict import purge_mode
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
@@ -91,12 +91,14 @@ class FailoverLoop:
             return None
         member = b.clusters_of(stored.body)[0]
         cluster = self._hub.peek(CLUSTER, "clusters", "", member)
+        if b.finished(stored.body) and (cluster is None or b.deleting(cluster)):
+            return await self._failed(stored, member)  # work that is done is not done again elsewhere
         if cluster is None or b.deleting(cluster):
             given_up = cluster is None or b.annotation(cluster, ANNOTATION_FORCE_REMOVAL) == "true"
             message = f"member {member} is being removed" if cluster is not None else f"member {member} is gone"
             await self._evictor.evict(stored, reason="ClusterRemoved", message=message, left_behind=given_up)
             return None
-        if not allows(stored.body["spec"].get("placement"), candidate(cluster)):
+        if not b.finished(stored.body) and not allows(stored.body["spec"].get("placement"), candidate(cluster)):
             message = f"the policy's placement does not allow member {member} any more"
             await self._evictor.evict(stored, reason="PlacementChanged", message=message)
             return None

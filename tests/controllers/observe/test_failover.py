@@ -152,3 +152,28 @@ async def test_a_member_that_succeeds_while_cut_off_is_believed_when_it_is_back(
         assert world.phase("one") == "Running"
         world.members.set_down("cfa", False)
         await eventually(lambda: world.phase("one") == "Succeed")
+
+
+async def test_a_job_that_has_succeeded_does_not_run_again_when_its_policy_excludes_its_member() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.finish("one")
+        await eventually(lambda: world.phase("one") == "Succeed")
+        placement = {**policy()["spec"]["placement"], "clusterAffinity": {"exclude": [first]}}
+        await world.apply(policy(queue=True, placement=placement))
+        await settle(60)
+        assert (world.state("one"), world.placed("one"), world.attempt("one")) == ("Succeeded", first, 1)
+
+
+async def test_a_job_that_has_succeeded_leaves_a_member_that_goes_and_stays_over() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await world.apply(tree(), policy(queue=True), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.finish("one")
+        await eventually(lambda: world.phase("one") == "Succeed")
+        await world.edit("Cluster", first, lambda c: c["metadata"].update(finalizers=["fleet.io/cluster"]))
+        await world.delete("Cluster", first)
+        await eventually(lambda: world.members.where("one") == [])
+        await settle(60)
+        assert (world.state("one"), world.phase("one"), world.attempt("one")) == ("Succeeded", "Succeed", 1)
