@@ -10,18 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from fleet.admission.rule import forbidden
+from fleet.bindings.failures import failed, failures_max, failures_of
+from fleet.bindings.faults import fault_in
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter, State
 from fleet.model.untyped import at, mapping, rows, text
 from fleet.objects.writing import Review
 from fleet.ports import Body, Key
-from fleet.wellknown import ANNOTATION_RETRIES, WORK, binding_name
+from fleet.wellknown import WORK, binding_name
 from fleet.wellknown.marks import TABLE
 
-USER_FAILURES_MAX = 3  # moves of a job by its own fault, after which it stays Failed
 _AFTER_THE_END = ("ttlSecondsAfterFinished", "cleanPodPolicy")
 _NESTED = "runPolicy"  # the field of a spec whose own fields are looked at
 
@@ -94,9 +93,6 @@ def _moves(review: Review) -> bool:
     wanted = at(stored.body, "spec", "failover", "application") if stored is not None else None
     if stored is None or wanted is None or mapping(wanted).get("purgeMode") == "Never":
         return False
-    told = text(mapping(stored.body["metadata"].get("annotations")).get(ANNOTATION_RETRIES))
-    try:
-        failures = orjson.loads(told) if told else []
-    except orjson.JSONDecodeError:
-        return True
-    return sum(1 for failure in rows(failures) if failure.get("user")) < USER_FAILURES_MAX
+    fault = fault_in(stored.body)
+    user = fault is None or not fault.infrastructure
+    return failed(failures_of(stored.body), user=user) < failures_max(stored.body, user=user)

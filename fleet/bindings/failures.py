@@ -8,13 +8,16 @@ from dataclasses import asdict, dataclass, replace
 import orjson
 
 from fleet.bindings import binding as b
-from fleet.model.untyped import digits
+from fleet.model.untyped import digits, mapping, texts, whole
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_BACKOFF_LIMIT, ANNOTATION_RETRIES
 
 FAILURES_KEPT = 20
 BACKOFF_FIRST_S = 1.0
 BACKOFF_MAX_S = 300.0
+USER_FAILURES_MAX = 3  # moves of a job by its own fault, after which it stays Failed
+INFRASTRUCTURE_FAILURES_MAX = 20  # the same by faults of nodes
+APPLICATION = "ApplicationFailure"  # reason of a failure of the job itself, not of sending or placing it
 BACKOFF_LIMIT = 100  # attempts, where neither job nor policy says; then a job is held
 
 
@@ -29,6 +32,10 @@ class Failure:
     backoff: bool = True  # waits before the next attempt
     message: str = ""  # for people; the evictor fills it in
     number: int = 0  # how many there were with it, of those that back off; 0 for one of before this was counted
+    nodes: tuple[str, ...] = ()  # nodes that the failure is put down to
+    first_s: float = BACKOFF_FIRST_S  # the back-off after the first failure, which doubles
+    users: int = 0  # how many there were with it by the job's own fault
+    others: int = 0  # how many jobs' failures with it by the infrastructure
 
 
 def failures_of(binding: Body) -> tuple[Failure, ...]:
@@ -46,6 +53,10 @@ def failures_of(binding: Body) -> tuple[Failure, ...]:
                 bool(entry.get("backoff", True)),
                 str(entry.get("message", "")),
                 int(entry.get("number", 0)),
+                texts(entry.get("nodes")),
+                float(entry.get("first_s", BACKOFF_FIRST_S)),
+                int(entry.get("users", 0)),
+                int(entry.get("others", 0)),
             )
             for entry in orjson.loads(said)
         )
@@ -59,7 +70,33 @@ def failures_text(failures: Sequence[Failure]) -> str:
 
 def with_failure(failures: Sequence[Failure], failure: Failure) -> tuple[Failure, ...]:
     """A further failure, counted: only the newest are kept, and the number goes on."""
-    return (*failures, replace(failure, number=backoffs(failures) + failure.backoff))
+    counted = replace(
+        failure,
+        number=backoffs(failures) + failure.backoff,
+        users=failed(failures, user=True) + failure.user,
+        others=failed(failures, user=False) + (failure.reason == APPLICATION and not failure.user),
+    )
+    return (*failures, counted)
+
+
+def failed(failures: Sequence[Failure], *, user: bool) -> int:
+    """How often the job failed by its own fault, or by the infrastructure's, and was moved."""
+    told = (failures[-1].users if user else failures[-1].others) if failures else 0
+    return max(told, sum(1 for one in failures if one.reason == APPLICATION and one.user is user))
+
+
+def failures_max(binding: Body, *, user: bool) -> int:
+    """So many moves after failures by its own fault, or by the infrastructure's, its policy allows."""
+    application = mapping(mapping(b.spec_of(binding).get("failover")).get("application"))
+    said = application.get("backoffLimit" if user else "infrastructureBackoffLimit")
+    return whole(said, USER_FAILURES_MAX if user else INFRASTRUCTURE_FAILURES_MAX)
+
+
+def first_pause_s(binding: Body) -> float:
+    """The back-off after the first failure of the job, as its policy says."""
+    application = mapping(mapping(b.spec_of(binding).get("failover")).get("application"))
+    said = whole(application.get("backoffSeconds"), -1)
+    return BACKOFF_FIRST_S if said < 0 else float(said)
 
 
 def backoffs(failures: Sequence[Failure]) -> int:
@@ -80,7 +117,9 @@ def gave_up(binding: Body) -> str:
 
 
 def backoff_until(failures: Sequence[Failure]) -> float | None:
-    """When the next attempt may start: 1 s after the first failure, doubling to 5 minutes; None without a back-off."""
+    """When the next attempt may start: 1 s after the first failure, or as its policy says, doubling to 5 minutes; None
+    without a back-off."""
     if not failures or not failures[-1].backoff:
         return None
-    return failures[-1].at + min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2.0 ** min(backoffs(failures) - 1, 60))
+    first = failures[-1].first_s
+    return failures[-1].at + min(max(BACKOFF_MAX_S, first), first * 2.0 ** min(backoffs(failures) - 1, 60))

@@ -44,6 +44,7 @@ class ClusterMembers:
         self._callbacks: list[Callable[[Changed], None]] = []
         self._changing = asyncio.Lock()
         self._named: frozenset[tuple[str, str]] = frozenset()
+        self._avoided: dict[str, frozenset[str]] = {}
 
     # -- which members there are
 
@@ -70,6 +71,7 @@ class ClusterMembers:
             self._members[name] = member
             self._credentials[name] = credentials
             member.tell_apart(self._named)
+            member.avoid_nodes(self._avoided.get(name, frozenset()))
             member.start()
 
     async def _through_agent(self, name: str) -> socket.socket:
@@ -127,6 +129,15 @@ class ClusterMembers:
         self._named = named
         for member in self._members.values():
             member.tell_apart(named)
+
+    def node_ready(self, name: str, node: str) -> bool:
+        member = self._members.get(name)
+        return member is not None and member.node_ready(node)
+
+    def avoid_nodes(self, name: str, nodes: frozenset[str]) -> None:
+        self._avoided[name] = nodes
+        if name in self._members:
+            self._members[name].avoid_nodes(nodes)
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return self._pods.values(binding)

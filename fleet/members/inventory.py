@@ -18,7 +18,7 @@ from fleet.members.nodes import Nodes, read_node
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.quantity import LARGEST, BadQuantity
 from fleet.model.times import seconds
-from fleet.model.untyped import digits, mapping, named, pairs, rows, text
+from fleet.model.untyped import digits, mapping, named, pairs, rows, text, whole
 from fleet.ports import Body
 from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
@@ -65,6 +65,18 @@ def _takes(status: Mapping[str, Any]) -> str:
     return next((text(condition.get("message")) for condition in found), "")
 
 
+def _exits(status: Mapping[str, Any]) -> tuple[tuple[int, str], ...]:
+    """Exit codes and reasons of the containers that failed."""
+    states = [*rows(status.get("initContainerStatuses")), *rows(status.get("containerStatuses"))]
+    ended = [mapping(mapping(one.get("state")).get("terminated")) for one in states]
+    return tuple((code, text(one.get("reason"))) for one in ended if (code := whole(one.get("exitCode"))))
+
+
+def _disruption(status: Mapping[str, Any]) -> str:
+    found = [c for c in rows(status.get("conditions")) if c.get("type") == "DisruptionTarget"]
+    return next((text(c.get("reason")) or "Disrupted" for c in found if c.get("status") == "True"), "")
+
+
 def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
     meta, status = body["metadata"], mapping(body.get("status"))
     spec, labels = mapping(body.get("spec")), pairs(meta.get("labels"))
@@ -89,6 +101,9 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
         placeholder=labels.get(LABEL_PLACEHOLDER) == "true",
         gated=any(gate.get("name") == GATE for gate in rows(spec.get("schedulingGates"))),
         takes=_takes(status),
+        failed_with=text(status.get("reason")) if status.get("phase") == "Failed" else "",
+        disruption=_disruption(status),
+        exits=_exits(status),
     )
 
 

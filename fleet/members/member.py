@@ -265,6 +265,13 @@ class OneMember:
         """The pools of the next `model` show it; there is no event, since the caller reads the model anyway."""
         self._nodes.tell_apart(named)
 
+    def node_ready(self, node: str) -> bool:
+        return self._nodes.ready(node)
+
+    def avoid_nodes(self, nodes: frozenset[str]) -> None:
+        if self._nodes.avoid(nodes):
+            self._notify(Changed(self.name, "node"))
+
     def model(self) -> Member | None:
         if self._catalogue is None or not all(f.synced for f in self._inventory):
             return None

@@ -58,6 +58,9 @@ class PodView:
     placeholder: bool = False  # keeps room for a pod of the job, and does no work
     gated: bool = False  # waits for the hub before the scheduler may look at it
     takes: str = ""  # of a gated pod: the placeholder whose place it gets
+    failed_with: str = ""  # of a failed pod: the reason in its status, one word
+    disruption: str = ""  # the reason of its condition DisruptionTarget, while that is true
+    exits: tuple[tuple[int, str], ...] = ()  # of its containers that failed: exit code and reason
 
     @property
     def holds_room(self) -> bool:
@@ -95,6 +98,14 @@ class Members(Protocol):
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
         """Label pairs that gangs ask nodes for. `model` shows the nodes that have one of them to themselves (a host
         name) as pools of their own, from now on."""
+        ...
+
+    def node_ready(self, name: str, node: str) -> bool:
+        """Whether this node of the member is there and ready."""
+        ...
+
+    def avoid_nodes(self, name: str, nodes: frozenset[str]) -> None:
+        """From now on `model` shows no room on these nodes of the member, as if they were cordoned."""
         ...
 
     def pods_of(self, binding: str) -> Sequence[PodView]:

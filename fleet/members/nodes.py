@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fleet.kinds.requests import amounts
 from fleet.model.amounts import NOTHING, Amounts
@@ -110,6 +110,8 @@ class Nodes:
         self._order: dict[PoolKey, int] = {}  # of the pools in `_model`
         self._seats: dict[tuple[str, Amounts], tuple[Node, Amounts, object, Seat]] = {}  # sources and seat
         self._named: frozenset[tuple[str, str]] = frozenset()
+        self._avoided: frozenset[str] = frozenset()
+        self._hidden: dict[str, Node] = {}  # avoided nodes as the member shows them
         self.total_allocatable = NOTHING
         self.total_used = NOTHING
         self.ready_count = 0
@@ -124,11 +126,14 @@ class Nodes:
 
     def put(self, node: Node) -> bool:
         """True when anything that matters changed: heartbeats do not."""
+        if node.name in self._avoided:
+            self._hidden[node.name] = node
+            node = replace(node, usable=False)
         old = self._nodes.get(node.name)
         if old == node:
             return False
         if old is not None:
-            self.remove(old.name)
+            self._drop(old.name)
         self._nodes[node.name] = node
         self.ready_count += node.ready
         self.unschedulable_count += not node.usable
@@ -139,6 +144,22 @@ class Nodes:
         return True
 
     def remove(self, name: str) -> bool:
+        self._hidden.pop(name, None)
+        return self._drop(name)
+
+    def ready(self, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and node.ready
+
+    def avoid(self, names: frozenset[str]) -> bool:
+        """From now on these nodes, and no others, offer nothing although they could. True when that changed any."""
+        turned = names ^ self._avoided
+        self._avoided = names
+        seen = [self._hidden.pop(name, None) or self._nodes.get(name) for name in sorted(turned)]
+        changed = [self.put(node) for node in seen if node is not None]
+        return any(changed)
+
+    def _drop(self, name: str) -> bool:
         node = self._nodes.pop(name, None)
         if node is None:
             return False

@@ -76,6 +76,7 @@ ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"
 # On a job or a policy, copied to the binding: seconds between the notice of an eviction and the end of the copy.
 ANNOTATION_NOTICE = "fleet.io/eviction-notice-seconds"
 ANNOTATION_EVICT_AT = "fleet.io/evict-at"  # on a copy in a member and its pods: RFC 3339, they are deleted then
+ANNOTATION_AVOIDED = "fleet.io/avoided-nodes"  # on a copy in a member: nodes that its pods keep off, with commas
 ANNOTATION_EVICT_WHY = "fleet.io/evict-reason"  # beside it: why
 # On a job or a policy, copied to the binding: after so many attempts that came to nothing it is held; "0": never.
 ANNOTATION_BACKOFF_LIMIT = "fleet.io/backoff-limit"
@@ -104,6 +105,7 @@ QUEUING = "Queuing"  # on bindings and jobs: True/Enqueued while it waits, False
 SCHEDULED = "Scheduled"  # on bindings
 FULLY_APPLIED = "FullyApplied"  # on bindings
 GANG_WHOLE = "PodsReady"  # on bindings: every pod of this attempt has had a node at the same time
+NODES_AVOIDED = "NodesAvoided"  # on Clusters: True while nodes of it are counted out, since jobs failed there
 PENDING = "Pending"  # on jobs outside quota: True while nothing takes them
 
 # -- event reasons (component "default-scheduler" for the first two, as the walk-through prints it)
@@ -116,6 +118,7 @@ EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
 STATE_NOT_KEPT = "StateNotPreserved"  # a rule of statePreservation found no value, or a value that fits no label
 FINISHED_FOUND = "FinishedWorkFound"  # an attempt that the hub had given up succeeded
+NODE_AVOIDED = "NodeAvoided"  # on a Cluster
 NO_POLICY = "NoPolicy"  # no policy takes a job or another object with pods
 QUEUE_REQUIRED = "QueueRequired"  # a job waits in a queue although its policy does not say so
 POLICY_FAILED = "ApplyPolicyFailed"

@@ -33,6 +33,8 @@ class FakeMember:
     stuck: bool = False  # its pods stay Terminating: their node is dead
     told: dict[str, dict[str, str | None]] = field(default_factory=dict)  # pod -> annotations that were patched
     graces: dict[str, int] = field(default_factory=dict)  # pod -> grace of its deletion by the hub
+    broken: set[str] = field(default_factory=set)  # nodes that are not ready
+    avoided: frozenset[str] = frozenset()  # nodes that the hub counts out
     pods_refused: str = ""  # refuses patches and graceful deletions of pods with this message
     lose_answers: bool = False  # applies happen, but nobody hears of it
     applies: list[Body] = field(default_factory=list)

@@ -72,7 +72,8 @@ class FakeMembers:
         largest = max(member.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
         hosts = [(HOSTNAME, node) for node in member.nodes if self._apart(node)]
         alone = [Pool((pair,), free=((member.free(pair[1]), 1),), allocatable=largest) for pair in hosts]
-        free = Counter(member.free(node) for node in member.nodes if (HOSTNAME, node) not in hosts)
+        usable = [node for node in member.nodes if node not in member.avoided]
+        free = Counter(member.free(node) for node in usable if (HOSTNAME, node) not in hosts)
         pools = (Pool(free=tuple(free.items()), allocatable=largest), *alone)
         why = "down" if member.down else ""
         return Member(
@@ -85,6 +86,12 @@ class FakeMembers:
 
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
         self.named = named
+
+    def node_ready(self, name: str, node: str) -> bool:
+        return node in self.by_name[name].nodes and node not in self.by_name[name].broken
+
+    def avoid_nodes(self, name: str, nodes: frozenset[str]) -> None:
+        self.by_name[name].avoided = nodes
 
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return [pod for member in self.by_name.values() for pod in member.seen[1].values() if pod.binding == binding]
@@ -281,7 +288,7 @@ class FakeMembers:
             if body is None:
                 continue
             for pod in [p for p in member.pods.values() if p.binding == _labels(body)[LABEL_BINDING]]:
-                member.pods[pod.uid] = replace(pod, phase=outcome, reason=reason)
+                member.pods[pod.uid] = replace(pod, phase=outcome, reason=reason, failed_with=reason)
             self._status(member, body, outcome)
 
     def _status(self, member: FakeMember, body: Body, type_: str, message: str = "") -> None:

@@ -11,6 +11,8 @@ from fleet.model.unit import AffinityGroup, Toleration
 from fleet.model.untyped import mapping, pairs, rows, text
 from fleet.ports import Body
 
+PREFER = "PreferNoSchedule"
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -95,6 +97,14 @@ def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Toleration]) -> bo
         if toleration.operator == "Exists" or (toleration.key and toleration.value == (taint.get("value") or "")):
             return True
     return False
+
+
+def standby(placement: Mapping[str, Any] | None, clusters: Iterable[Candidate]) -> frozenset[str]:
+    """The members whose taints with the effect PreferNoSchedule the placement does not tolerate: it goes there last."""
+    tolerations = [toleration(entry) for entry in (placement or {}).get("clusterTolerations") or ()]
+    return frozenset(
+        c.name for c in clusters if not all(tolerated(t, tolerations) for t in c.taints if t.get("effect") == PREFER)
+    )
 
 
 def repels(placement: Mapping[str, Any] | None, cluster: Candidate) -> bool:

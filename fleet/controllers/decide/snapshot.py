@@ -15,6 +15,7 @@ from fleet.bindings.conditions import is_true
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import queue_of
 from fleet.controllers.cluster.matching import (
+    PREFER,
     Candidate,
     candidate,
 )
@@ -227,4 +228,7 @@ def _unit_key(binding: Key) -> Key:
 
 
 def _mark(clusters: Sequence[Candidate]) -> object:
-    return tuple((c.name, tuple(sorted(c.labels.items())), tuple(sorted(c.fields.items()))) for c in clusters)
+    last = {c.name: repr([taint for taint in c.taints if taint.get("effect") == PREFER]) for c in clusters}
+    return tuple(
+        (c.name, tuple(sorted(c.labels.items())), tuple(sorted(c.fields.items())), last[c.name]) for c in clusters
+    )

@@ -18,6 +18,7 @@ from fleet.controllers.cluster.matching import (
     affinity_groups,
     affinity_matches,
     cluster_tolerations,
+    standby,
 )
 from fleet.controllers.fields.starting import SHARE_UNTIL
 from fleet.members.members import PodView
@@ -65,7 +66,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         affinity_groups=affinity_groups(placement, clusters),
         tolerations=cluster_tolerations(placement),
         needs_kind=f"{group}/{resource['kind']}",
-        avoid=frozenset(failure.member for failure in failures if failure.member),
+        avoid=standby(placement, clusters).union(failure.member for failure in failures if failure.member),
         preferences=_preferences(placement, clusters),
         backoff_until=backoff_until(failures),
         attempts=max(b.attempt(binding), backoffs(failures)),

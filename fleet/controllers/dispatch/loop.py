@@ -16,7 +16,9 @@ from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import Failure
+from fleet.controllers.cluster.failing import avoided_in
 from fleet.controllers.cluster.matching import Candidate, candidate
+from fleet.controllers.dispatch.additions import nodes_off
 from fleet.controllers.dispatch.applied import applied, tasks_done
 from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
@@ -274,11 +276,13 @@ class DispatchLoop:
             return Outcome(Did.UNREACHABLE, Reason(Code.MEMBER_UNREACHABLE, {"member": member}).text), missing
         self._enter(member, stored.key)
         try:
-            body = manifest(source, binding, self._hub.hub_id, cluster, overrides)
             there = self._hub.members.find(member, key)
+            sent = self._is_of(binding, there)
+            avoided = nodes_off(there) if sent else avoided_in(self._hub.peek(CLUSTER, "clusters", "", member))
+            body = manifest(source, binding, self._hub.hub_id, cluster, overrides, avoided)
             interpreter = interpreter_of(source["apiVersion"], source["kind"])
             propagates = bool(binding["spec"].get("propagateDeps"))
-            if interpreter is not None and not self._is_of(binding, there):
+            if interpreter is not None and not sent:
                 lacks = await without_data(
                     self._hub.members, member, body, interpreter,
                     lambda claim: propagates and self._dependencies.are_sent(claim),

@@ -13,7 +13,7 @@ from fleet.bindings import binding as b
 from fleet.bindings import preserved
 from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
-from fleet.controllers.dispatch.additions import with_environment
+from fleet.controllers.dispatch.additions import off_nodes, with_environment
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.controllers.fields.rooms import Driver, gang_name
@@ -24,6 +24,7 @@ from fleet.kinds.topology import within
 from fleet.model.untyped import mapping
 from fleet.ports import Body
 from fleet.wellknown import (
+    ANNOTATION_AVOIDED,
     ANNOTATION_DOMAIN,
     ANNOTATION_GANG,
     ANNOTATION_HASH,
@@ -58,12 +59,22 @@ def marks(hub_id: str, binding: Body) -> dict[str, str]:
     return {LABEL_HUB: hub_id, LABEL_BINDING: binding["metadata"]["uid"], ATTEMPT: str(b.attempt(binding))}
 
 
-def manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
-    """The object of a binding as this member gets it. Raises BadOverride, and Unsafe where no override is to blame."""
-    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some), source, policies)
+def manifest(
+    source: Body,
+    binding: Body,
+    hub_id: str,
+    cluster: Candidate,
+    policies: Sequence[Body],
+    avoided: Sequence[str] = (),
+) -> Body:
+    """The object of a binding as this member gets it. `avoided`: nodes there that its pods keep off. Raises
+    BadOverride, and Unsafe where no override is to blame."""
+    return blaming(lambda some: _manifest(source, binding, hub_id, cluster, some, avoided), source, policies)
 
 
-def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body]) -> Body:
+def _manifest(
+    source: Body, binding: Body, hub_id: str, cluster: Candidate, policies: Sequence[Body], avoided: Sequence[str]
+) -> Body:
     labels = marks(hub_id, binding)
     annotations = {ANNOTATION_JOB: b.job_name(binding)}
     interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
@@ -79,6 +90,8 @@ def _manifest(source: Body, binding: Body, hub_id: str, cluster: Candidate, poli
             changed = gated(changed, interpreter.templates(changed))
         state = preserved.state_of(binding)
         changed = with_environment(changed, interpreter.templates(changed), preserved.environment(state))
+        changed = off_nodes(changed, interpreter.templates(changed), avoided)
+        annotations |= {ANNOTATION_AVOIDED: ",".join(avoided)} if avoided else {}
         told = preserved.labels(state)
         annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
         stamped = interpreter.stamp(changed, {**told, **labels}, annotations)

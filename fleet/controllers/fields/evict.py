@@ -20,6 +20,7 @@ from fleet.bindings.binding import (
 )
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failures import Failure, failures_of, failures_text, with_failure
+from fleet.bindings.faults import FAILURE
 from fleet.model.times import rfc3339
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, SCHEDULED
@@ -53,7 +54,8 @@ def evict(
         drop_condition(binding, QUEUING)
     for type_ in (FINISHED, REACHABLE, FULLY_APPLIED, GANG_WHOLE):
         drop_condition(binding, type_)
-    binding["status"].pop("aggregatedStatus", None)
+    for field in ("aggregatedStatus", FAILURE):
+        binding["status"].pop(field, None)
     return True
 
 

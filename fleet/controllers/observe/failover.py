@@ -12,7 +12,8 @@ from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, drop_condition, set_condition
-from fleet.bindings.failures import Failure, failures_of
+from fleet.bindings.failures import APPLICATION, Failure, failed, failures_max, failures_of, first_pause_s
+from fleet.bindings.faults import Fault, fault_in
 from fleet.bindings.notice import purge_mode
 from fleet.bindings.unit import binding_of, message_of, reason_of, walltime_of
 from fleet.controllers.cluster.matching import allows, candidate
@@ -22,17 +23,14 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
-from fleet.members.members import Changed, PodView
+from fleet.members.members import Changed
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import ANNOTATION_FORCE_REMOVAL, CLUSTER, EVICT_FAILED, GANG_WHOLE, QUEUE, WORK, unit_name
 
+ALL_LOST_S = 10.0  # between two looks while no member answers
 TAINTS_OF_LOST_MEMBERS = ("cluster.karmada.io/not-ready", "cluster.karmada.io/unreachable")
-INFRASTRUCTURE = frozenset(
-    {"Evicted", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "Preempted", "Preempting", "NodeAffinity",
-     "DeletionByTaintManager", "UnexpectedAdmissionError", "TerminationByKubelet"}
-)  # fmt: skip
 
 
 class FailoverLoop:
@@ -46,6 +44,7 @@ class FailoverLoop:
         self._evictor = evictor
         self._index = index
         self._lost_since: dict[str, float] = {}  # member -> when it was first seen not to answer
+        self._turns: dict[str, dict[Key, float]] = {}  # lost member -> when each of its jobs may leave, monotonic
         self._clusters_mark: object = None
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
@@ -108,6 +107,7 @@ class FailoverLoop:
         if not self._hub.members.ready(member):
             return await self._lost(stored, member)
         self._lost_since.pop(member, None)
+        self._turns.pop(member, None)
         await self._hub.edit_all(self._mark_reachable(stored))
         if b.finished(stored.body):
             return await self._failed(stored, member)
@@ -154,17 +154,32 @@ class FailoverLoop:
         failover = (stored.body["spec"].get("failover") or {}).get("cluster")
         if failover is None or purge_mode(failover.get("purgeMode")) == "Never" or b.finished(stored.body):
             return None
-        tolerance = lost_tolerance_s(stored.body["spec"].get("placement") or {}, self._hub.config.member_lost_s)
+        given = failover.get("tolerationSeconds")
+        default = self._hub.config.member_lost_s if given is None else float(given)
+        tolerance = lost_tolerance_s(stored.body["spec"].get("placement") or {}, default)
         if tolerance is None:
             return None
         if now < since + tolerance:
             return since + tolerance - now + 0.01
+        if not any(map(self._hub.members.ready, self._hub.members.names())):
+            return ALL_LOST_S  # then the hub has lost its network, and there is no other member to go to
+        if (turn := self._turn_of(stored.key, member)) > 0:
+            return turn
         message = f"member {member} was not reachable for {tolerance:.0f} s; its policy accepts a second copy"
         failure = Failure(member, now, str(Code.MEMBER_UNREACHABLE), backoff=False)
-        await self._evictor.evict(
+        done = await self._evictor.evict(
             stored, reason=str(Code.MEMBER_UNREACHABLE), message=message, failure=failure, left_behind=True
         )
-        return None
+        return None if done else 1.0
+
+    def _turn_of(self, key: Key, member: str) -> float:
+        """Seconds until this job may leave the lost member: one leaves after the other, at a bounded pace. The pace is
+        kept in memory, and a new leader begins it anew."""
+        now, turns = self._hub.clock.monotonic(), self._turns.setdefault(member, {})
+        step = 60.0 / max(1, self._hub.config.lost_evictions_per_minute)
+        if key not in turns:
+            turns[key] = max(now, max(turns.values(), default=now - step) + step)
+        return max(0.0, turns[key] - now)
 
     def _unit_key(self, stored: Stored) -> Key:
         return Key(QUEUE, "queueunits", stored.key.namespace, unit_name(stored.key.name))
@@ -218,15 +233,18 @@ class FailoverLoop:
         since = seconds(over.get("lastTransitionTime") or "") or now
         if now < since + tolerance:
             return since + tolerance - now + 0.01
-        user = not infrastructure(self._hub.members.pods_of(stored.uid))
-        moves = sum(1 for failure in failures_of(stored.body) if failure.user)
-        if user and moves >= self._hub.config.user_failures_max:
-            message = f"the job failed in member {member} after {moves} moves: it stays Failed"
+        fault = fault_in(stored.body) or Fault()
+        user = not fault.infrastructure
+        moves, most = failed(failures_of(stored.body), user=user), failures_max(stored.body, user=user)
+        where = f"in member {member}" + (f" by the infrastructure ({fault.why})" if fault.why else "")
+        if moves >= most:
+            message = f"the job failed {where} after {moves} moves: it stays Failed"
             await self._stay(stored, message, now)
             return None
-        message = f"the job failed in member {member}" + (f": {over['message']}" if over.get("message") else "")
-        failure = Failure(member, now, "ApplicationFailure", user=user)
-        if not await self._evictor.evict(stored, reason="ApplicationFailure", message=message, failure=failure):
+        message = f"the job failed {where}" + (f": {over['message']}" if over.get("message") else "")
+        first_s = first_pause_s(stored.body)
+        failure = Failure(member, now, APPLICATION, user=user, nodes=fault.nodes, first_s=first_s)
+        if not await self._evictor.evict(stored, reason=APPLICATION, message=message, failure=failure):
             return 1.0
         return None
 
@@ -259,8 +277,3 @@ def lost_tolerance_s(placement: Mapping[str, Any], default: float) -> float | No
             given = toleration.get("tolerationSeconds")
             return float(given) if given is not None else None
     return default
-
-
-def infrastructure(pods: Iterable[PodView]) -> bool:
-    """Whether some pod failed since its node did, not since its program did."""
-    return any(p.phase == "Failed" and (p.reason in INFRASTRUCTURE or p.reason.startswith("OutOf")) for p in pods)

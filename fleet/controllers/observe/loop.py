@@ -14,6 +14,8 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import condition, drop_condition, is_true, set_condition
 from fleet.bindings.failures import Failure
+from fleet.bindings.faults import FAILURE, Fault, fault_of
+from fleet.bindings.faults import to_body as to_status
 from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.aside import kept
@@ -54,6 +56,7 @@ class Sight:
     message: str
     health: Health
     over_time: frozenset[str] = frozenset()  # components whose pods come and go
+    fault: Fault | None = None  # of a job that has failed
 
     @property
     def over(self) -> str:
@@ -121,7 +124,9 @@ class ObserveLoop:
         over_time = frozenset(c["name"] for c in b.component_bodies(binding) if not interpreter.together(c["name"]))
         standing = interpreter.state(copies[0].get("status"))
         health = interpreter.health(copies[0]) if self._hub.members.ready(member) else Health.UNKNOWN
-        return Sight(copies[0], pods, standing.state, standing.message, health, over_time)
+        failed = standing.state is State.FAILED and self._hub.members.ready(member)
+        fault = fault_of(pods, lambda pod: self._hub.members.node_ready(pod.member, pod.node)) if failed else None
+        return Sight(copies[0], pods, standing.state, standing.message, health, over_time, fault)
 
     async def _write(self, stored: Stored, interpreter: Interpreter, sight: Sight | None) -> float | None:
         """Returns the seconds to wait when it is too early for details."""
@@ -220,9 +225,11 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     if sight.over:
         said = condition(binding, b.FINISHED)
         if said is None or said.get("reason") != sight.over:  # failover may have added why it stays so
+            if sight.fault is not None:
+                status[FAILURE] = to_status(sight.fault)
             changed |= set_condition(binding, b.FINISHED, True, sight.over, sight.message, now)
     else:
-        changed |= drop_condition(binding, b.FINISHED)
+        changed |= drop_condition(binding, b.FINISHED) | (status.pop(FAILURE, None) is not None)
     if whole(binding, sight) and not is_true(binding, GANG_WHOLE):
         changed |= set_condition(binding, GANG_WHOLE, True, "GangWhole", "every pod has a node", now)
     return changed

@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 
-from fleet.admission.finished import USER_FAILURES_MAX
 from fleet.controllers.runtime.metrics import Metrics
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -50,7 +49,7 @@ class ControllerConfig:
     unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
     member_lost_s: float = 300.0  # a lost member's jobs are moved after this, where the policy opts in and does not say
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long
-    user_failures_max: int = USER_FAILURES_MAX  # moves of a job by its own fault, after which it stays Failed
+    lost_evictions_per_minute: int = 30  # jobs that leave one lost member, where their policies opt in
     calls_per_member_max: int = 16  # dispatches in flight to one member
     pods_run_s: float = 600.0  # a queue with wait-for-pods-running waits for the pods of one job at most this long
     admission_checks_s: float = 3600.0  # a unit stays Reserved for this long, where its Queue does not say

@@ -94,6 +94,12 @@ class Hosts:
     def tell_apart(self, named: frozenset[tuple[str, str]]) -> None:
         """No job of a trace asks for single nodes."""
 
+    def node_ready(self, name: str, node: str) -> bool:
+        return name in self._hosts
+
+    def avoid_nodes(self, name: str, nodes: frozenset[str]) -> None:
+        """No node of a trace fails."""
+
     def pods_of(self, binding: str) -> Sequence[PodView]:
         return [pod for name, key in self._of.get(binding, ()) for pod in self._hosts[name].copies[key].pods]
 

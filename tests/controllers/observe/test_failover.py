@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.controllers.fastloop import eventually, settle
-from tests.controllers.world import hub, member, policy, pytorchjob, tree
+from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
 
 async def test_a_job_that_fails_moves_to_another_member_after_tolerance_and_keeps_its_place() -> None:
@@ -177,3 +177,59 @@ async def test_a_job_that_has_succeeded_leaves_a_member_that_goes_and_stays_over
         await eventually(lambda: world.members.where("one") == [])
         await settle(60)
         assert (world.state("one"), world.phase("one"), world.attempt("one")) == ("Succeeded", "Succeed", 1)
+
+
+async def fails(world: World, job: str, times: int, reason: str = "") -> None:
+    """The job fails so often, each time once it runs."""
+    for number in range(world.attempt(job), world.attempt(job) + times):
+        await eventually(
+            lambda: world.attempt(job) == number and world.state(job) == "Running",  # noqa: B023
+            within_s=400,
+        )
+        world.members.finish(job, "Failed", reason=reason)
+
+
+async def test_a_policy_limits_the_moves_after_failures_of_the_job_and_of_nodes_apart() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        limits = {"backoffLimit": 1, "infrastructureBackoffLimit": 2}
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, **limits}}
+        await world.apply(tree(), policy(queue=True, failover=failover), pytorchjob("one"))
+        await world.running("one")
+        await fails(world, "one", 2, "NodeLost")
+        await eventually(lambda: world.attempt("one") == 3 and world.state("one") == "Running", within_s=60)
+        await fails(world, "one", 1)  # its own fault: one move is left
+        await eventually(lambda: world.attempt("one") == 4 and world.state("one") == "Running", within_s=60)
+        await fails(world, "one", 1, "NodeLost")
+        await eventually(lambda: "stays Failed" in world.message("one"))
+        assert "by the infrastructure (one-master-0: NodeLost) after 2 moves" in world.message("one")
+        over = world.condition(world.binding("one"), "Finished")
+        assert (over["reason"], over["message"]) == ("Failed", world.message("one"))
+        assert world.events("one", "EvictWorkloadFromClusterFailed")[0]["type"] == "Warning"
+        await settle(400)
+        assert (world.attempt("one"), world.phase("one")) == (4, "Failed")
+
+
+async def test_a_policy_says_how_long_a_failed_job_backs_off() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "backoffSeconds": 40}}
+        await world.apply(tree(), policy(queue=True, failover=failover), pytorchjob("one"))
+        await world.running("one")
+        for number, pause in ((1, 40), (2, 80)):
+            await fails(world, "one", 1)
+            began, attempt = world.clock.now(), number + 1
+            await eventually(lambda: world.attempt("one") == attempt, within_s=200)  # noqa: B023
+            assert pause <= world.clock.now() - began <= pause + 5
+
+
+async def test_a_node_that_dies_under_a_gang_is_not_the_fault_of_the_job_although_its_programs_fail() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 60}, "backoffLimit": 0}}
+        await world.apply(policy(failover=failover), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.by_name[first].broken = {"n0"}
+        world.members.finish("one", "Failed")
+        await settle(20)
+        world.members.by_name[first].broken = set()  # what counts is how it was when the job failed
+        world.members.by_name[first].pods.clear()
+        await eventually(lambda: world.placed("one") not in ("", first), within_s=90)
+        assert "node n0 is not ready or gone" in world.events("one", "EvictWorkloadFromClusterSucceed")[0]["message"]

@@ -1,0 +1,94 @@
+"""Whose fault a failed job is: its own, or that of a node or the infrastructure. Pure, from what its pods show.
+
+One sign of the infrastructure decides for the whole gang: when one node dies, the programs on all the others fail with
+exit codes of their own. Without such a sign the fault is the job's, since a program that always fails would otherwise
+be moved for ever. TABLE is the whole rule; docs/how-to/move-and-fail-over.md prints it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.bindings import binding as b
+from fleet.members.members import PodView
+from fleet.model.untyped import mapping, text, texts
+from fleet.ports import Body
+
+NODES_MAX = 16  # that one failure names
+FAILURE = "failure"  # in a binding's status, from the time when its member says Failed
+# A pod that used more of its own disk than it may is evicted by the same name as one whose node ran short.
+_OWN_LIMIT = re.compile(r"exceed(s|ed)? .*limit", re.IGNORECASE)
+
+# sign, value, whether it is the infrastructure's, meaning
+TABLE: tuple[tuple[str, str, bool, str], ...] = (
+    ("condition DisruptionTarget", "any reason", True, "preempted, evicted by API or taint, collected with its node"),
+    ("pod reason", "Evicted", True, "its node ran short of memory, disk or process ids"),
+    ("pod reason", "Evicted, over its own limit", False, "it used more local disk than its own limit"),
+    ("pod reason", "NodeLost", True, "its node does not answer"),
+    ("pod reason", "NodeShutdown", True, "its node shut down"),
+    ("pod reason", "Shutdown", True, "its node shut down"),
+    ("pod reason", "Terminated", True, "its node shut down"),
+    ("pod reason", "Preempting", True, "its node made room for a critical pod"),
+    ("pod reason", "Preempted", True, "the member's scheduler made room for another pod"),
+    ("pod reason", "NodeAffinity", True, "its node changed its labels"),
+    ("pod reason", "UnexpectedAdmissionError", True, "its node refused it: a device is broken or missing"),
+    ("pod reason", "DeletionByTaintManager", True, "its node got a NoExecute taint"),
+    ("pod reason", "TerminationByKubelet", True, "its node ended it"),
+    ("pod reason", "OutOf…", True, "its node had no room after all (OutOfcpu, OutOfmemory, OutOfpods, …)"),
+    ("pod reason", "DeadlineExceeded", False, "it ran longer than its activeDeadlineSeconds"),
+    ("container reason", "ContainerStatusUnknown", True, "its node lost track of it"),
+    ("container reason", "OOMKilled", False, "it used more memory than its limit (exit code 137)"),
+    ("node", "not ready, or gone", True, "a pod of the gang lies there and has not succeeded"),
+    ("exit code", "any other", False, "the program failed; 137 and 143 without a sign above are its own, too"),
+)
+_REASONS = {value: theirs for sign, value, theirs, _ in TABLE if sign == "pod reason"}
+_CONTAINERS = {value: theirs for sign, value, theirs, _ in TABLE if sign == "container reason"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`nodes`: those that the signs of the infrastructure name; empty for the job's own fault."""
+
+    infrastructure: bool = False
+    why: str = ""
+    nodes: tuple[str, ...] = ()
+
+
+def fault_of(pods: Iterable[PodView], node_ready: Callable[[PodView], bool]) -> Fault:
+    """The fault of a job that has failed. `node_ready`: whether the node of a pod is there and ready."""
+    signs = [(pod, sign) for pod in sorted(pods, key=lambda pod: pod.name) if (sign := _sign(pod, node_ready))]
+    if not signs:
+        return Fault()
+    pod, sign = signs[0]
+    nodes = dict.fromkeys(pod.node for pod, _ in signs if pod.node)
+    return Fault(True, f"{pod.name}: {sign}", tuple(nodes)[:NODES_MAX])
+
+
+def _sign(pod: PodView, node_ready: Callable[[PodView], bool]) -> str:
+    """The sign of the infrastructure that the pod shows; "" for none."""
+    if pod.node and pod.phase != "Succeeded" and not node_ready(pod):
+        return f"node {pod.node} is not ready or gone"
+    if pod.phase != "Failed":
+        return ""
+    if pod.disruption:
+        return f"DisruptionTarget ({pod.disruption})"
+    reason = pod.failed_with
+    theirs = _REASONS.get(reason, reason.startswith("OutOf"))
+    if theirs and not (reason == "Evicted" and _OWN_LIMIT.search(pod.reason)):
+        return reason
+    return next((said for _, said in pod.exits if _CONTAINERS.get(said)), "")
+
+
+def to_body(fault: Fault) -> Body:
+    return {"infrastructure": fault.infrastructure, "why": fault.why, "nodes": list(fault.nodes)}
+
+
+def fault_in(binding: Body) -> Fault | None:
+    """The fault that was seen when its member said Failed; None before, and for one of an older release."""
+    said: Any = b.status_of(binding).get(FAILURE)
+    if said.__class__ is not dict:
+        return None
+    return Fault(mapping(said).get("infrastructure") is True, text(said.get("why")), texts(said.get("nodes")))

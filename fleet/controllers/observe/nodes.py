@@ -1,0 +1,81 @@
+"""Failing nodes: the members' models show no room there for a time, new copies keep off them, and the Cluster names
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.controllers.cluster.failing import (
+    FIELD,
+    Failing,
+    avoided_in,
+    failing_nodes,
+    failures_at,
+    still_avoided,
+    to_body,
+)
+from fleet.controllers.runtime.controller import Controller, Source
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.ports import Body, Event, EventType, Key
+from fleet.wellknown import CLUSTER, NODE_AVOIDED, NODES_AVOIDED, WORK
+
+NAMED_MAX = 5  # nodes that the condition names
+
+
+class NodesLoop:
+    """A Loop."""
+
+    name = "nodes"
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._seen: dict[Key, list[tuple[str, str, float]]] = {}  # the failures of a binding, as they were seen last
+        sources = [Source(CLUSTER, "clusters"), Source(WORK, "resourcebindings", self._on_binding)]
+        self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
+
+    async def run(self) -> None:
+        await self.controller.run()
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        """Most bindings have no failures, and most changes of the others are no failure."""
+        key, body = event.stored.key, event.stored.body
+        found = failures_at(body) if b.is_gang(body) and event.type is not EventType.DELETED else []
+        before = self._seen.pop(key, [])
+        if found:
+            self._seen[key] = found
+        members = {member for member, _, _ in (*found, *before)} if found != before else ()
+        return [Key(CLUSTER, "clusters", "", member) for member in members]
+
+    async def reconcile(self, key: Key) -> float | None:
+        stored, now = self._hub.store.peek(key), self._hub.clock.now()
+        if stored is None:
+            self._hub.members.avoid_nodes(key.name, frozenset())
+            return None
+        bodies = [self._hub.store.peek(one) for one in list(self._seen)]
+        found = failing_nodes(key.name, [one.body for one in bodies if one is not None], now)
+        new = {one.node for one in found}
+        found += [one for one in still_avoided(stored.body, now) if one.node not in new]
+        self._hub.members.avoid_nodes(key.name, frozenset(one.node for one in found))
+        known = avoided_in(stored.body)
+        await self._hub.edit(key, lambda body: settle(body, found, now), uid=stored.uid)
+        for one in found:
+            if one.node not in known:
+                await self._events.record(stored.body, NODE_AVOIDED, one.text, warning=True)
+        return min(one.until for one in found) - now + 0.01 if found else None
+
+
+def settle(cluster: Body, found: list[Failing], now: float) -> bool:
+    """Name the nodes in the Cluster's status, in place; False when it names them."""
+    status, entries = cluster.setdefault("status", {}), [to_body(one) for one in found]
+    if not found:
+        return (status.pop(FIELD, None) is not None) | drop_condition(cluster, NODES_AVOIDED)
+    changed = status.get(FIELD) != entries
+    status[FIELD] = entries
+    more = f" and {len(found) - NAMED_MAX} more" if len(found) > NAMED_MAX else ""
+    message = "; ".join(one.text for one in found[:NAMED_MAX]) + more
+    return set_condition(cluster, NODES_AVOIDED, True, "NodesFail", message, now) or changed
