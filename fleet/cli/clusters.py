@@ -37,6 +37,8 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
     taints = {(taint.get("key"), taint.get("effect")) for taint in (cluster.get("spec") or {}).get("taints") or []}
     cordoned, draining = (TAINT_CORDON, "NoSchedule") in taints, (TAINT_DRAIN, "NoExecute") in taints
     state = ["ready" if is_ready else "not ready", *["cordoned"] * cordoned, *["draining"] * draining]
+    nodes_off: list[str] = [entry["name"] for entry in status.get("avoidedNodes") or []]
+    avoided = f"avoids {', '.join(nodes_off[:3])}{', …' * (len(nodes_off) > 3)}" if nodes_off else ""
     return {
         "name": cluster["metadata"]["name"],
         "state": ", ".join(state),
@@ -50,5 +52,5 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
         "gpus_used": (resources.get("allocated") or {}).get(GPU, "0"),
         "taints": taints_text((cluster.get("spec") or {}).get("taints")),
         "endpoint": (cluster.get("spec") or {}).get("apiEndpoint"),
-        "message": "" if is_ready else ready.get("message") or ready.get("reason") or "not looked at yet",
+        "message": avoided if is_ready else ready.get("message") or ready.get("reason") or "not looked at yet",
     }

@@ -120,4 +120,18 @@ def unknown_copies(hub: Hub) -> Iterator[Finding]:
         yield Finding("unknown-copy", "ConfigMap", "fleet-system", "unknown-copies", f"{more} more are there", WAY_OUT)
 
 
-CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (passing_policies, unknown_copies)
+def failing_nodes(hub: Hub) -> Iterator[Finding]:
+    """Nodes on which the attempts of several jobs failed, and that the hub counts out for a time."""
+    from fleet.amc.get import CLUSTERS
+    from fleet.controllers.cluster.failing import still_avoided
+
+    for cluster in hub.list(CLUSTERS):
+        name = cluster["metadata"]["name"]
+        for one in still_avoided(cluster, 0.0):
+            what = (
+                f"cordon the node in the member, and mend it: kubectl cordon {one.node} (with a kubeconfig of {name})"
+            )
+            yield Finding("failing-node", "Cluster", "", name, one.text, what)
+
+
+CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (passing_policies, unknown_copies, failing_nodes)

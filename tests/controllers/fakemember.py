@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -77,3 +78,16 @@ class FakeMember:
         self.graces[pod.name] = grace_s
         self.pods[uid] = replace(pod, terminating=True, gone_by=now + grace_s)
         return Outcome(Did.DONE)
+
+
+def with_condition(body: Body, type_: str, message: str, at: str) -> Body:
+    """A copy of the job that stands so, as its operator writes it."""
+    changed = copy.deepcopy(body)
+    conditions = changed.setdefault("status", {}).setdefault("conditions", [])
+    for entry in conditions:
+        entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
+    conditions.append({
+        "type": type_, "status": "True", "reason": f"Job{type_}", "message": message, "lastTransitionTime": at,
+        "lastUpdateTime": at,
+    })  # fmt: skip
+    return changed

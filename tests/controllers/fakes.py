@@ -25,7 +25,7 @@ from fleet.model.times import rfc3339
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import ATTEMPT, GATE, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
-from tests.controllers.fakemember import FakeMember
+from tests.controllers.fakemember import FakeMember, with_condition
 from tests.controllers.fastloop import EPOCH, eventually
 
 PLURALS = {
@@ -292,15 +292,7 @@ class FakeMembers:
             self._status(member, body, outcome)
 
     def _status(self, member: FakeMember, body: Body, type_: str, message: str = "") -> None:
-        changed = copy.deepcopy(body)
-        at = rfc3339(self._now())
-        conditions = changed.setdefault("status", {}).setdefault("conditions", [])
-        for entry in conditions:
-            entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
-        conditions.append({
-            "type": type_, "status": "True", "reason": f"Job{type_}", "message": message, "lastTransitionTime": at,
-            "lastUpdateTime": at,
-        })  # fmt: skip
+        changed = with_condition(body, type_, message, rfc3339(self._now()))
         member.objects[key_of(changed)] = changed
         self._tell(member.name, "job", changed)
         self._tell(member.name, "pod", changed)

@@ -7,7 +7,9 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+from fleet.controllers.decide.snapshot import SnapshotBuilder
 from fleet.model.member import Taint
+from fleet.model.times import seconds
 from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -257,3 +259,14 @@ async def test_an_older_copy_that_failed_counts_for_nothing() -> None:
         world.members.set_down(first, False)
         await eventually(lambda: world.members.where("one") == [second])
         assert world.state("one") == "Running"
+
+
+async def test_the_time_that_an_eviction_takes_counts_in_the_cost_of_its_victim() -> None:
+    async with hub(member("cfa")) as world:
+        graceful = {"application": {"purgeMode": "Gracefully", "gracePeriodSeconds": 20}}
+        job = with_notice(pytorchjob("one"), 40)
+        job["metadata"]["annotations"]["fleet.io/checkpoint-at"] = "2025-06-15T16:00:00Z"
+        await world.apply(policy(failover=graceful), job)
+        await world.running("one")
+        units = SnapshotBuilder(world.store, world.members).build(world.clock.now()).snapshot.units.values()
+        assert [unit.checkpoint_at for unit in units] == [(seconds("2025-06-15T16:00:00Z") or 0) - 60]

@@ -1,0 +1,45 @@
+"""Failing nodes, as `fleet doctor` and `fleet clusters` name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fleet.cli.clusters import record
+from fleet.cli.doctor import Finding, failing_nodes
+from fleet.ports import Body
+
+ENTRY = {"name": "n7", "failures": 3, "jobs": 2, "until": "2026-11-23T04:00:00Z"}
+
+
+def cluster(*avoided: dict[str, Any]) -> Body:
+    ready = {"type": "Ready", "status": "True", "reason": "ClusterReady"}
+    status: Body = {"conditions": [ready], **({"avoidedNodes": list(avoided)} if avoided else {})}
+    return {"metadata": {"name": "cfa"}, "spec": {}, "status": status}
+
+
+class Told:
+    """A hub's API that has these Clusters."""
+
+    def __init__(self, *clusters: Body) -> None:
+        self._clusters = clusters
+
+    def list(self, path: str) -> list[Body]:
+        return list(self._clusters)
+
+
+def findings(*clusters: Body) -> list[Finding]:
+    return list(failing_nodes(Told(*clusters)))  # type: ignore[arg-type]
+
+
+def test_the_doctor_names_the_node_its_member_and_the_remedy() -> None:
+    (found,) = findings(cluster(ENTRY), cluster())
+    assert (found.check, found.kind, found.name) == ("failing-node", "Cluster", "cfa")
+    assert found.why == "node n7: 3 failures of 2 jobs, avoided until 2026-11-23T04:00:00Z"
+    assert "kubectl cordon n7" in found.what_to_do
+
+
+def test_the_list_of_members_says_which_nodes_are_avoided() -> None:
+    assert record(cluster())["message"] == ""
+    assert record(cluster(ENTRY))["message"] == "avoids n7"
+    many = [{**ENTRY, "name": f"n{number}"} for number in range(5)]
+    assert record(cluster(*many))["message"] == "avoids n0, n1, n2, …"
