@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fleet.members.members import Did, Outcome, PodView
 from fleet.model.amounts import Amounts
-from fleet.model.member import Pool, Taint
+from fleet.model.member import Member, Pool, Taint
 from fleet.ports import Body, Key
 
 
@@ -62,6 +63,19 @@ class FakeMember:
             if other.uid != pod.uid and not other.node and self.nominated.get(other.uid) == node:
                 room = room.minus(other.requests)
         return room
+
+    def model(self, hosts: Sequence[tuple[str, str]]) -> Member:
+        """As its inventory shows it; the nodes of these label pairs are pools of their own."""
+        largest = max(self.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
+        alone = [Pool((pair,), free=((self.free(pair[1]), 1),), allocatable=largest) for pair in hosts]
+        told_apart = {node for _, node in hosts}
+        free = Counter(self.free(node) for node in self.nodes if node not in told_apart | self.avoided)
+        pools = (Pool(free=tuple(free.items()), allocatable=largest), *alone)
+        why = "down" if self.down else ""
+        return Member(
+            self.name, ready=not self.down, pools=pools, taints=self.taints, not_ready_reason=why,
+            potential=self.potential,
+        )  # fmt: skip
 
     def tell_pod(self, name: str, annotations: Mapping[str, str | None]) -> Outcome:
         """A patch of a pod's annotations."""

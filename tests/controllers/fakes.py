@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,7 +19,7 @@ from fleet.members.dispatched import COMPANIONS
 from fleet.members.members import Changed, Did, Outcome, PodView
 from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
-from fleet.model.member import Member, Pool
+from fleet.model.member import Member
 from fleet.model.times import rfc3339
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
@@ -67,19 +66,7 @@ class FakeMembers:
 
     def model(self, name: str) -> Member | None:
         member = self.by_name.get(name)
-        if member is None:
-            return None
-        largest = max(member.nodes.values(), key=lambda amounts: amounts["nvidia.com/gpu"])
-        hosts = [(HOSTNAME, node) for node in member.nodes if self._apart(node)]
-        alone = [Pool((pair,), free=((member.free(pair[1]), 1),), allocatable=largest) for pair in hosts]
-        usable = [node for node in member.nodes if node not in member.avoided]
-        free = Counter(member.free(node) for node in usable if (HOSTNAME, node) not in hosts)
-        pools = (Pool(free=tuple(free.items()), allocatable=largest), *alone)
-        why = "down" if member.down else ""
-        return Member(
-            name, ready=not member.down, pools=pools, taints=member.taints, not_ready_reason=why,
-            potential=member.potential,
-        )  # fmt: skip
+        return member.model([(HOSTNAME, node) for node in member.nodes if self._apart(node)]) if member else None
 
     def _apart(self, node: str) -> bool:
         return not self.named.isdisjoint({(HOSTNAME, node), (HOSTNAME, ANY_VALUE)})

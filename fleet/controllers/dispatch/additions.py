@@ -8,10 +8,10 @@ nothing that is learned later changes a running job.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.kinds.interpreter import Template
+from fleet.kinds.paths import placed
 from fleet.members.nodes import NODE_NAME
 from fleet.model.untyped import mapping, rows
 from fleet.ports import Body
@@ -60,15 +60,8 @@ def _told(container: Body, variables: Mapping[str, str]) -> Body:
 
 
 def _of_pods(body: Body, templates: Iterable[Template], change: Callable[[Body], Body]) -> Body:
-    """A copy whose pod specs are changed."""
+    """A copy whose pod specs are changed. Pods without a template in the job stay as they are."""
     for template in templates:
-        body = _at(body, [*template.path.split("."), "spec"], change)
+        if template.own:
+            body = placed(body, (*template.steps, "spec"), change(mapping(template.template.get("spec"))))
     return body
-
-
-def _at(body: Any, path: list[str], change: Callable[[Body], Body]) -> Body:
-    if not path:
-        return change(mapping(body))
-    name, *rest = path
-    body = mapping(body)
-    return {**body, name: _at(body.get(name), rest, change)}
