@@ -13,11 +13,11 @@ from api.v1 import clusters, decisions, docs, faults, hubstatus, jobs, queues, w
 from api.v1.context import Hub, answer
 from api.v1.errors import install
 from api.v1.explanations import Explanations
-from api.v1.latest import LatestSnapshots
 from api.v1.line import Lines
 from api.v1.models import Status
 from api.v1.mount import PREFIX
 from api.v1.questions import UnitOf
+from fleet.bindings.latest import LatestSnapshots
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.ports import Store

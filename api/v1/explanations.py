@@ -18,9 +18,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
-from api.v1.latest import Latest, LatestSnapshots
 from api.v1.line import queue_paths
 from api.v1.past import pasts
+from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.engine.status import StatusError
 from fleet.foresee.estimate import Estimate, Scored, stretched
 from fleet.foresee.explanation import document, explain

@@ -15,10 +15,10 @@ from starlette.requests import Request
 
 from api.rbac import Attributes
 from api.v1.context import Hub, allowed, hub_request, need, user_of, wrong
-from api.v1.latest import Latest
 from api.v1.line import queue_paths
 from api.v1.manifest import inside, manifest_of
 from api.v1.sight import jobs_seen, nodes_seen
+from fleet.bindings.latest import Latest
 from fleet.foresee.binding import Bound
 from fleet.foresee.edits import Edit, Submit
 from fleet.foresee.whatif import Comparison, Row, Standing

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from api.negotiation import read_object
 from api.rbac import Attributes
 from api.v1.context import JSON, Hub, answer, hub_request, need, wrong
-from api.v1.latest import Latest, LatestSnapshots
 from api.v1.line import queue_paths
 from api.v1.past import pasts
 from api.v1.questions import EVERYTHING, Question, UnitOf
+from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.decide import BadSnapshot
 from fleet.engine.status import Cause, StatusError
 from fleet.foresee.edits import BadEdit, Edit
