@@ -11,6 +11,7 @@ from fleet.model.quantity import BadQuantity, quantity, texts_of
 from fleet.model.unit import Component, NodeClaim, Requirement, Toleration
 from fleet.ports import Body
 
+WANTED = "wantedComponents"  # in spec, while the job asks for more than `components`, which it has
 REPLICAS_MAX = 2**31 - 1  # of a component, as in every job kind
 
 
@@ -87,6 +88,12 @@ def from_body(body: Mapping[str, Any]) -> Component:
 def components_of(binding: Body) -> tuple[Component, ...]:
     """All of a binding. Raises BadQuantity."""
     return tuple(from_body(body) for body in b.component_bodies(binding))
+
+
+def wanted_of(binding: Body) -> tuple[Component, ...]:
+    """The components that the job of a placed binding asks for, where decide has not given it all of them; () else.
+    Raises BadQuantity."""
+    return tuple(from_body(body) for body in b.spec_of(binding).get(WANTED) or ())
 
 
 def _amount(value: object, resource: str) -> int:

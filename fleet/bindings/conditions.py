@@ -8,6 +8,8 @@ from fleet.model.times import rfc3339
 from fleet.model.untyped import mapping, rows
 from fleet.ports import Body
 
+PODS_PENDING = "PodsPending"  # reason of RESIZED: the room is given, and not all pods have a node
+
 
 def conditions_of(body: Body | None) -> list[dict[str, Any]]:
     """All of `status.conditions`."""

@@ -107,6 +107,7 @@ FULLY_APPLIED = "FullyApplied"  # on bindings
 GANG_WHOLE = "PodsReady"  # on bindings: every pod of this attempt has had a node at the same time
 NODES_AVOIDED = "NodesAvoided"  # on Clusters: True while nodes of it are counted out, since jobs failed there
 PENDING = "Pending"  # on jobs outside quota: True while nothing takes them
+RESIZED = "Resized"  # on bindings, and on jobs while False: a job that has its room asks for more; also an Event
 
 # -- event reasons (component "default-scheduler" for the first two, as the walk-through prints it)
 SCHEDULE_SUCCEED = "ScheduleBindingSucceed"

@@ -7,10 +7,33 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from fleet.kinds import interpreter_of
 from fleet.members.members import Did, Outcome, PodView
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool, Taint
+from fleet.model.unit import Component
 from fleet.ports import Body, Key
+from fleet.wellknown import ATTEMPT, GATE, LABEL_BINDING
+
+PLURALS = {
+    "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
+    "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
+    "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
+    "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
+    "RayService": "rayservices",
+}  # fmt: skip
+
+
+def key_of(body: Body) -> Key:
+    group = body["apiVersion"].rsplit("/", 1)[0] if "/" in body["apiVersion"] else ""
+    return Key(group, PLURALS[body["kind"]], body["metadata"].get("namespace", ""), body["metadata"]["name"])
+
+
+def gated_in(body: Body) -> frozenset[str]:
+    """The components of a job whose pods wait for the hub."""
+    interpreter = interpreter_of(body["apiVersion"], body["kind"])
+    found = interpreter.templates(body) if interpreter is not None else ()
+    return frozenset(t.name for t in found if {"name": GATE} in (t.template["spec"].get("schedulingGates") or []))
 
 
 @dataclass
@@ -105,3 +128,15 @@ def with_condition(body: Body, type_: str, message: str, at: str) -> Body:
         "lastUpdateTime": at,
     })  # fmt: skip
     return changed
+
+
+def pod_of(member: FakeMember, body: Body, component: Component, number: int, uid: str, now: float) -> PodView:
+    """A pod of a job, without a node."""
+    labels = body["metadata"]["labels"]
+    return PodView(
+        member=member.name, namespace=body["metadata"]["namespace"],
+        name=f"{body['metadata']['name']}-{component.name}-{number}", uid=uid, node="",
+        phase="Pending", ready=False, terminating=False, binding=labels[LABEL_BINDING],
+        component=component.name, attempt=int(labels[ATTEMPT]), requests=component.requests,
+        since=now, gated=component.name in gated_in(body),
+    )  # fmt: skip

@@ -21,25 +21,13 @@ from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
 from fleet.model.times import rfc3339
-from fleet.model.unit import Seat
+from fleet.model.unit import Component, Seat
 from fleet.ports import Body, Key
-from fleet.wellknown import ATTEMPT, GATE, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
-from tests.controllers.fakemember import FakeMember, with_condition
+from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_COMPONENT, LABEL_HUB
+from tests.controllers.fakemember import FakeMember, key_of, pod_of, with_condition
 from tests.controllers.fastloop import EPOCH, eventually
 
-PLURALS = {
-    "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
-    "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
-    "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
-    "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
-    "RayService": "rayservices",
-}  # fmt: skip
 HOSTNAME = "kubernetes.io/hostname"
-
-
-def key_of(body: Body) -> Key:
-    group = body["apiVersion"].rsplit("/", 1)[0] if "/" in body["apiVersion"] else ""
-    return Key(group, PLURALS[body["kind"]], body["metadata"].get("namespace", ""), body["metadata"]["name"])
 
 
 class FakeMembers:
@@ -148,8 +136,8 @@ class FakeMembers:
         member.objects[key_of(body)] = stored
         member.applies.append(stored)
         self._tell(name, "job", stored)
-        if existing is None and is_job and not member.no_pods:
-            self._start(self._operate(member, stored))
+        if is_job and not member.no_pods:
+            self._start(self._operate(member, stored) if existing is None else self._more(member, stored))
         return Outcome(Did.UNREACHABLE, "timed out") if member.lose_answers else Outcome(Did.DONE, body=stored)
 
     async def delete(self, name: str, body: Body, *, grace_s: int | None = None) -> Outcome:
@@ -294,21 +282,9 @@ class FakeMembers:
         interpreter = interpreter_of(body["apiVersion"], body["kind"])
         assert interpreter is not None
         labels = _labels(body)
-        gated = {t.name for t in interpreter.templates(body) if {"name": GATE} in _gates(t.template)}
         for component in interpreter.components(body):
             for number in range(component.replicas):
-                self._uids += 1
-                pod = PodView(
-                    member=member.name, namespace=body["metadata"]["namespace"],
-                    name=f"{body['metadata']['name']}-{component.name}-{number}", uid=f"p{self._uids}", node="",
-                    phase="Pending", ready=False, terminating=False, binding=labels[LABEL_BINDING],
-                    component=component.name, attempt=int(labels[ATTEMPT]), requests=component.requests,
-                    since=self._now(), gated=component.name in gated,
-                )  # fmt: skip
-                if pod.gated:
-                    member.pods[pod.uid] = pod
-                else:
-                    self._seat(member, pod)
+                self._make(member, body, component, number)
         self._tell(member.name, "pod", body)
         await asyncio.sleep(member.start_s)
         gone = lambda: self._current(member, body) is None  # noqa: E731
@@ -326,6 +302,32 @@ class FakeMembers:
                 for pod in mine:
                     member.pods[pod.uid] = replace(pod, phase="Succeeded")
                 self._status(member, current, "Succeeded")
+
+    def _make(self, member: FakeMember, body: Body, component: Component, number: int) -> PodView:
+        self._uids += 1
+        pod = pod_of(member, body, component, number, f"p{self._uids}", self._now())
+        member.pods[pod.uid] = pod
+        if not pod.gated:
+            self._seat(member, pod)
+        return pod
+
+    async def _more(self, member: FakeMember, body: Body) -> None:
+        """The pods that a changed job asks for in addition; others stay until a test drops them."""
+        await asyncio.sleep(0.02)
+        interpreter, labels = interpreter_of(body["apiVersion"], body["kind"]), _labels(body)
+        mine = self._pods(member, labels)
+        if interpreter is None or not mine or self._current(member, body) is None:
+            return
+        made = {
+            self._make(member, body, component, number).uid
+            for component in interpreter.components(body)
+            for number in range(sum(pod.component == component.name for pod in mine), component.replicas)
+        }
+        self._tell(member.name, "pod", body)
+        await asyncio.sleep(member.start_s)
+        for pod in [pod for pod in self._pods(member, labels) if pod.uid in made and pod.node]:
+            member.pods[pod.uid] = replace(pod, phase="Running", ready=True)
+        self._tell(member.name, "pod", body)
 
     def _pods(self, member: FakeMember, labels: Mapping[str, str]) -> list[PodView]:
         """The pods of one attempt of a job, placeholders left out."""
@@ -385,11 +387,6 @@ class FakeMembers:
 
     def _now(self) -> float:
         return EPOCH + asyncio.get_running_loop().time()
-
-
-def _gates(template: Body) -> list[Any]:
-    gates: list[Any] = template["spec"].get("schedulingGates") or []
-    return gates
 
 
 def _labels(body: Body) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from fleet.admission.selecting import of_namespace, policy_claim
 from fleet.bindings import binding as b
-from fleet.bindings.components import components_of, from_body
+from fleet.bindings.components import WANTED, components_of, from_body
 from fleet.bindings.conditions import condition, drop_condition, set_condition
 from fleet.kinds import interpreter_of
 from fleet.kinds.topology import topologies
@@ -37,6 +37,7 @@ from fleet.wellknown import (
     PREEMPTIBLE_LABELS,
     QUEUING,
     QUOTA_NAME_LABELS,
+    RESIZED,
     SCHEDULED,
     WORK,
 )
@@ -116,13 +117,18 @@ def settle(binding: Body, wanted: Wanted, now: float) -> bool:
 
 
 def _settle_components(binding: Body, wanted: Wanted) -> None:
-    """Its requests. A gang that has its room keeps the components that it was admitted with until it waits again. Such
-    a gang may ask for less, and is charged for less once its pods are gone."""
+    """Its requests. A gang that has its room may ask for less, and is charged for less once its pods are gone. A gang
+    that asks for more keeps the components that it has, and decide gives it the others: nobody else adds to what is
+    charged. A gang that leaves its member asks anew."""
     spec = binding["spec"]
     if b.clusters_of(binding) or b.tasks_of(binding):
         had = components_of(binding)
         if beyond(map(from_body, wanted.components), had):
+            if b.clusters_of(binding):
+                spec[WANTED] = [dict(component) for component in wanted.components]
             return
+    if spec.pop(WANTED, None) is not None:
+        drop_condition(binding, RESIZED)
     spec["components"] = [dict(component) for component in wanted.components]
 
 

@@ -22,6 +22,7 @@ from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
 from fleet.controllers.decide.faults import Faults
+from fleet.controllers.decide.growing import Growing
 from fleet.controllers.decide.latest import LatestSnapshot
 from fleet.controllers.decide.queueitems import QueueItems
 from fleet.controllers.decide.reasons import ReasonWriter
@@ -66,6 +67,7 @@ class DecideLoop:
             head_after_s=tuned.head_after_s, guarantee_delay_s=tuned.guarantee_delay_s,
         )  # fmt: skip
         self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
+        self._growing = Growing(hub, events)
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
@@ -131,6 +133,8 @@ class DecideLoop:
     async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
         """How it went, as metrics name it, and when to look again."""
         whole = self._builder.build(now)
+        if whole.growing and await self._growing.grow(whole, now):
+            whole = self._builder.build(now)
         await self._tell_unreadable(now)
         heard = self._decider.heard(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))

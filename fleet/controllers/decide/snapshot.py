@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
+from fleet.bindings.components import WANTED, wanted_of
 from fleet.bindings.conditions import is_true
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import queue_of
@@ -55,6 +56,7 @@ class Picture:
     tree: Stored | None
     one_by_one: frozenset[str] = frozenset()  # leaves of which one unit starts at a time
     again_at: float | None = None  # epoch seconds at which it is another although nothing changed
+    growing: tuple[str, ...] = ()  # units that have their room and ask for more
 
     @property
     def waiting(self) -> list[Unit]:
@@ -79,6 +81,7 @@ class _Kept:
     asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
     pools: tuple[Pool, ...] | None = None
     failed: Exception | None = None  # why it could not be read
+    grows: bool = False  # it has its room, and asks for more
 
 
 class SnapshotBuilder:
@@ -132,14 +135,15 @@ class SnapshotBuilder:
                     base = known.base if known and sound else base_unit(stored.body, tree, clusters)
                     unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
                     unit = self._as_admitted(unit, queue_unit)
-                    asked = known.asked if known and sound else asked_of_nodes(base)
+                    asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(stored.body))
                 except Exception as error:  # this one alone is left out
                     base, asked = unreadable_unit(stored, error), frozenset()
                     unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
                     failed = error
                 known = _Kept(
-                    stored.revision, self._around, base, key, revision, pods, copies, unit, asked, failed=failed
-                )
+                    stored.revision, self._around, base, key, revision, pods, copies, unit, asked, failed=failed,
+                    grows=bool(b.spec_of(stored.body).get(WANTED)),
+                )  # fmt: skip
             kept[stored.uid] = known
             if known.failed is not None:
                 unreadable[stored.key] = known.failed
@@ -158,7 +162,8 @@ class SnapshotBuilder:
         config = self._config if self.all_read() else self._waiting_config
         waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
-        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at)
+        growing = tuple(key for key, known in kept.items() if known.grows and key in units)
+        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, growing)
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""

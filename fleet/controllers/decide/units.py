@@ -86,11 +86,13 @@ def unreadable_unit(binding: Stored, error: Exception) -> Unit:
     return Unit(binding.uid, f"{binding.key.namespace}/{name}", (stands_for,), None, held=True, held_why=why)
 
 
-def asked_of_nodes(unit: Unit) -> frozenset[tuple[str, str]]:
+def asked_of_nodes(unit: Unit, wanted: Sequence[Component] = ()) -> frozenset[tuple[str, str]]:
     """Every label pair that node selectors, required affinities and topologies name, for `Members.tell_apart`. An
-    operator that names no single value asks for every value of its label."""
-    selected = {pair for component in unit.components for pair in component.claim.node_selector}
-    terms = [term for component in unit.components for group in component.claim.affinity for term in group]
+    operator that names no single value asks for every value of its label. `wanted`: the components that a unit with its
+    room asks for, where these are more."""
+    components = (*unit.components, *wanted)
+    selected = {pair for component in components for pair in component.claim.node_selector}
+    terms = [term for component in components for group in component.claim.affinity for term in group]
     close = {(unit.topology, ANY_VALUE)} if unit.topology else set()
     named = {(term.key, value) for term in terms if term.operator in ("In", "NotIn") for value in term.values}
     open_ = {(term.key, ANY_VALUE) for term in terms if term.operator not in ("In", "NotIn")}

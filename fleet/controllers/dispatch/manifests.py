@@ -14,6 +14,7 @@ from fleet.bindings import preserved
 from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
+from fleet.controllers.dispatch.fitted import fitted
 from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.controllers.fields.rooms import Driver, gang_name
@@ -80,7 +81,8 @@ def _manifest(
     interpreter = interpreter_of(source["apiVersion"], source["kind"]) if b.is_gang(binding) else None
     if interpreter is not None:
         bare = {name: value for name, value in source.items() if name != "status"}  # not changed below: copied
-        changed = overridden(bare, source, cluster, policies)
+        charged = components_of(binding)
+        changed = overridden(fitted(bare, interpreter, charged), source, cluster, policies)
         topology = b.annotation(binding, ANNOTATION_TOPOLOGY)
         if topology:
             own = {name: labels[name] for name in (LABEL_BINDING, ATTEMPT)}
@@ -97,7 +99,7 @@ def _manifest(
         stamped = interpreter.stamp(changed, {**told, **labels}, annotations)
         if gang := b.annotation(binding, ANNOTATION_GANG):
             stamped = marked(stamped, interpreter.templates(stamped), gang, gang_name(binding))
-        return hashed(checked(stamped, source, labels, components_of(binding)))
+        return hashed(checked(stamped, source, labels, charged))
     body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
     return hashed(checked(body, source, labels, None))
 

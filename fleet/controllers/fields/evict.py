@@ -18,12 +18,13 @@ from fleet.bindings.binding import (
     tasks_of,
     wants_queue,
 )
+from fleet.bindings.components import WANTED
 from fleet.bindings.conditions import drop_condition, set_condition
 from fleet.bindings.failures import Failure, failures_of, failures_text, with_failure
 from fleet.bindings.faults import FAILURE
 from fleet.model.times import rfc3339
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, SCHEDULED
+from fleet.wellknown import ANNOTATION_RETRIES, FULLY_APPLIED, GANG_WHOLE, QUEUING, RESIZED, SCHEDULED
 
 
 def evict(
@@ -52,7 +53,8 @@ def evict(
         set_condition(binding, QUEUING, True, "Enqueued", message, now)
     else:
         drop_condition(binding, QUEUING)
-    for type_ in (FINISHED, REACHABLE, FULLY_APPLIED, GANG_WHOLE):
+    spec.pop(WANTED, None)
+    for type_ in (FINISHED, REACHABLE, FULLY_APPLIED, GANG_WHOLE, RESIZED):
         drop_condition(binding, type_)
     for field in ("aggregatedStatus", FAILURE):
         binding["status"].pop(field, None)

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.bindings import binding as b
-from fleet.bindings.components import components_of, to_body, total
-from fleet.bindings.conditions import condition, drop_condition, is_true, set_condition
+from fleet.bindings.components import WANTED, components_of, to_body, total
+from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, is_true, set_condition
 from fleet.bindings.failures import Failure
 from fleet.bindings.faults import FAILURE, Fault, fault_of
 from fleet.bindings.faults import to_body as to_status
@@ -36,6 +36,7 @@ from fleet.wellknown import (
     PENDING,
     QUEUE,
     QUEUING,
+    RESIZED,
     SCHEDULED,
     WORK,
     unit_name,
@@ -137,6 +138,7 @@ class ObserveLoop:
             b.queued(binding),
             sight is not None and (sight.state, whole(binding, sight)),
             _waits_for(binding),
+            _grows(binding),
         )
         at, last_step = self._written.get(key, (0.0, None))
         interval = self._hub.config.status_interval_s
@@ -210,6 +212,12 @@ def _waits_for(binding: Body) -> str:
     return str(told.get("reason")) + str(told.get("message")) if told is not None and told["status"] == "False" else ""
 
 
+def _grows(binding: Body) -> object:
+    """Likewise of a job that was made larger, or asks for that."""
+    told = condition(binding, RESIZED)
+    return (told["status"], told["reason"]) if told is not None else None
+
+
 def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
     members = b.clusters_of(binding)
     if sight is None or sight.copy is None or not members or b.attempt_of_copy(sight.copy) != b.attempt(binding):
@@ -232,7 +240,21 @@ def _settle_binding(binding: Body, sight: Sight | None, now: float) -> bool:
         changed |= drop_condition(binding, b.FINISHED) | (status.pop(FAILURE, None) is not None)
     if whole(binding, sight) and not is_true(binding, GANG_WHOLE):
         changed |= set_condition(binding, GANG_WHOLE, True, "GangWhole", "every pod has a node", now)
-    return changed
+    return changed | _settle_resized(binding, sight, now)
+
+
+def _settle_resized(binding: Body, sight: Sight, now: float) -> bool:
+    """How far a job is that was made larger. Its new pods may wait for nodes for as long as they like: the member's
+    operator goes on, and the pods before them run."""
+    told = condition(binding, RESIZED)
+    if told is None or told.get("reason") != PODS_PENDING or WANTED in b.spec_of(binding):
+        return False
+    if whole(binding, sight):
+        return set_condition(binding, RESIZED, True, "Resized", "every pod has a node", now)
+    have, want = sum(1 for pod in sight.pods if pod.node), _replicas(binding)
+    why = next((f": {p.name}: {p.reason}" for p in sight.pods if p.reason and not p.node), "")
+    message = f"{have} of {want} pods have a node in member {b.clusters_of(binding)[0]}, which goes on trying{why}"
+    return set_condition(binding, RESIZED, False, PODS_PENDING, message, now)
 
 
 def _settle_charged(status: Body, binding: Body, sight: Sight) -> bool:
@@ -290,11 +312,12 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
     if own and own["type"] == PENDING:
         return {**interpreter.first_status, "conditions": [own]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
-    lost = condition(binding, b.REACHABLE)
-    if lost is not None:  # first, so that the last one stays what the job's STATE shows
-        at = lost["lastTransitionTime"]
-        shown_as = interpreter.condition(b.REACHABLE, "False", lost["reason"], lost["message"], at)
-        if shown_as:
+    for type_ in (RESIZED, b.REACHABLE):
+        told = condition(binding, type_)
+        if told is None or told["status"] != "False":
+            continue
+        shown_as = interpreter.condition(type_, "False", told["reason"], told["message"], told["lastTransitionTime"])
+        if shown_as:  # first, so that the last one stays what the job's STATE shows
             merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
     return merged
 

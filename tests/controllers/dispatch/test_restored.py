@@ -9,8 +9,7 @@ from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.controllers.runtime.terms import end_term
 from fleet.ports import Body, Expired, Stored
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
-from tests.controllers.fakemember import FakeMember
-from tests.controllers.fakes import key_of
+from tests.controllers.fakemember import FakeMember, key_of
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob
 

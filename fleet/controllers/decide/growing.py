@@ -1,0 +1,127 @@
+"""Jobs that run and ask for more: each gets all of it where its quota and its member have that, or waits and says why.
+
+Nobody but the decider adds to what is charged. So jobs that grow are served here, before the others are decided: one
+after the other, each beside what the one before took. A commit loses to a change of the binding or of the tree. The
+room of pods that the member does not show yet is kept from then on, as for a gang that starts. The pods that a job has
+already run on while it waits, and while its new pods wait for nodes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+import structlog
+
+from fleet.bindings import binding as b
+from fleet.bindings.components import WANTED, components_of, wanted_of
+from fleet.bindings.conditions import PODS_PENDING, condition, is_true, set_condition
+from fleet.controllers.decide.snapshot import Picture, Sources
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.engine.status import conflict
+from fleet.model.order import queue_order
+from fleet.model.unit import Component
+from fleet.placement.growing import Lack, lacks, larger
+from fleet.ports import Body, Committed, Fenced, StoreUnavailable, Write
+from fleet.snapshot import Changes, Snapshot
+from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
+
+log = structlog.get_logger(__name__)
+
+NOT_WHOLE = Lack(PODS_PENDING, "asks for more before all pods that it was admitted with have a node; waits for these")
+
+
+class Growing:
+    """Gives jobs with their room what they ask for in addition."""
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._judged: tuple[Snapshot, object] | None = None  # a state in which nothing more can be given
+
+    async def grow(self, picture: Picture, now: float) -> bool:
+        """Whether anything was committed: then the picture is out of date."""
+        able = [key for key in picture.growing if _may(picture.sources[key].binding.body)]
+        state = {key: _state(picture.sources[key].binding.body) for key in able}
+        if self._judged == (picture.snapshot, state):
+            return False
+        snapshot, given = picture.snapshot, False
+        for key in sorted(able, key=lambda key: queue_order(picture.snapshot.units[key])):
+            sources = picture.sources[key]
+            try:
+                asked = wanted_of(sources.binding.body)
+                lack = await self._lack(snapshot, key, sources.binding.body, asked, now)
+                if lack is not None:
+                    await self._tell(sources, lack, now)
+                elif await self._give(picture, sources, asked, now):
+                    grown = replace(snapshot.units[key], components=larger(snapshot.units[key].components, asked))
+                    snapshot, given = snapshot.apply(Changes(put_units=(grown,))), True
+            except (Fenced, StoreUnavailable):
+                raise
+            except Exception as error:  # of this job alone
+                log.warning("a job cannot be made larger", unit=key, error=repr(error)[:300])
+        self._judged = None if given else (picture.snapshot, state)
+        return given
+
+    async def _lack(
+        self, snapshot: Snapshot, key: str, binding: Body, asked: Sequence[Component], now: float
+    ) -> Lack | None:
+        if not is_true(binding, GANG_WHOLE):
+            return NOT_WHOLE
+        return await asyncio.to_thread(lacks, snapshot, key, asked, now)
+
+    async def _tell(self, sources: Sources, lack: Lack, now: float) -> None:
+        """Once, with an event, for each reason; the condition follows the numbers."""
+        binding = sources.binding
+        told, message = condition(binding.body, RESIZED), f"runs on with what it has: {lack.text}"
+        await self._hub.edit(
+            binding.key, lambda body: set_condition(body, RESIZED, False, lack.reason, message, now), uid=binding.uid
+        )
+        if lack is not NOT_WHOLE and (told is None or told.get("reason") != lack.reason):
+            await self._events.record(dict(b.resource_of(binding.body)), RESIZED, message, warning=True)
+
+    async def _give(self, picture: Picture, sources: Sources, asked: Sequence[Component], now: float) -> bool:
+        binding, member = sources.binding, b.clusters_of(sources.binding.body)[0]
+        had = components_of(binding.body)
+
+        def give(body: Body) -> Body:
+            if not b.clusters_of(body) or not b.spec_of(body).get(WANTED):
+                raise conflict(WORK, "resourcebindings", binding.key.name)
+            body["spec"]["components"] = body["spec"].pop(WANTED)
+            set_condition(body, RESIZED, False, PODS_PENDING, f"member {member} makes its new pods", now)
+            return body
+
+        generation = binding.body["metadata"].get("generation")
+        writes: list[Write] = [self._hub.change(binding.key, give, uid=binding.uid, generation=generation)]
+        tree = picture.tree
+        if tree is not None:
+            expected = tree.body["metadata"].get("generation")
+            writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
+        message = f"is made larger in member {member}: {_change(had, asked)}"
+        writes.append(self._events.write(dict(b.resource_of(binding.body)), RESIZED, message))
+        return isinstance(await self._hub.commit(writes), Committed)
+
+
+def _may(binding: Body) -> bool:
+    return not (b.deleting(binding) or b.tasks_of(binding) or b.finished(binding) or b.suspended(binding))
+
+
+def _state(binding: Body) -> object:
+    """All of a binding that counts here, beside what the snapshot has of it."""
+    return binding["metadata"].get("generation"), is_true(binding, GANG_WHOLE)
+
+
+def _change(had: Sequence[Component], asked: Sequence[Component]) -> str:
+    """As the event says it: worker 2 -> 4."""
+    before = {component.name: component for component in had}
+    found = []
+    for component in asked:
+        old = before.get(component.name)
+        replicas = old.replicas if old is not None else 0
+        if replicas != component.replicas:
+            found.append(f"{component.name} {replicas} -> {component.replicas}")
+        elif old is not None and old.requests != component.requests:
+            found.append(f"{component.name} with other requests")
+    return ", ".join(found)
