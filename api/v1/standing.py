@@ -43,7 +43,7 @@ from fleet.model.times import rfc3339
 from fleet.model.unit import Component
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Key
-from fleet.wellknown import ANNOTATION_POLICY, FULLY_APPLIED, HANDLING_FAILED, NO_POLICY, SCHEDULED
+from fleet.wellknown import ANNOTATION_POLICY, FULLY_APPLIED, HANDLING_FAILED, NO_POLICY, RESIZED, SCHEDULED
 
 NOBODY_DECIDES = "NobodyDecides"
 _OF_MEMBER = {
@@ -148,7 +148,8 @@ def reason_of(job: Stands, state: State) -> dict[str, Any] | None:
     if reason.get("code"):
         return _reason(str(reason["code"]), said, reason.get("numbers"))
     if b.member_of(job.binding) is not None:
-        return _unless_true(job.binding, b.REACHABLE) or _unless_true(job.binding, FULLY_APPLIED)
+        troubles = (_unless_true(job.binding, type_) for type_ in (b.REACHABLE, RESIZED, FULLY_APPLIED))
+        return next((trouble for trouble in troubles if trouble is not None), None)
     return _unless_true(job.binding, SCHEDULED)
 
 

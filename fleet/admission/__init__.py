@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fleet.admission import core, crds, declaring, fleet_objects, policies, quotatree, roles
+from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
@@ -15,7 +16,8 @@ _RBAC = "rbac.authorization.k8s.io"
 def rules() -> dict[tuple[str, str], Rule]:
     """(group, resource) -> its rule, and the one of all other kinds, jobs among them. Every rule keeps the hub's marks
     first."""
-    return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: Checks(marks, job)}
+    others = Checks(marks, job, early=has_what_it_asks)
+    return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: others}
 
 
 def _rules() -> dict[tuple[str, str], Checks]:

@@ -1,50 +1,67 @@
-"""A job that has its room is not made larger, since it would run on quota and room that no decision gave it.
+"""A job that has its room may be made larger where its quota and its member have what it asks for in addition.
 
-While a job waits, any size may be asked for, and the job is decided anew. Once it has left its queue, or runs outside
-of one, a change may ask for less of anything, and for more of nothing. The job's own status tells, which the hub alone
-writes. A change in the moment before it says so is refused where manifests are sent (dispatch/outgoing.py).
+While a job waits, any size may be asked for, and the job is decided anew. A job that has left its queue, or runs
+outside of one, keeps its member. Less of anything is taken as it is. More is judged here on the newest snapshot that
+the decider left and on the bindings that were placed since, and refused with the amount that lacks. The answer is for
+the user. The decider gives the room (controllers/decide/growing.py), so two changes at once take nothing twice: the
+second one waits, and says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from fleet.admission.quotalabels import holds_quota
-from fleet.engine.status import Cause
+from fleet.bindings import binding as b
+from fleet.bindings.components import WANTED, wanted_of
+from fleet.bindings.heartbeat import silence_of
+from fleet.bindings.latest import Latest, LatestSnapshots
+from fleet.engine.status import Cause, StatusError
+from fleet.kinds import interpreter_for
 from fleet.kinds.interpreter import Interpreter, State
-from fleet.model.charge import beyond
+from fleet.model.charge import Excess, beyond
 from fleet.model.quantity import BadQuantity
+from fleet.model.unit import Component, Phase, Unit
 from fleet.model.untyped import at, rows, text
+from fleet.objects.objects import Objects
 from fleet.objects.writing import Review
-from fleet.ports import Body
-from fleet.wellknown import PENDING, QUEUING
+from fleet.placement.growing import lacks, larger
+from fleet.ports import Body, Clock, Key, Store, Stored
+from fleet.snapshot import Snapshot
+from fleet.wellknown import PENDING, QUEUING, WORK, binding_name
 
+WAITING_MOST = 20  # requests that wait for their answer; more are told to come again
+LOOKS, LOOK_S = 6, 0.5  # for a snapshot that shows the job, which may just have started, and the pause between two
 _PLACED = (State.CREATED, State.RUNNING)
 
 
-def stays_in_size(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
-    """The check of one job."""
+async def has_what_it_asks(review: Review, objects: Objects) -> Sequence[Cause]:
+    """The check of an object of any kind that has an interpreter now."""
+    interpreter = interpreter_for(review.kind)
+    if interpreter is None or review.new is None or review.old is None or review.subresource == "status":
+        return ()
+    if not has_room(review.old, interpreter):
+        return ()
+    try:
+        before, after = interpreter.components(review.old), interpreter.components(review.new)
+    except BadQuantity:
+        return ()  # said by the check of its pods
+    more = beyond(after, before)
+    if not more:
+        return ()
+    why = await _desk_of(objects.store).why_not(review, after, objects.clock)
+    return _causes(review.new, interpreter, more, why) if why else ()
 
-    def check(review: Review) -> Sequence[Cause]:
-        if review.new is None or review.old is None or review.subresource == "status":
-            return ()
-        if not has_room(review.old, interpreter):
-            return ()
-        try:
-            before, after = interpreter.components(review.old), interpreter.components(review.new)
-        except BadQuantity:
-            return ()  # said by the check of its pods
-        more = beyond(after, before)
-        if not more:
-            return ()
-        why = "it runs with what it was admitted with; suspend it, or delete it and submit it anew, to make it larger"
-        fields = {t.name: f"{t.path}".removesuffix(".template") for t in interpreter.templates(review.new)}
-        return [
-            Cause(fields.get(excess.component, "spec"), f"Forbidden: {excess.text}: {why}", "FieldValueForbidden")
-            for excess in more
-        ]
 
-    return check
+def _causes(new: Body, interpreter: Interpreter, more: Sequence[Excess], why: str) -> list[Cause]:
+    fields = {template.name: template.path.removesuffix(".template") for template in interpreter.templates(new)}
+    return [
+        Cause(fields.get(excess.component, "spec"), f"Forbidden: {excess.text}: {why}", "FieldValueForbidden")
+        for excess in more
+    ]
 
 
 def has_room(job: Body, interpreter: Interpreter) -> bool:
@@ -53,3 +70,84 @@ def has_room(job: Body, interpreter: Interpreter) -> bool:
     if QUEUING in told:
         return holds_quota(job)
     return told.get(PENDING) != "True" and interpreter.state(job.get("status")).state in _PLACED
+
+
+class _Desk:
+    """Answers the requests of one store, one after the other, since each costs a look at the whole fleet."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._snapshots = LatestSnapshots(store)
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+
+    async def why_not(self, review: Review, asked: Sequence[Component], clock: Clock) -> str:
+        """The obstacle to these components; "" where there is none. StatusError 429 when too many ask."""
+        now = clock.now()
+        key = Key(WORK, "resourcebindings", review.namespace, binding_name(review.kind.kind, review.name))
+        stored, silent = self._store.peek(key), silence_of(self._store, now)
+        if stored is None or silent:
+            return f"it is not made larger now: {silent or 'no binding says where it runs'}"
+        if self._waiting >= WAITING_MOST:
+            raise StatusError(429, "TooManyRequests", "other jobs are being made larger; ask again", retry_after_s=1)
+        self._waiting += 1
+        try:
+            for _ in range(LOOKS):
+                async with self._turn:
+                    answer = await self._answer(stored, asked, clock.now())
+                if answer is not None:
+                    return answer
+                await clock.sleep(LOOK_S)
+        finally:
+            self._waiting -= 1
+        return "it is not made larger now: the decider has not seen it run yet; try again in a moment"
+
+    async def _answer(self, stored: Stored, asked: Sequence[Component], now: float) -> str | None:
+        """None while the newest snapshot does not show the job in its member."""
+        try:
+            latest = await self._snapshots.latest()
+        except StatusError as error:
+            return f"it is not made larger now: {error.message}"
+        bindings = self._store.scan(WORK, "resourcebindings")
+        return await asyncio.to_thread(_obstacle, latest, bindings, stored, asked, now)
+
+
+_desks: WeakKeyDictionary[Store, _Desk] = WeakKeyDictionary()
+
+
+def _desk_of(store: Store) -> _Desk:
+    desk = _desks.get(store)
+    if desk is None:
+        desk = _desks[store] = _Desk(store)
+    return desk
+
+
+def _obstacle(
+    latest: Latest, bindings: Sequence[Stored], mine: Stored, asked: Sequence[Component], now: float
+) -> str | None:  # fmt: skip
+    snapshot = _since(latest.snapshot, bindings, mine)
+    unit = snapshot.units.get(mine.uid)
+    if unit is None or unit.phase is not Phase.PLACED:
+        return None
+    lack = lacks(snapshot, mine.uid, asked, max(now, latest.now))
+    return lack.text if lack is not None else ""
+
+
+def _since(snapshot: Snapshot, bindings: Sequence[Stored], mine: Stored) -> Snapshot:
+    """The snapshot with the units that were placed since, and with the amounts that others have asked for."""
+    units: dict[str, Unit] = {}
+    for stored in bindings:
+        unit = snapshot.units.get(stored.uid)
+        if unit is None:
+            continue
+        members = b.clusters_of(stored.body)
+        if members and unit.phase is Phase.WAITING:
+            unit = replace(unit, phase=Phase.PLACED, member=members[0], claim=None, head=None, backoff_until=None)
+        if stored.uid != mine.uid and b.spec_of(stored.body).get(WANTED):
+            try:
+                unit = replace(unit, components=larger(unit.components, wanted_of(stored.body)))
+            except BadQuantity:
+                continue
+        if unit is not snapshot.units[stored.uid]:
+            units[stored.uid] = unit
+    return replace(snapshot, units={**snapshot.units, **units}) if units else snapshot

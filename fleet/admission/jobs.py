@@ -14,7 +14,6 @@ import orjson
 from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
 from fleet.admission.finished import over_stays_over
-from fleet.admission.growth import stays_in_size
 from fleet.admission.holding import held_later
 from fleet.admission.jobnames import fits_its_pods
 from fleet.admission.named import known_classes, used_by_pods
@@ -58,7 +57,6 @@ def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
     return (
         creator,
         stays_in_queue,
-        stays_in_size(interpreter),
         over_stays_over(interpreter),
         held_later(interpreter),
         status_by_hub,

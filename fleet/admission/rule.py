@@ -25,13 +25,16 @@ _UNREADABLE = (TypeError, AttributeError, KeyError, IndexError, ValueError, Over
 class Checks:
     """A Rule: pure checks first, then, when they find nothing, the checks that must look at other objects."""
 
-    def __init__(self, *checks: Check, ask: Ask | None = None) -> None:
+    def __init__(self, *checks: Check, ask: Ask | None = None, early: Ask | None = None) -> None:
+        """`early`: a refusal for the user's sake, of what the hub would hold back later anyway. Such a check is asked
+        once a request, and not again under the writer's lock, so the rule stays pure beside it."""
         self._checks = checks
         self._ask = ask
+        self._early = early
 
     def after(self, *checks: Check) -> Checks:
         """This rule with other checks before it."""
-        return Checks(*checks, *self._checks, ask=self._ask)
+        return Checks(*checks, *self._checks, ask=self._ask, early=self._early)
 
     @property
     def pure(self) -> Check | None:
@@ -51,9 +54,10 @@ class Checks:
 
     async def __call__(self, review: Review, objects: Objects) -> Sequence[Cause]:
         causes = await apart(self._check, review) if review.large else self._check(review)
-        if causes or self._ask is None:
-            return causes
-        return await self._ask(review, objects)
+        for ask in (self._ask, self._early):
+            if not causes and ask is not None:
+                causes = await ask(review, objects)
+        return causes
 
 
 def of_new(validate: Callable[[Body], Sequence[Cause]]) -> Check:

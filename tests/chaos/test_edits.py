@@ -184,15 +184,21 @@ def test_a_waiting_job_that_grows_is_decided_by_its_new_size(desk: Desk) -> None
 def test_a_running_job_that_is_edited_is_edited_in_its_member(desk: Desk) -> None:
     desk.submit("edited", workers=2)
     desk.expect("edited", "Running")
-    job = desk.client.get(desk.job("edited"))
-    worker = job["spec"]["pytorchReplicaSpecs"]["Worker"]
-    worker["replicas"] = 3
-    with pytest.raises(Refused, match="3 replicas of worker, 2 admitted"):
-        desk.client.put(desk.job("edited"), job)
-    worker["replicas"] = 1
-    desk.client.put(desk.job("edited"), job)
     path = f"/api/v1/namespaces/{desk.namespace}/pods"
-    desk.world.until("two pods", lambda: len(desk.client.in_member(desk.placed("edited"), path)) == 2)
+
+    def workers(count: int) -> None:
+        specs = {"Worker": {"replicas": count}}
+        desk.client.patch(desk.job("edited"), {"spec": {"pytorchReplicaSpecs": specs}})
+
+    def pods() -> int:
+        return len(desk.client.in_member(desk.placed("edited"), path))
+
+    with pytest.raises(Refused, match="10000 replicas of worker, 2 admitted: asks for"):
+        workers(10_000)
+    workers(3)
+    desk.world.until("four pods", lambda: pods() == 4)
+    workers(1)
+    desk.world.until("two pods", lambda: pods() == 2)
     desk.expect("edited", "Running")
 
 

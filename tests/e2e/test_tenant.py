@@ -82,7 +82,7 @@ def test_nothing_that_she_writes_takes_more_than_her_namespace(world: World, ten
     refused(eve, "orbidden", "get", "clusters")
 
 
-def test_a_job_of_hers_grows_neither_here_nor_in_a_status(world: World, tenant: tuple[str, Kubectl]) -> None:
+def test_a_job_of_hers_grows_neither_past_its_quota_nor_in_a_status(world: World, tenant: tuple[str, Kubectl]) -> None:
     namespace, eve = tenant
     eve.apply(pytorchjob("one", workers=0), namespace=namespace)
     world.until("it runs", lambda: world.state("one", namespace) == "Running")
@@ -90,10 +90,10 @@ def test_a_job_of_hers_grows_neither_here_nor_in_a_status(world: World, tenant: 
     import json
 
     grown = json.dumps({"spec": {"pytorchReplicaSpecs": {"Worker": worker}}})
-    said = "worker was not admitted: it runs with what it was admitted with"
+    said = "worker was not admitted: asks for 12 more nvidia.com/gpu"
     refused(eve, said, "patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "-p", grown)
     more = json.dumps({"spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 3}}}})
-    refused(eve, "3 replicas of master, 1 admitted", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge",
+    refused(eve, "there is one Master: must be 1", "patch", "pytorchjob", "one", "-n", namespace, "--type=merge",
             "-p", more)  # fmt: skip
     waiting = json.dumps({"status": {"conditions": []}})
     status = ("patch", "pytorchjob", "one", "-n", namespace, "--type=merge", "--subresource=status", "-p", waiting)

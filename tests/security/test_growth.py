@@ -76,7 +76,7 @@ async def standing(hub: Hub, conditions: list[Body]) -> Body:
     [
         pytest.param(replicas(12), "12 replicas of worker, 2 admitted", id="replicas"),
         pytest.param(gpus("8"), "worker asks for 8 nvidia.com/gpu a pod, 1 admitted", id="requests"),
-        pytest.param(a_component, "evaluator was not admitted", id="another component"),
+        pytest.param(a_component, 'Unsupported value: "Evaluator"', id="another component"),
         pytest.param(a_sidecar, "worker asks for 2 nvidia.com/gpu a pod, 1 admitted", id="another container"),
     ],
 )
@@ -177,12 +177,25 @@ async def test_a_job_that_grew_past_admission_stays_as_it_runs() -> None:
         await in_quota(world, pytorchjob("one"))
         await world.running("one")
         await world.edit("PyTorchJob", "one", replicas(12))
-        await eventually(lambda: world.condition(world.binding("one"), "FullyApplied").get("status") == "False")
-        said = world.condition(world.binding("one"), "FullyApplied")["message"]
-        assert "asks for more than it is charged: 12 replicas of worker, 2 admitted" in said
+        await eventually(lambda: world.condition(world.binding("one"), "Resized").get("status") == "False")
+        said = world.condition(world.binding("one"), "Resized")["message"]
+        assert "asks for 10 more nvidia.com/gpu; root/child-2 has 1 of its max 4 left" in said
         await settle(10)
         copy_ = world.members.job("cfa", "default", "one") or {}
         assert copy_["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 2
+        assert asked(world, "one") == "3" and world.state("one") == "Running"
+        assert world.condition(world.binding("one"), "FullyApplied")["status"] == "True"
+
+
+async def test_pods_that_ask_for_more_past_admission_are_not_sent() -> None:
+    async with running_hub(member("cfa")) as world:
+        await in_quota(world, pytorchjob("one"))
+        await world.running("one")
+        await world.edit("PyTorchJob", "one", gpus("8"))
+        await eventually(lambda: world.condition(world.binding("one"), "FullyApplied").get("status") == "False")
+        said = world.condition(world.binding("one"), "FullyApplied")["message"]
+        assert "asks for more than it is charged: worker asks for 8 nvidia.com/gpu a pod, 1 admitted" in said
+        await settle(10)
         assert asked(world, "one") == "3" and world.state("one") == "Running"
 
 
