@@ -7,6 +7,7 @@ of Fleet's own without such a change follows the version of Fleet.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -102,15 +103,16 @@ _BINDINGS = {
 }
 
 
-async def seed(objects: Objects) -> None:
-    """Bring everything that is missing into being. Any number of processes may do so at once."""
+async def seed(objects: Objects, own: Iterable[Kind] | None = None) -> None:
+    """Bring everything that is missing into being. Any number of processes may do so at once. `own`: the kinds of this
+    version of Fleet, where the registry has followed the stored definitions already, which may be older."""
     await _create_missing(objects, "", "namespaces", [_object("v1", "Namespace", name) for name in NAMESPACES])
     accounts = [_object("v1", "ServiceAccount", "default", namespace) for namespace in NAMESPACES]
     await _create_missing(objects, "", "serviceaccounts", accounts)
     roles = [{**_role_object("ClusterRole", name), "rules": rules} for name, rules in _ROLES.items()]
     await _create_missing(objects, _RBAC, "clusterroles", roles)
     await _create_missing(objects, _RBAC, "clusterrolebindings", [_binding(name) for name in _BINDINGS])
-    await _seed_crds(objects)
+    await _seed_crds(objects, objects.registry if own is None else own)
 
 
 async def hub_of_database(objects: Objects, hub_id: str, *, record: bool = True) -> str:
@@ -164,11 +166,11 @@ async def _create(objects: Objects, kind: Kind, body: Body) -> None:
             raise
 
 
-async def _seed_crds(objects: Objects) -> None:
-    """Custom kinds of the registry as CRD objects. The hub's own ones always follow the version of Fleet."""
+async def _seed_crds(objects: Objects, own: Iterable[Kind]) -> None:
+    """Custom kinds as CRD objects. The hub's own ones always follow the version of Fleet."""
     crds = objects.registry.need(GROUP, RESOURCE)
     there = {body["metadata"]["name"]: body for body in await objects.list(crds)}
-    for kind in [kind for kind in objects.registry if not kind.builtin]:
+    for kind in [kind for kind in own if not kind.builtin]:
         body = crd_of(kind)
         body["metadata"]["annotations"] = {ANNOTATION_SEEDED: _digest(body["spec"])}
         stored = there.get(body["metadata"]["name"])

@@ -172,6 +172,7 @@ async def serve_api(
     """The API process: serves on `listener` until `stop`. `advertise`: its address for other processes of the hub."""
     from api.app import build_app
     from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+    from api.kindfiles import load_kinds
     from api.openapi import OpenApi
     from api.peers import AgentTokens, PeerTokens
     from api.rbac import Rbac
@@ -184,7 +185,7 @@ async def serve_api(
     from fleet.controllers.runtime.terms import end_term
 
     async with database(data, url) as dsn, base(data, dsn) as hub:
-        await seed(hub.objects)
+        await seed(hub.objects, load_kinds())
         await _same_hub(hub, record=True)
         await end_term(hub.objects)  # the database may be a restored one
         key = data.service_account_key.read_bytes()

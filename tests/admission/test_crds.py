@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from api.kindfiles import load_kinds
 from fleet.admission.seed import seed
 from fleet.engine.crd import crd_of, kind_of, validate
+from fleet.objects.crds import load_crds
 from fleet.objects.definitions import definitions
 from tests.admission.conftest import USER, Body, Hub
 from tests.objects.widgets import widget_crd
@@ -83,6 +85,24 @@ async def test_seeding_again_writes_nothing_and_keeps_what_an_administrator_chan
     before = await hub.store.revision()
     await seed(hub.objects)
     assert await hub.store.revision() == before
+
+
+async def test_the_hubs_own_definitions_follow_its_version_although_its_kinds_follow_the_stored_ones(hub: Hub) -> None:
+    """A process knows the stored definitions before it seeds: what an older version wrote came back as its own."""
+    crds = hub.registry.need("apiextensions.k8s.io", "customresourcedefinitions")
+    wanted = crd_of(hub.registry.need("work.karmada.io", "resourcebindings"))["spec"]
+
+    def older(body: Body) -> Body:
+        schema = body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        del schema["properties"]["spec"]["properties"]["wantedComponents"]
+        return body
+
+    await hub.objects.change(crds, "", "resourcebindings.work.karmada.io", older, USER)
+    await load_crds(hub.store, hub.registry)
+    assert crd_of(hub.registry.need("work.karmada.io", "resourcebindings"))["spec"] != wanted
+    await seed(hub.objects, load_kinds())
+    stored = await hub.objects.get(crds, "", "resourcebindings.work.karmada.io")
+    assert stored["spec"] == wanted
 
 
 async def test_seeding_brings_back_what_is_missing_and_mends_an_old_version(hub: Hub) -> None:
