@@ -16,6 +16,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
+from fleet.bindings.elastic import as_large_as
 from fleet.bindings.nomination import Nomination, nomination_of
 from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
@@ -334,7 +335,7 @@ class PlanCommitter:
         way = Way(domain, str(room or ""), gang_scheduler_of(cluster, room))
 
         def place(body: Body) -> Body:
-            return placed(body, member, now, way, placement.share_until)
+            return placed(as_large_as(body, binding.body), member, now, way, placement.share_until)
 
         writes = [self._hub.change(binding.key, place, uid=binding.uid, generation=meta.get("generation"))]
         if sources.unit is not None:

@@ -1,15 +1,18 @@
-"""Jobs that run and ask for more: each gets all of it where its quota and its member have that, or waits and says why.
+"""Jobs that run and ask for more: each gets the rest where its quota and its member have it, or waits and says why.
 
 Nobody but the decider adds to what is charged. So jobs that grow are served here, before the others are decided: one
 after the other, each beside what the one before took. A commit loses to a change of the binding or of the tree. The
 room of pods that the member does not show yet is kept from then on, as for a gang that starts. The pods that a job has
 already run on while it waits, and while its new pods wait for nodes.
+
+A job that a person made larger gets all of it or nothing. An elastic job grows into what there is, once no job waits
+that may need it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import structlog
@@ -17,6 +20,8 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.conditions import PODS_PENDING, condition, is_true, set_condition
+from fleet.bindings.elastic import give, least_of, resized
+from fleet.controllers.decide.elastic import others_wait
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
@@ -30,7 +35,8 @@ from fleet.wellknown import GANG_WHOLE, RESIZED, WORK
 
 log = structlog.get_logger(__name__)
 
-NOT_WHOLE = Lack(PODS_PENDING, "asks for more before all pods that it was admitted with have a node; waits for these")
+NOT_WHOLE = Lack("PodsNotReady", "asks for more, and waits until all pods that it was admitted with have a node")
+OTHERS_WAIT = Lack("OthersWait", "is elastic, and leaves what is free to the jobs that wait")
 
 
 class Growing:
@@ -44,33 +50,44 @@ class Growing:
     async def grow(self, picture: Picture, now: float) -> bool:
         """Whether anything was committed: then the picture is out of date."""
         able = [key for key in picture.growing if _may(picture.sources[key].binding.body)]
-        state = {key: _state(picture.sources[key].binding.body) for key in able}
+        state = {key: _state(picture, key) for key in able}
         if self._judged == (picture.snapshot, state):
             return False
         snapshot, given = picture.snapshot, False
         for key in sorted(able, key=lambda key: queue_order(picture.snapshot.units[key])):
-            sources = picture.sources[key]
             try:
-                asked = wanted_of(sources.binding.body)
-                lack = await self._lack(snapshot, key, sources.binding.body, asked, now)
-                if lack is not None:
-                    await self._tell(sources, lack, now)
-                elif await self._give(picture, sources, asked, now):
-                    grown = replace(snapshot.units[key], components=larger(snapshot.units[key].components, asked))
-                    snapshot, given = snapshot.apply(Changes(put_units=(grown,))), True
+                grown = await self._serve(picture, snapshot, key, now)
             except (Fenced, StoreUnavailable):
                 raise
             except Exception as error:  # of this job alone
                 log.warning("a job cannot be made larger", unit=key, error=repr(error)[:300])
+                continue
+            if grown:
+                unit = replace(snapshot.units[key], components=larger(snapshot.units[key].components, grown))
+                snapshot, given = snapshot.apply(Changes(put_units=(unit,))), True
         self._judged = None if given else (picture.snapshot, state)
         return given
 
-    async def _lack(
-        self, snapshot: Snapshot, key: str, binding: Body, asked: Sequence[Component], now: float
-    ) -> Lack | None:
+    async def _serve(self, picture: Picture, snapshot: Snapshot, key: str, now: float) -> Sequence[Component]:
+        """The components that the job has now; () where it gets no more than before."""
+        sources = picture.sources[key]
+        binding = sources.binding.body
+        asked: Sequence[Component] = wanted_of(binding)
+        least = least_of(binding)
         if not is_true(binding, GANG_WHOLE):
-            return NOT_WHOLE
-        return await asyncio.to_thread(lacks, snapshot, key, asked, now)
+            lack: Lack | None = NOT_WHOLE
+        elif least and others_wait(picture, key):
+            lack = OTHERS_WAIT
+        else:
+            lack = await asyncio.to_thread(lacks, snapshot, key, asked, now)
+            if lack is not None and least:
+                part = await asyncio.to_thread(_most, snapshot, key, asked, components_of(binding), least, now)
+                if part is not None:
+                    asked, lack = part, None
+        if lack is not None:
+            await self._tell(sources, lack, now)
+            return ()
+        return asked if await self._give(picture, sources, asked, now) else ()
 
     async def _tell(self, sources: Sources, lack: Lack, now: float) -> None:
         """Once, with an event, for each reason; the condition follows the numbers."""
@@ -82,35 +99,56 @@ class Growing:
         if lack is not NOT_WHOLE and (told is None or told.get("reason") != lack.reason):
             await self._events.record(dict(b.resource_of(binding.body)), RESIZED, message, warning=True)
 
-    async def _give(self, picture: Picture, sources: Sources, asked: Sequence[Component], now: float) -> bool:
+    async def _give(self, picture: Picture, sources: Sources, parts: Sequence[Component], now: float) -> bool:
         binding, member = sources.binding, b.clusters_of(sources.binding.body)[0]
         had = components_of(binding.body)
+        replicas = {part.name.lower(): part.replicas for part in parts}
 
-        def give(body: Body) -> Body:
+        def change(body: Body) -> Body:
             if not b.clusters_of(body) or not b.spec_of(body).get(WANTED):
                 raise conflict(WORK, "resourcebindings", binding.key.name)
-            body["spec"]["components"] = body["spec"].pop(WANTED)
+            give(body, replicas)
             set_condition(body, RESIZED, False, PODS_PENDING, f"member {member} makes its new pods", now)
             return body
 
         generation = binding.body["metadata"].get("generation")
-        writes: list[Write] = [self._hub.change(binding.key, give, uid=binding.uid, generation=generation)]
+        writes: list[Write] = [self._hub.change(binding.key, change, uid=binding.uid, generation=generation)]
         tree = picture.tree
         if tree is not None:
             expected = tree.body["metadata"].get("generation")
             writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
-        message = f"is made larger in member {member}: {_change(had, asked)}"
+        message = f"is made larger in member {member}: {_change(had, parts)}"
         writes.append(self._events.write(dict(b.resource_of(binding.body)), RESIZED, message))
         return isinstance(await self._hub.commit(writes), Committed)
+
+
+def _most(
+    snapshot: Snapshot, key: str, asked: Sequence[Component], had: Sequence[Component], least: Mapping[str, int],
+    now: float,
+) -> Sequence[Component] | None:  # fmt: skip
+    """The most that an elastic job, which cannot have all that it asks for, can have: as many replicas more of its
+    elastic component as there is room and quota for. None where that is no replica more."""
+    have = {part.name.lower(): part.replicas for part in had}
+    name, want = next(((p.name.lower(), p.replicas) for p in asked if p.name.lower() in least), ("", 0))
+    low, high = have.get(name, 0), want - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if lacks(snapshot, key, resized(asked, {name: middle}), now) is None:
+            low = middle
+        else:
+            high = middle - 1
+    return resized(asked, {name: low}) if low > have.get(name, 0) else None
 
 
 def _may(binding: Body) -> bool:
     return not (b.deleting(binding) or b.tasks_of(binding) or b.finished(binding) or b.suspended(binding))
 
 
-def _state(binding: Body) -> object:
-    """All of a binding that counts here, beside what the snapshot has of it."""
-    return binding["metadata"].get("generation"), is_true(binding, GANG_WHOLE)
+def _state(picture: Picture, key: str) -> object:
+    """All that counts for a job here, beside the snapshot."""
+    binding = picture.sources[key].binding.body
+    waits = bool(least_of(binding)) and others_wait(picture, key)
+    return binding["metadata"].get("generation"), is_true(binding, GANG_WHOLE), waits
 
 
 def _change(had: Sequence[Component], asked: Sequence[Component]) -> str:

@@ -21,6 +21,7 @@ import structlog
 from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
+from fleet.controllers.decide.elastic import at_their_smallest, starts_one
 from fleet.controllers.decide.faults import Faults
 from fleet.controllers.decide.growing import Growing
 from fleet.controllers.decide.latest import LatestSnapshot
@@ -152,13 +153,14 @@ class DecideLoop:
             if decided is None:
                 self.controller.queue.add(_CYCLE)
                 return "failed", None
+            picture, decided = await self._decided_smaller(picture, decided, began, now)
             outcome, (plan, phases) = "decided", decided
             reasons = {**plan.reasons, **self._left_out()}
             phases.begin("commit")
             complete = await self._carry_out(picture, whole, plan, reasons, now)
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
-                found = await asyncio.to_thread(needless, heard, plan, now=now)
+                found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
                 self._hub.metrics.needless.inc(len(found))
             self._hub.metrics.see(whole.snapshot, reasons)
             self._items.offer(whole, reasons)
@@ -200,6 +202,16 @@ class DecideLoop:
             names = [unit.name for unit in decided.left_out]
             await self._faults.tell(decided.fault, decided.resort, picture.snapshot, now, names)
         return (decided.plan, phases) if decided.plan is not None else None
+
+    async def _decided_smaller(
+        self, picture: Picture, decided: tuple[Plan, Phases], began: float, now: float
+    ) -> tuple[Picture, tuple[Plan, Phases]]:
+        """The picture and the plan of it to carry out: with elastic jobs at their smallest, where that starts one."""
+        smaller = at_their_smallest(self._hub, picture, decided[0]) if picture.elastic else None
+        again = await self._decide(smaller, began, now) if smaller is not None else None
+        if smaller is None or again is None or not starts_one(picture, smaller, again[0]):
+            return picture, decided
+        return smaller, again
 
     def _left_out(self) -> dict[str, Reason]:
         """Why those wait that the decider is not asked about."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, wanted_of
 from fleet.bindings.conditions import is_true
+from fleet.bindings.elastic import least_of
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import queue_of
 from fleet.controllers.cluster.matching import (
@@ -57,6 +58,7 @@ class Picture:
     one_by_one: frozenset[str] = frozenset()  # leaves of which one unit starts at a time
     again_at: float | None = None  # epoch seconds at which it is another although nothing changed
     growing: tuple[str, ...] = ()  # units that have their room and ask for more
+    elastic: tuple[str, ...] = ()  # units that wait, and may start smaller than they ask to be
 
     @property
     def waiting(self) -> list[Unit]:
@@ -82,6 +84,7 @@ class _Kept:
     pools: tuple[Pool, ...] | None = None
     failed: Exception | None = None  # why it could not be read
     grows: bool = False  # it has its room, and asks for more
+    elastic: bool = False  # its job can start with fewer replicas
 
 
 class SnapshotBuilder:
@@ -142,7 +145,7 @@ class SnapshotBuilder:
                     failed = error
                 known = _Kept(
                     stored.revision, self._around, base, key, revision, pods, copies, unit, asked, failed=failed,
-                    grows=bool(b.spec_of(stored.body).get(WANTED)),
+                    grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
                 )  # fmt: skip
             kept[stored.uid] = known
             if known.failed is not None:
@@ -163,7 +166,8 @@ class SnapshotBuilder:
         waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
         growing = tuple(key for key, known in kept.items() if known.grows and key in units)
-        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, growing)
+        elastic = tuple(k for k, known in kept.items() if known.elastic and k in units and _waits(units[k]))
+        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, growing, elastic)
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
@@ -226,6 +230,10 @@ class SnapshotBuilder:
                 model = replace(model, ready=False, not_ready_reason=model.not_ready_reason or "it does not answer")
             members[name] = model
         return members
+
+
+def _waits(unit: Unit) -> bool:
+    return unit.phase is Phase.WAITING
 
 
 def _unit_key(binding: Key) -> Key:

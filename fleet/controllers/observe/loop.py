@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fleet.bindings import binding as b
-from fleet.bindings.components import WANTED, components_of, to_body, total
+from fleet.bindings.components import components_of, to_body, total
 from fleet.bindings.conditions import PODS_PENDING, condition, drop_condition, is_true, set_condition
 from fleet.bindings.failures import Failure
 from fleet.bindings.faults import FAILURE, Fault, fault_of
@@ -247,7 +247,7 @@ def _settle_resized(binding: Body, sight: Sight, now: float) -> bool:
     """How far a job is that was made larger. Its new pods may wait for nodes for as long as they like: the member's
     operator goes on, and the pods before them run."""
     told = condition(binding, RESIZED)
-    if told is None or told.get("reason") != PODS_PENDING or WANTED in b.spec_of(binding):
+    if told is None or told.get("reason") != PODS_PENDING:
         return False
     if whole(binding, sight):
         return set_condition(binding, RESIZED, True, "Resized", "every pod has a node", now)

@@ -1,0 +1,159 @@
+"""Elastic jobs start at their smallest where that is what fits, and grow into what becomes free."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fleet.bindings.elastic import with_least
+from fleet.ports import Body
+from fleet.wellknown import RESIZED
+from tests.controllers.fakemember import FakeMember
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import World, member, policy, pytorchjob, tree
+from tests.controllers.world import hub as running_hub
+
+GPU = "nvidia.com/gpu"
+
+
+@asynccontextmanager
+async def queued(*members: FakeMember, max_gpus: int = 100, **how: Any) -> AsyncIterator[World]:
+    async with running_hub(*members, **how) as world:
+        quota = tree(max_jobs=10)
+        quota["spec"]["root"]["children"][0]["max"][GPU] = max_gpus
+        await world.apply(quota, policy(queue=True))
+        yield world
+
+
+def elastic(name: str, workers: int, least: int, **how: Any) -> Body:
+    body = pytorchjob(name, workers=workers, **how)
+    del body["spec"]["pytorchReplicaSpecs"]["Master"]
+    body["spec"]["elasticPolicy"] = {"minReplicas": least, "maxReplicas": workers}
+    return body
+
+
+def has(world: World, name: str) -> tuple[int, int]:
+    """The workers that it has, and that it asks for."""
+    spec = (world.binding(name) or {})["spec"]
+    count = {c["name"]: c["replicas"] for c in spec["components"]}["worker"]
+    return count, {c["name"]: c["replicas"] for c in spec.get("wantedComponents") or spec["components"]}["worker"]
+
+
+def sent(world: World, name: str) -> int:
+    copy_ = world.members.job(world.placed(name), "default", name) or {}
+    return int(copy_["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"])
+
+
+def why(world: World, name: str) -> Body:
+    return world.condition(world.binding(name), RESIZED)
+
+
+async def test_a_job_that_fits_whole_starts_whole() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(elastic("one", 4, 2, gpus=2))
+        await world.running("one")
+        assert has(world, "one") == (4, 4) and "wantedComponents" not in (world.binding("one") or {})["spec"]
+
+
+async def test_a_job_that_finds_no_room_whole_starts_at_its_smallest_and_says_what_lacks() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(elastic("one", 8, 3, gpus=2))
+        await world.running("one")
+        assert world.events("one", "ScheduleBindingSucceed")[0]["message"].endswith("{cfa:0,[{worker 3}]}")
+        await eventually(lambda: has(world, "one") == (4, 8), what="it grows into what is free beside it")
+        await eventually(lambda: sent(world, "one") == 4 and why(world, "one").get("reason") == "NoClusterFit")
+        assert (world.unit("one") or {})["spec"]["resource"][GPU] == "8"
+        assert (
+            "asks for 4 more pods with 2 nvidia.com/gpu; member cfa has room for 0 of them"
+            in why(world, "one")["message"]
+        )
+        assert world.state("one") == "Running" and len(world.members.by_name["cfa"].pods) == 4
+
+
+async def test_a_job_that_finds_no_quota_whole_starts_at_its_smallest_and_is_charged_for_that() -> None:
+    async with queued(member("cfa", 2), max_gpus=8) as world:
+        await world.apply(pytorchjob("other", workers=3))
+        await world.running("other")
+        await world.apply(elastic("one", 8, 2))
+        await world.running("one")
+        await eventually(lambda: has(world, "one") == (4, 8))
+        assert (world.unit("one") or {})["spec"]["resource"][GPU] == "4"
+        await world.delete("PyTorchJob", "other")
+        await eventually(lambda: has(world, "one") == (8, 8) and sent(world, "one") == 8)
+        await eventually(lambda: why(world, "one").get("status") == "True")
+        assert world.attempt("one") == 1
+
+
+async def test_a_job_whose_smallest_does_not_fit_waits_and_its_reason_is_about_all_of_it() -> None:
+    async with queued(member("cfa", 1), max_gpus=4) as world:
+        await world.apply(elastic("one", 8, 5))
+        await eventually(lambda: "requested 8, max 4" in world.message("one"))
+        assert world.placed("one") == ""
+
+
+async def test_what_becomes_free_goes_to_jobs_that_wait_before_elastic_jobs_grow() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(pytorchjob("first", workers=0, gpus=4))
+        await world.running("first")
+        await world.apply(elastic("one", 4, 2, gpus=2))
+        await world.running("one")
+        await world.apply(pytorchjob("waits", workers=0, gpus=4))
+        await eventually(lambda: why(world, "one").get("reason") == "OthersWait")
+        await world.delete("PyTorchJob", "first")
+        await world.running("waits")
+        await settle(5)
+        assert has(world, "one") == (2, 4)
+        await world.delete("PyTorchJob", "waits")
+        await eventually(lambda: has(world, "one") == (4, 4))
+
+
+async def test_a_job_that_can_never_start_keeps_no_elastic_job_small() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(pytorchjob("first", workers=0, gpus=4))
+        await world.running("first")
+        await world.apply(elastic("one", 4, 2, gpus=2), pytorchjob("never", workers=0, gpus=64))
+        await world.running("one")
+        await world.delete("PyTorchJob", "first")
+        await eventually(lambda: has(world, "one") == (4, 4))
+
+
+async def test_a_job_that_is_evicted_waits_for_its_whole_size() -> None:
+    async with queued(member("cfa", 1), max_gpus=4) as world:
+        await world.apply(elastic("one", 8, 2))
+        await world.running("one")
+        await world.edit("PyTorchJob", "one", lambda job: job["spec"].update(runPolicy={"suspend": True}))
+        await eventually(lambda: world.placed("one") == "" and has(world, "one") == (8, 8))
+        await world.edit("PyTorchJob", "one", lambda job: job["spec"]["runPolicy"].update(suspend=False))
+        await world.running("one")
+        await eventually(lambda: has(world, "one") == (4, 8))
+
+
+async def test_a_job_in_a_member_where_room_is_held_starts_whole_or_not() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.edit("Cluster", "cfa", lambda body: body["spec"].update(enableReservation=True))
+        await world.apply(elastic("one", 8, 2, gpus=2))
+        await settle(5)
+        assert world.placed("one") == "" and world.phase("one") == "Enqueued"
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"),
+    [
+        ({"elasticPolicy": {"minReplicas": 2}}, 2),
+        ({"elasticPolicy": {}, "runPolicy": {"schedulingPolicy": {"minAvailable": 3}}}, 2),
+        ({"elasticPolicy": {"minReplicas": 4}}, None),
+        ({"elasticPolicy": {"minReplicas": 0}}, None),
+        ({"elasticPolicy": {"minReplicas": True}}, None),
+        ({"elasticPolicy": None}, None),
+        ({"runPolicy": {"schedulingPolicy": {"minAvailable": 3}}}, None),
+        ({"elasticPolicy": {}, "runPolicy": {"schedulingPolicy": {"minAvailable": 1}}}, 1),
+    ],
+)
+def test_the_minimum_is_what_an_elastic_policy_says(spec: Body, found: int | None) -> None:
+    components = [{"name": "master", "replicas": 1}, {"name": "worker", "replicas": 4}]
+    master, worker = with_least({"kind": "PyTorchJob", "spec": spec}, components)
+    assert "minReplicas" not in master and worker.get("minReplicas") == found
+    assert with_least({"kind": "TFJob", "spec": spec}, components) == tuple(components)
