@@ -31,7 +31,7 @@ from fleet.objects.writing import Review
 from fleet.placement.growing import lacks, larger
 from fleet.ports import Body, Clock, Key, Store, Stored
 from fleet.snapshot import Snapshot
-from fleet.wellknown import PENDING, QUEUING, WORK, binding_name
+from fleet.wellknown import ANNOTATION_POLICY, PENDING, QUEUING, WORK, binding_name
 
 WAITING_MOST = 20  # requests that wait for their answer; more are told to come again
 LOOKS, LOOK_S = 6, 0.5  # for a snapshot that shows the job, which may just have started, and the pause between two
@@ -86,8 +86,10 @@ class _Desk:
         now = clock.now()
         key = Key(WORK, "resourcebindings", review.namespace, binding_name(review.kind.kind, review.name))
         stored, silent = self._store.peek(key), silence_of(self._store, now)
-        if stored is None or silent:
-            return f"it is not made larger now: {silent or 'no binding says where it runs'}"
+        if stored is None or not b.annotation(stored.body, ANNOTATION_POLICY):
+            return "it is not made larger: no policy takes it any more"
+        if silent:
+            return f"it is not made larger now: {silent}"
         if self._waiting >= WAITING_MOST:
             raise StatusError(429, "TooManyRequests", "other jobs are being made larger; ask again", retry_after_s=1)
         self._waiting += 1

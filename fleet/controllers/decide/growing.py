@@ -46,6 +46,7 @@ class Growing:
         self._hub = hub
         self._events = events
         self._judged: tuple[Snapshot, object] | None = None  # a state in which nothing more can be given
+        self._lost = False  # whether a commit lost to another writer, in this look
 
     async def grow(self, picture: Picture, now: float) -> bool:
         """Whether anything was committed: then the picture is out of date."""
@@ -53,7 +54,7 @@ class Growing:
         state = {key: _state(picture, key) for key in able}
         if self._judged == (picture.snapshot, state):
             return False
-        snapshot, given = picture.snapshot, False
+        snapshot, given, self._lost = picture.snapshot, False, False
         for key in sorted(able, key=lambda key: queue_order(picture.snapshot.units[key])):
             try:
                 grown = await self._serve(picture, snapshot, key, now)
@@ -65,7 +66,7 @@ class Growing:
             if grown:
                 unit = replace(snapshot.units[key], components=larger(snapshot.units[key].components, grown))
                 snapshot, given = snapshot.apply(Changes(put_units=(unit,))), True
-        self._judged = None if given else (picture.snapshot, state)
+        self._judged = None if given or self._lost else (picture.snapshot, state)
         return given
 
     async def _serve(self, picture: Picture, snapshot: Snapshot, key: str, now: float) -> Sequence[Component]:
@@ -119,7 +120,9 @@ class Growing:
             writes.append(self._hub.change(tree.key, lambda body: None, uid=tree.uid, generation=expected))
         message = f"is made larger in member {member}: {_change(had, parts)}"
         writes.append(self._events.write(dict(b.resource_of(binding.body)), RESIZED, message))
-        return isinstance(await self._hub.commit(writes), Committed)
+        done = isinstance(await self._hub.commit(writes), Committed)
+        self._lost = self._lost or not done
+        return done
 
 
 def _most(

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from fleet.admission import rules
+from fleet.controllers.decide.growing import Growing
+from fleet.controllers.decide.snapshot import SnapshotBuilder
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.engine import patch as patches
 from fleet.engine.status import StatusError
 from fleet.ports import Body
@@ -311,3 +314,41 @@ async def test_the_new_pods_of_a_job_whose_room_was_held_pass_their_gate() -> No
         await resize(world, "one", replicas(4))
         await eventually(lambda: resized(world, "one")[0] == "True")
         assert not any(pod.gated or pod.placeholder for pod in world.members.by_name["cfa"].pods.values())
+
+
+async def test_a_growth_that_was_judged_by_another_tree_or_another_size_is_not_committed() -> None:
+    async with asked(member("cfa"), max_gpus=8) as world:
+        await runs(world, "one", workers=2)
+        await world.kill()
+        world.objects.rules = {}
+        for change in (lambda: world.edit("ElasticQuotaTree", "elasticquotatree", _tight, "kube-system"),
+                       lambda: world.edit("ResourceBinding", "one-pytorchjob", _asks_for_less)):  # fmt: skip
+            await world.edit("ResourceBinding", "one-pytorchjob", _asks_for_more)
+            picture = SnapshotBuilder(world.store, world.members).build(world.clock.now())
+            await change()
+            assert picture.growing
+            assert not await Growing(world.hub, EventRecorder(world.hub)).grow(picture, world.clock.now())
+            counts = [c["replicas"] for c in (world.binding("one") or {})["spec"]["components"]]
+            assert counts == [1, 2]
+
+
+def _asks_for_more(binding: Body) -> None:
+    wanted = copy.deepcopy(binding["spec"]["components"])
+    wanted[1]["replicas"] = 4
+    binding["spec"]["wantedComponents"] = wanted
+
+
+def _asks_for_less(binding: Body) -> None:
+    del binding["spec"]["wantedComponents"]
+
+
+def _tight(body: Body) -> None:
+    body["spec"]["root"]["children"][0]["max"][GPU] = 7
+
+
+async def test_a_job_without_a_policy_is_not_made_larger() -> None:
+    async with asked(member("cfa")) as world:
+        await runs(world, "one", workers=1)
+        await world.delete("PropagationPolicy", "example-policy")
+        await settle(1)
+        assert "no policy takes it any more" in await refused(world, "one", replicas(2))
