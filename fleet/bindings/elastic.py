@@ -64,6 +64,15 @@ def as_large_as(binding: Body, decided: Body) -> Body:
     return binding
 
 
+def take(binding: Body, replicas: Mapping[str, int]) -> None:
+    """Take from the binding, in place, all but so many replicas of the components that are named. The job asks for them
+    on."""
+    spec = binding["spec"]
+    spec.setdefault(WANTED, copy.deepcopy(spec["components"]))
+    for body in spec["components"]:
+        body["replicas"] = min(body["replicas"], replicas.get(str(body["name"]).lower(), body["replicas"]))
+
+
 def give(binding: Body, replicas: Mapping[str, int]) -> None:
     """Give the binding, in place, so many replicas of the components that are named, and all else of what its job asks
     for. The rest stays wanted."""

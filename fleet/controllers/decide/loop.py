@@ -28,6 +28,7 @@ from fleet.controllers.decide.latest import LatestSnapshot
 from fleet.controllers.decide.queueitems import QueueItems
 from fleet.controllers.decide.reasons import ReasonWriter
 from fleet.controllers.decide.record import DecisionRecorder
+from fleet.controllers.decide.shrinking import Shrinking
 from fleet.controllers.decide.snapshot import Picture, SnapshotBuilder
 from fleet.controllers.decide.waking import next_change
 from fleet.controllers.runtime.controller import Controller, Source, Teller
@@ -48,6 +49,7 @@ log = structlog.get_logger(__name__)
 GATHER_MAX_S = 0.3
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
+SPARED_S = 5.0  # until it looks again at jobs for which elastic jobs have become smaller; pods that leave wake it, too
 LOOK_S = 0.5  # between two looks at members that are not read yet; a member that is read brings the next one sooner
 UNREAD_TOLD = 10  # of what cannot be read in one cycle
 _CYCLE = Key("", "", "", "decide")
@@ -69,6 +71,7 @@ class DecideLoop:
         )  # fmt: skip
         self._builder = SnapshotBuilder(hub.store, hub.members, config, tuned.pods_run_s)
         self._growing = Growing(hub, events)
+        self._shrinking = Shrinking(hub, events)
         self._committer = PlanCommitter(hub, events)
         self._reasons = ReasonWriter(hub, events)
         self._recorder = DecisionRecorder(hub)
@@ -157,7 +160,9 @@ class DecideLoop:
             outcome, (plan, phases) = "decided", decided
             reasons = {**plan.reasons, **self._left_out()}
             phases.begin("commit")
-            complete = await self._carry_out(picture, whole, plan, reasons, now)
+            plan, spared = await self._spared(picture, plan, now)
+            told = {key: why for key, why in reasons.items() if key not in spared}
+            complete = await self._carry_out(picture, whole, plan, told, now) and not spared
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
                 found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
@@ -212,6 +217,15 @@ class DecideLoop:
         if smaller is None or again is None or not starts_one(picture, smaller, again[0]):
             return picture, decided
         return smaller, again
+
+    async def _spared(self, picture: Picture, plan: Plan, now: float) -> tuple[Plan, frozenset[str]]:
+        """The plan with the evictions that are left where elastic jobs become smaller, and the units that wait for
+        that."""
+        left = await self._shrinking.instead(picture, plan, now) if plan.claims else plan
+        spared = frozenset(claim.unit for claim in plan.claims) - {claim.unit for claim in left.claims}
+        if spared:
+            self.controller.queue.add_after(_CYCLE, SPARED_S)
+        return left, spared
 
     def _left_out(self) -> dict[str, Reason]:
         """Why those wait that the decider is not asked about."""

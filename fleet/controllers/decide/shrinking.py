@@ -1,0 +1,165 @@
+"""Elastic jobs become smaller before others are evicted: fewer replicas are a smaller victim than the whole job.
+
+Where a plan evicts elastic jobs that have more than their least, the same fleet is decided with these jobs at their
+least, and without evictions. If the job that takes back starts there, nobody leaves: the elastic jobs give up their
+newest replicas, through the job's own API, and the room goes to the jobs that wait as any room does. While pods are on
+their way out, nothing more is taken back in that member, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from fleet.bindings import binding as b
+from fleet.bindings.components import components_of
+from fleet.bindings.conditions import is_true, set_condition
+from fleet.bindings.elastic import least_of, resized, take
+from fleet.controllers.decide.decider import SEED
+from fleet.controllers.decide.snapshot import Picture, Sources
+from fleet.controllers.runtime.events import EventRecorder
+from fleet.controllers.runtime.hub import Hub
+from fleet.decide import decide
+from fleet.members.members import PodView
+from fleet.model.amounts import NOTHING, Amounts
+from fleet.model.charge import beyond
+from fleet.model.plan import Plan, RoomClaim
+from fleet.model.reason import named_to
+from fleet.model.unit import Unit
+from fleet.ports import Body, Committed, Write
+from fleet.snapshot import Changes, Snapshot
+from fleet.wellknown import GANG_WHOLE, RESIZED
+
+MADE_ROOM = "MadeRoom"  # reason of RESIZED
+_NUMBER = re.compile(r"(\d+)$")
+
+
+class Shrinking:
+    """Makes elastic jobs smaller in place of evictions."""
+
+    def __init__(self, hub: Hub, events: EventRecorder) -> None:
+        self._hub = hub
+        self._events = events
+        self._since: dict[str, float] = {}  # units with pods that they have given up: when that was seen first
+
+    async def instead(self, picture: Picture, plan: Plan, now: float) -> Plan:
+        """The plan without the claims that elastic jobs spare, and without the claims behind these, which may count on
+        them: the next decision makes them anew."""
+        giving = self._giving(picture, now)
+        kept: list[RoomClaim] = []
+        for claim in plan.claims:
+            victims = [eviction.unit for eviction in plan.evictions if eviction.preemptor == claim.unit]
+            if claim.member in giving or await self._spared(picture, claim, victims, now):
+                break
+            kept.append(claim)
+        if len(kept) == len(plan.claims):
+            return plan
+        units = {claim.unit for claim in kept}
+        return replace(
+            plan, claims=tuple(kept), evictions=tuple(e for e in plan.evictions if e.preemptor in units)
+        )  # fmt: skip
+
+    def _giving(self, picture: Picture, now: float) -> frozenset[str]:
+        """The members in which pods of an elastic job are on their way out."""
+        found: dict[str, str] = {}
+        for key in picture.growing:
+            unit, binding = picture.snapshot.units[key], picture.sources[key].binding.body
+            if unit.member and least_of(binding) and beyond(unit.components, components_of(binding)):
+                found[key] = unit.member
+        self._since = {key: self._since.get(key, now) for key in found}
+        patience = self._hub.config.claim_s
+        return frozenset(member for key, member in found.items() if now < self._since[key] + patience)
+
+    async def _spared(self, picture: Picture, claim: RoomClaim, victims: Iterable[str], now: float) -> bool:
+        """Whether elastic jobs among the victims became smaller, so that nobody needs to leave for this claim."""
+        smaller = [unit for key in victims if (unit := self._smaller(picture, key)) is not None]
+        if not smaller:
+            return False
+        world = _without_surplus(picture.snapshot, smaller)
+        tried = await asyncio.to_thread(decide, world, now=now, seed=SEED, solver=None)
+        if all(placement.unit != claim.unit for placement in tried.placements):
+            return False
+        writes: list[Write] = []
+        for unit in smaller:
+            writes += self._writes(picture.sources[unit.id], picture.snapshot.units[claim.unit], now)
+        return isinstance(await self._hub.commit(writes), Committed)
+
+    def _smaller(self, picture: Picture, key: str) -> Unit | None:
+        """The unit at its least, with the seats that it keeps; None for a unit that has no more to give up."""
+        unit, binding = picture.snapshot.units[key], picture.sources[key].binding.body
+        least, has = least_of(binding), components_of(binding)
+        if not least or not unit.seats or not beyond(has, resized(has, least)) or not is_true(binding, GANG_WHOLE):
+            return None
+        pods = [pod for pod in self._hub.members.pods_of(key) if pod.member == unit.member and pod.holds_room]
+        gone = _held_by(_surplus(pods, least))
+        seats = tuple(
+            replace(seat, free=seat.free.plus(less), holds=seat.holds.minus(less))
+            for seat in unit.seats
+            for less in (gone.get(seat.node, NOTHING),)
+        )
+        visible = tuple((name, min(count, least.get(name.lower(), count))) for name, count in unit.visible)
+        return replace(unit, components=resized(unit.components, least), visible=visible, seats=seats)
+
+    def _writes(self, sources: Sources, preemptor: Unit, now: float) -> list[Write]:
+        binding, least = sources.binding, least_of(sources.binding.body)
+        reader = named_to(binding.key.namespace, preemptor.name)
+        shown = [f"{c.name} {c.replicas} -> {least[c.name]}" for c in components_of(binding.body) if c.name in least]
+        message = f"is made smaller, to make room for {reader}: {', '.join(shown)}"
+
+        def shrink(body: Body) -> Body:
+            take(body, least)
+            set_condition(body, RESIZED, False, MADE_ROOM, message, now)
+            return body
+
+        generation = binding.body["metadata"].get("generation")
+        return [
+            self._hub.change(binding.key, shrink, uid=binding.uid, generation=generation),
+            self._events.write(dict(b.resource_of(binding.body)), RESIZED, message, warning=True),
+        ]
+
+
+def _surplus(pods: Sequence[PodView], least: Mapping[str, int]) -> list[PodView]:
+    """The pods that an operator takes away when the replicas become so few: those with the highest numbers."""
+    found: list[PodView] = []
+    for name, count in least.items():
+        mine = sorted((pod for pod in pods if pod.component.lower() == name), key=_number)
+        found += mine[count:]
+    return found
+
+
+def _number(pod: PodView) -> tuple[int, str]:
+    found = _NUMBER.search(pod.name)
+    return int(found[1]) if found is not None else -1, pod.name
+
+
+def _held_by(pods: Iterable[PodView]) -> dict[str, Amounts]:
+    held: dict[str, Amounts] = {}
+    for pod in pods:
+        held[pod.node] = held.get(pod.node, NOTHING).plus(pod.requests)
+    return held
+
+
+def _without_surplus(snapshot: Snapshot, smaller: Sequence[Unit]) -> Snapshot:
+    """The snapshot in which these units are as small as this, and nobody is evicted."""
+    free: dict[tuple[str, str], Amounts] = {}  # of nodes, by member, that have more free than the snapshot shows
+    members = dict(snapshot.members)
+    for unit in smaller:
+        member = members[unit.member or ""]
+        pools = [Counter(pool.counts) for pool in member.pools]
+        for before, after in zip(snapshot.units[unit.id].seats, unit.seats, strict=True):
+            node = (member.name, before.node)
+            had = free.get(node, before.free)
+            if 0 <= before.pool < len(pools) and pools[before.pool][had] > 0:
+                free[node] = had.plus(before.holds.minus(after.holds))
+                pools[before.pool][had] -= 1
+                pools[before.pool][free[node]] += 1
+        counted = [tuple((vector, nodes) for vector, nodes in counts.items() if nodes) for counts in pools]
+        made = tuple(replace(pool, free=found) for pool, found in zip(member.pools, counted, strict=True))
+        members[member.name] = replace(member, pools=made)
+    config = replace(snapshot.config, reclaim=False)
+    return snapshot.apply(
+        Changes(put_units=tuple(smaller), put_members=tuple(members.values()), config=config, new_config=True)
+    )

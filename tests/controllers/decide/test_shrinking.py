@@ -1,0 +1,83 @@
+"""Elastic jobs give up replicas before others are evicted."""
+
+from __future__ import annotations
+
+import pytest
+
+from fleet.controllers.runtime.hub import ControllerConfig
+from fleet.ports import Body
+from fleet.wellknown import RESIZED
+from tests.controllers.decide.test_elastic import elastic, has, sent
+from tests.controllers.decide.test_reclaiming import job, leaves, leaving
+from tests.controllers.fastloop import eventually, settle
+from tests.controllers.world import World, hub, member, policy
+
+PROTECTED_S = 30.0
+QUICK = ControllerConfig(protection_s=PROTECTED_S, claim_s=120.0)
+
+
+async def borrows(world: World, name: str, least: int, workers: int = 8) -> None:
+    """An elastic job of leaf a, with 2 GPUs a worker, runs on room that leaf b is promised."""
+    body: Body = elastic(name, workers, least, gpus=2)
+    body["metadata"]["labels"] = {"quota.scheduling.alibabacloud.com/name": "a"}
+    await world.apply(leaves(16, a=0, b=16), policy(queue=True), body)
+    await world.running(name)
+
+
+def drop(world: World, name: str, *numbers: int) -> None:
+    """The job's operator has taken away these workers."""
+    pods = world.members.by_name["cfa"].pods
+    names = {f"{name}-worker-{number}" for number in numbers}
+    for uid in [uid for uid, pod in pods.items() if pod.name in names]:
+        del pods[uid]
+    world.members._tell("cfa", "pod", world.members.job("cfa", "default", name) or {})
+
+
+async def test_an_elastic_job_gives_up_its_newest_replicas_in_place_of_being_evicted() -> None:
+    async with hub(member("cfa", 2), config=QUICK) as world:
+        await borrows(world, "stretch", 4)
+        await world.apply(job("owner", "b", workers=0))
+        await settle(20)
+        assert has(world, "stretch") == (8, 8), "it is protected still"
+        await eventually(lambda: has(world, "stretch") == (4, 8) and sent(world, "stretch") == 4)
+        said = [event["message"] for event in world.events("stretch", RESIZED)]
+        assert "is made smaller, to make room for default/owner: worker 8 -> 4" in said
+        await settle(20)
+        assert not leaving(world) and world.placed("owner") == "", "its pods are still there"
+        assert (world.unit("stretch") or {})["status"]["charged"]["nvidia.com/gpu"] == "16"
+        drop(world, "stretch", 4, 5, 6, 7)
+        await world.running("owner")
+        assert (world.state("stretch"), world.attempt("stretch"), has(world, "stretch")) == ("Running", 1, (4, 8))
+        await world.delete("PyTorchJob", "owner")
+        await eventually(lambda: has(world, "stretch") == (8, 8))
+
+
+async def test_an_elastic_job_whose_least_is_still_in_the_way_is_evicted_whole() -> None:
+    async with hub(member("cfa", 2), config=QUICK) as world:
+        await borrows(world, "stretch", 4)
+        await world.apply(job("owner", "b"))
+        await settle(PROTECTED_S)
+        await world.running("owner")
+        assert world.placed("stretch") == "" and not world.events("stretch", RESIZED)
+
+
+async def test_a_job_that_does_not_give_up_its_pods_in_time_is_evicted_whole() -> None:
+    async with hub(member("cfa", 2), config=QUICK) as world:
+        await borrows(world, "stretch", 4)
+        await world.apply(job("owner", "b", workers=0))
+        await eventually(lambda: has(world, "stretch") == (4, 8), within_s=60)
+        await settle(100)
+        assert (world.placed("stretch"), world.attempt("stretch")) == ("cfa", 1)
+        await eventually(lambda: world.placed("owner") == "cfa", within_s=60)
+        await eventually(lambda: world.attempt("stretch") == 2, what="it starts again beside the owner")
+        assert has(world, "stretch") == (4, 8)
+
+
+@pytest.mark.parametrize("least", [8, 12])
+async def test_a_job_at_its_least_has_nothing_to_give(least: int) -> None:
+    async with hub(member("cfa", 2), config=QUICK) as world:
+        await borrows(world, "stretch", least)
+        await world.apply(job("owner", "b", workers=0))
+        await settle(PROTECTED_S)
+        await world.running("owner")
+        assert world.placed("stretch") == ""
