@@ -72,7 +72,11 @@ def lacks(snapshot: Snapshot, key: str, asked: Sequence[Component], now: float) 
     request = _more(unit, replace(unit, components=larger(unit.components, asked)))
     candidate = replace(group.candidate(0), request=request, account=account)
     profile = situation.profile()
-    return _of_quota(profile, candidate, unit) or _of_room(situation, profile, candidate, member.name, anew)
+    return (
+        _of_quota(profile, candidate, unit)
+        or _of_pods(situation, unit)
+        or _of_room(situation, profile, candidate, member.name, anew)
+    )
 
 
 def _pod_grows(unit: Unit, asked: Component) -> bool:
@@ -137,6 +141,15 @@ def _of_quota(profile: Profile, candidate: Candidate, unit: Unit) -> Lack | None
         if not span.spares_quota(candidate):
             return Lack(QUOTA, f"the quota for it is reserved for {_named(unit, span.holder.unit)}")
     return None
+
+
+def _of_pods(situation: Situation, unit: Unit) -> Lack | None:
+    """Pods that were given room in the member and find no node come first: more pods would take what is left of it."""
+    there = sorted(key for key in situation.lost if situation.snapshot.units[key].member == unit.member)
+    if not there:
+        return None
+    names = ", ".join(_named(unit, situation.snapshot.units[key]) for key in there)
+    return Lack(ROOM, f"pods of {names} find no node in member {unit.member} yet")
 
 
 def _of_room(situation: Situation, profile: Profile, candidate: Candidate, member: str, anew: bool) -> Lack | None:

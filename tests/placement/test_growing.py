@@ -86,6 +86,13 @@ def test_pods_that_are_on_their_way_keep_their_room() -> None:
     assert said is not None and "room for 1 of them" in said.text
 
 
+def test_pods_that_find_no_node_come_before_more_pods() -> None:
+    """Their room lies in pieces: a scheduler that spreads pods left four GPUs on each node."""
+    comes = unit("b").gang(1, gpu=8).runs_in("cfa", visible=0)
+    world = snapshot(runs(gpu=4), comes, member("cfa").nodes(3, free_gpu=4))
+    assert asked(world, workers(3, 4)) == Lack(ROOM, "pods of default/b find no node in member cfa yet")
+
+
 def test_claimed_room_and_quota_are_kept() -> None:
     waits = unit("b").gang(2, gpu=8).queue("root/ml").having(claim=Claim("cfa", NOW + 60))
     world = snapshot(runs(), waits, member("cfa").nodes(2), tree(ml={}))

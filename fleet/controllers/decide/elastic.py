@@ -73,9 +73,12 @@ def _given(binding: Stored, least: Mapping[str, int]) -> Stored:
 
 def others_wait(picture: Picture, key: str) -> bool:
     """Whether a unit waits that may need the room or the quota which an elastic unit would grow into: a unit of its
-    leaf, or one that may go to its member. A unit that never starts as it is does not count."""
+    leaf, one that may go to its member, or one there whose pods do not all have a node. A unit that never starts as it
+    is does not count."""
     mine = picture.snapshot.units[key]
     member = picture.snapshot.members.get(mine.member or "")
+    if any(unit.member == mine.member and unit.id != key for unit in picture.snapshot.backlog.unseen.values()):
+        return True
     for other in picture.snapshot.units.values():
         if other.phase is not Phase.WAITING or other.held or other.suspended:
             continue

@@ -110,6 +110,20 @@ async def test_what_becomes_free_goes_to_jobs_that_wait_before_elastic_jobs_grow
         await eventually(lambda: has(world, "one") == (4, 4))
 
 
+async def test_an_elastic_job_leaves_pieces_of_room_to_the_pods_of_a_gang_that_still_comes() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(pytorchjob("first", workers=0, gpus=4))
+        await world.running("first")
+        await world.apply(elastic("one", 4, 2, gpus=2))
+        await world.running("one")
+        world.members.by_name["cfa"].no_pods = True
+        await world.delete("PyTorchJob", "first")
+        await world.apply(pytorchjob("comes", workers=0, gpus=2))
+        await eventually(lambda: world.placed("comes") == "cfa")
+        await settle(5)
+        assert has(world, "one")[0] == 2 and why(world, "one")["reason"] == "OthersWait"
+
+
 async def test_a_job_that_can_never_start_keeps_no_elastic_job_small() -> None:
     async with queued(member("cfa", 1)) as world:
         await world.apply(pytorchjob("first", workers=0, gpus=4))
