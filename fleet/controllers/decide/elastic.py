@@ -1,9 +1,9 @@
 """Elastic jobs that do not fit whole are decided again at their smallest.
 
 The first decision knows every job as large as it asks to be. Where it leaves elastic jobs waiting for quota or room,
-the second one is about the same fleet with these jobs at their smallest. Its plan counts if it starts one of them. It
-evicts nobody: a job that takes room back takes it back for all of its pods. A job that started small asks for the rest
-from then on, as a job that was made larger does (growing.py).
+the second one is about the same fleet with these jobs at their smallest. Its plan counts if it starts one of them. That
+plan evicts nobody: a job that takes room back takes it back for all of its pods. A job that started small asks for the
+rest from then on, as a job that was made larger does (growing.py).
 """
 
 from __future__ import annotations
