@@ -121,6 +121,8 @@ class SnapshotBuilder:
         kept: dict[str, _Kept] = {}
         named: set[tuple[str, str]] = set()
         unreadable: dict[Key, Exception] = {}
+        growing: list[str] = []
+        elastic: list[str] = []
         for stored in self._store.scan(WORK, "resourcebindings"):
             known = self._kept.get(stored.uid)
             if known is not None and (known.revision != stored.revision or known.around is not self._around):
@@ -132,21 +134,7 @@ class SnapshotBuilder:
             revision = queue_unit.revision if queue_unit else 0
             pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
             if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
-                failed: Exception | None = None
-                try:
-                    sound = known is not None and known.failed is None
-                    base = known.base if known and sound else base_unit(stored.body, tree, clusters)
-                    unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
-                    unit = self._as_admitted(unit, queue_unit)
-                    asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(stored.body))
-                except Exception as error:  # this one alone is left out
-                    base, asked = unreadable_unit(stored, error), frozenset()
-                    unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
-                    failed = error
-                known = _Kept(
-                    stored.revision, self._around, base, key, revision, pods, copies, unit, asked, failed=failed,
-                    grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
-                )  # fmt: skip
+                known = self._read(stored, queue_unit, known, pods, copies, tree, clusters)
             kept[stored.uid] = known
             if known.failed is not None:
                 unreadable[stored.key] = known.failed
@@ -154,6 +142,10 @@ class SnapshotBuilder:
                 named |= known.asked
                 units[known.unit.id] = known.unit
                 sources[known.unit.id] = Sources(stored, queue_unit)
+                if known.grows:
+                    growing.append(known.unit.id)
+                if known.elastic and known.unit.phase is Phase.WAITING:
+                    elastic.append(known.unit.id)
         self._kept, self.unreadable = kept, unreadable
         if named != self._named:
             self._named = frozenset(named)
@@ -165,9 +157,30 @@ class SnapshotBuilder:
         config = self._config if self.all_read() else self._waiting_config
         waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
-        growing = tuple(key for key, known in kept.items() if known.grows and key in units)
-        elastic = tuple(k for k, known in kept.items() if known.elastic and k in units and _waits(units[k]))
-        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, growing, elastic)
+        sized = tuple(growing), tuple(elastic)
+        return Picture(self._last, sources, stored_tree, waits.one_by_one, waits.again_at, *sized)
+
+    def _read(
+        self, stored: Stored, queue_unit: Stored | None, known: _Kept | None, pods: Sequence[PodView],
+        copies: Sequence[tuple[str, Body]], tree: QuotaTree | None, clusters: Sequence[Candidate],
+    ) -> _Kept:  # fmt: skip
+        """A binding read anew. `known`: the binding at the same revision, beside other pods or another QueueUnit."""
+        failed: Exception | None = None
+        try:
+            sound = known is not None and known.failed is None
+            base = known.base if known and sound else base_unit(stored.body, tree, clusters)
+            unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
+            unit = self._as_admitted(unit, queue_unit)
+            asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(stored.body))
+        except Exception as error:  # this one alone is left out
+            base, asked = unreadable_unit(stored, error), frozenset()
+            unit = base if not b.clusters_of(stored.body) and queue_unit is not None else None
+            failed = error
+        return _Kept(
+            stored.revision, self._around, base, known.unit_key if known else _unit_key(stored.key),
+            queue_unit.revision if queue_unit else 0, pods, copies, unit, asked, failed=failed,
+            grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
+        )  # fmt: skip
 
     def _as_admitted(self, unit: Unit | None, queue_unit: Stored | None) -> Unit | None:
         """Work that holds quota is charged to the queue that it came out of, wherever its namespace hangs by now."""
@@ -230,10 +243,6 @@ class SnapshotBuilder:
                 model = replace(model, ready=False, not_ready_reason=model.not_ready_reason or "it does not answer")
             members[name] = model
         return members
-
-
-def _waits(unit: Unit) -> bool:
-    return unit.phase is Phase.WAITING
 
 
 def _unit_key(binding: Key) -> Key:
