@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import structlog
+
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import is_true, set_condition
@@ -29,9 +31,11 @@ from fleet.model.charge import beyond
 from fleet.model.plan import Plan, RoomClaim
 from fleet.model.reason import named_to
 from fleet.model.unit import Unit
-from fleet.ports import Body, Committed, Write
+from fleet.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.snapshot import Changes, Snapshot
 from fleet.wellknown import GANG_WHOLE, RESIZED
+
+log = structlog.get_logger(__name__)
 
 MADE_ROOM = "MadeRoom"  # reason of RESIZED
 _NUMBER = re.compile(r"(\d+)$")
@@ -52,7 +56,7 @@ class Shrinking:
         kept: list[RoomClaim] = []
         for claim in plan.claims:
             victims = [eviction.unit for eviction in plan.evictions if eviction.preemptor == claim.unit]
-            if claim.member in giving or await self._spared(picture, claim, victims, now):
+            if claim.member in giving or await self._tried(picture, claim, victims, now):
                 break
             kept.append(claim)
         if len(kept) == len(plan.claims):
@@ -72,6 +76,16 @@ class Shrinking:
         self._since = {key: self._since.get(key, now) for key in found}
         patience = self._hub.config.claim_s
         return frozenset(member for key, member in found.items() if now < self._since[key] + patience)
+
+    async def _tried(self, picture: Picture, claim: RoomClaim, victims: Iterable[str], now: float) -> bool:
+        """As `_spared`. Where that fails, the plan stands as it was made."""
+        try:
+            return await self._spared(picture, claim, victims, now)
+        except (Fenced, StoreUnavailable):
+            raise
+        except Exception as error:
+            log.warning("elastic jobs cannot be made smaller", unit=claim.unit, error=repr(error)[:300])
+            return False
 
     async def _spared(self, picture: Picture, claim: RoomClaim, victims: Iterable[str], now: float) -> bool:
         """Whether elastic jobs among the victims became smaller, so that nobody needs to leave for this claim."""
