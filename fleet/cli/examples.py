@@ -25,6 +25,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "jobs": ("fleet jobs -A", "fleet jobs -n team-a -o json"),
     "explain": ("fleet explain train", "fleet explain pytorchjob/train -n team-a -o json"),
     "doctor": ("fleet doctor", "fleet doctor -o json"),
+    "backup": ("fleet backup hub.backup", "fleet backup - --passphrase-file phrase | ssh store 'cat > hub.backup'"),
+    "restore": ("fleet restore hub.backup", "fleet restore hub.backup --passphrase-file phrase --data-dir /srv/fleet"),
     "orphans list": ("fleet orphans list", "fleet orphans list -o json"),
     "orphans remove": ("fleet orphans remove pytorchjob/train -n team-a", "fleet orphans remove --all --member east"),
     "decide": ("fleet decide snapshot.json", "fleet decide snapshot.json --explain team-a/train"),

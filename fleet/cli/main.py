@@ -16,6 +16,7 @@ import typer
 from fleet.cli import (
     agent,
     api,
+    backup,
     clusters,
     controllers,
     cordon,
@@ -31,6 +32,7 @@ from fleet.cli import (
     orphans,
     queues,
     replay,
+    restore,
     sim,
     status,
     submit,
@@ -71,6 +73,8 @@ app.command("doctor", epilog=of("doctor"))(doctor.doctor)
 app.command("decide", epilog=of("decide"))(decide.decide)
 app.command("what-if", epilog=of("what-if"))(whatif.what_if)
 app.command("replay", epilog=of("replay"))(replay.replay)
+app.command("backup", epilog=of("backup"))(backup.backup)
+app.command("restore", epilog=of("restore"))(restore.restore)
 app.add_typer(orphans.app, name="orphans")
 app.add_typer(token.app, name="token")
 app.command("agent", epilog=of("agent"))(agent.agent)

@@ -31,10 +31,10 @@ async def migrate(dsn: str) -> bool:
     """Migrate the database if it needs it; True if it did. Safe from several processes at once."""
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
-        if await _version(connection) == HEAD:
+        if await version_of(connection) == HEAD:
             return False
         await connection.execute("SELECT pg_advisory_lock($1)", MIGRATION_LOCK, timeout=600)
-        version = await _version(connection)
+        version = await version_of(connection)
         if version == HEAD:
             return False
         if version is not None and version not in _known():
@@ -48,7 +48,8 @@ async def migrate(dsn: str) -> bool:
         await connection.close()  # gives the lock back
 
 
-async def _version(connection: asyncpg.Connection) -> str | None:
+async def version_of(connection: asyncpg.Connection) -> str | None:
+    """The revision of its schema; None for a database that was never migrated."""
     if await connection.fetchval("SELECT to_regclass('alembic_version')") is None:
         return None
     version: str | None = await connection.fetchval("SELECT version_num FROM alembic_version")

@@ -87,6 +87,16 @@ async def end_term(objects: Objects) -> None:
     await _append(objects, options, lambda entries: None if not entries or entries[-1][0] == _END else _END)
 
 
+def ended(record: bytes, revision: int) -> bytes:
+    """The record with the end of its newest term before `revision`, at which the result is written. For a restore: the
+    end is exact then, though the revisions go on much higher."""
+    body = orjson.loads(record)
+    entries = [*entries_of(body), (_END, revision - 1), (_END, 0)]
+    body["metadata"]["resourceVersion"] = str(revision)
+    body["data"] = {_FIELD: orjson.dumps(entries[-TERMS_MAX:]).decode()}
+    return orjson.dumps(body)
+
+
 class Terms:
     """The terms as one leader sees and makes them."""
 
