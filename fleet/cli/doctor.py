@@ -112,7 +112,7 @@ def unknown_copies(hub: Hub) -> Iterator[Finding]:
     from fleet.cli.orphans import WAY_OUT, unknown
 
     copies, more = unknown(hub)
-    stay = "until it is gone, orphans of this member stay"
+    stay = "until it is adopted or gone, orphans of this member stay"
     for copy in copies:
         why = f"runs in {copy['member']}, and the hub's database went back to before it (since {copy['since']}); {stay}"
         yield Finding("unknown-copy", copy["kind"], copy["namespace"], copy["name"], why, WAY_OUT)

@@ -28,6 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "backup": ("fleet backup hub.backup", "fleet backup - --passphrase-file phrase | ssh store 'cat > hub.backup'"),
     "restore": ("fleet restore hub.backup", "fleet restore hub.backup --passphrase-file phrase --data-dir /srv/fleet"),
     "orphans list": ("fleet orphans list", "fleet orphans list -o json"),
+    "orphans adopt": ("fleet orphans adopt pytorchjob/train -n team-a", "fleet orphans adopt --all --member east"),
     "orphans remove": ("fleet orphans remove pytorchjob/train -n team-a", "fleet orphans remove --all --member east"),
     "decide": ("fleet decide snapshot.json", "fleet decide snapshot.json --explain team-a/train"),
     "what-if": ("fleet what-if --submit job.yaml -n team-a", "fleet what-if --drain east --scale west=+4"),

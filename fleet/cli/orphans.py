@@ -19,16 +19,16 @@ RECORDS = "/api/v1/namespaces/fleet-system/configmaps"
 COLUMNS = ("member", "kind", "namespace", "name", "job", "since")
 NOTHING = "No unknown copies"
 POLL_S = 0.5
-WAY_OUT = "let it run to its end, or remove it with `fleet orphans remove` and submit its job again"
+WAY_OUT = "take it for a job of the hub again with `fleet orphans adopt`, or remove it with `fleet orphans remove`"
 
 app = typer.Typer(
-    help="List and remove what members run since before a restore.", no_args_is_help=True, rich_markup_mode=None
+    help="List, adopt and remove what members run since before a restore.", no_args_is_help=True, rich_markup_mode=None
 )
 
 
 @app.callback()
 def orphans() -> None:
-    """List and remove what runs in members and a restored hub does not know.
+    """List, adopt and remove what runs in members and a restored hub does not know.
 
     A database that was restored from an older backup does not know the jobs that were submitted after it. Their copies
     in the members stay until people decide. While a member has one, the hub removes no orphan there.
@@ -52,12 +52,41 @@ def list_(
         print(f"and {more} more")
 
 
+NamesArgument = Annotated[list[str] | None, typer.Argument(help="KIND/NAME of each, as the list has them.")]
+InNamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", help="Only those of this namespace.")]
+OfMemberOption = Annotated[str | None, typer.Option("--member", help="Only those of this member.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All that the other options leave.")]
+
+
+@app.command("adopt", epilog=of("orphans adopt"))
+def adopt(
+    names: NamesArgument = None,
+    namespace: InNamespaceOption = None,
+    member: OfMemberOption = None,
+    all_: AllOption = False,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait until they are adopted.")] = 60.0,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Take unknown copies for jobs of the hub again: their pods run on as they are.
+
+    The job is made of the copy in the member, and charged to its queue from then on, over its quota too.
+    """
+    from fleet.cli.hub import connect
+
+    hub = connect(kubeconfig, data_dir, context)
+    chosen = _chosen(hub, names, namespace, member, all_)
+    _order(hub, chosen, "adopt")
+    _await(hub, chosen, timeout, "adopted in", "adopt")
+
+
 @app.command("remove", epilog=of("orphans remove"))
 def remove(
-    names: Annotated[list[str] | None, typer.Argument(help="KIND/NAME of each, as the list has them.")] = None,
-    namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only those of this namespace.")] = None,
-    member: Annotated[str | None, typer.Option("--member", help="Only those of this member.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All that the other options leave.")] = False,
+    names: NamesArgument = None,
+    namespace: InNamespaceOption = None,
+    member: OfMemberOption = None,
+    all_: AllOption = False,
     timeout: Annotated[float, typer.Option(help="Seconds to wait until they are gone.")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -69,18 +98,26 @@ def remove(
     """
     from fleet.cli.hub import connect
 
+    hub = connect(kubeconfig, data_dir, context)
+    chosen = _chosen(hub, names, namespace, member, all_)
+    _order(hub, chosen, "remove")
+    _await(hub, chosen, timeout, "removed from", "remove")
+
+
+def _chosen(
+    hub: Hub, names: list[str] | None, namespace: str | None, member: str | None, all_: bool
+) -> list[dict[str, Any]]:
+    """The copies that the options name. Raises Failure."""
     if bool(names) == all_:
         raise Failure("name copies as KIND/NAME, or say --all")
-    hub = connect(kubeconfig, data_dir, context)
     found = [
         copy for copy in unknown(hub)[0]
         if member in (None, copy["member"]) and namespace in (None, copy["namespace"])
     ]  # fmt: skip
     chosen = found if all_ else [copy for name in names or () for copy in _named(found, name)]
     if not chosen:
-        raise Failure("nothing to remove: the list has no such copy")
-    _order(hub, chosen)
-    _await(hub, chosen, timeout)
+        raise Failure("the list has no such copy")
+    return chosen
 
 
 def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
@@ -95,7 +132,11 @@ def unknown(hub: Hub) -> tuple[list[dict[str, Any]], int]:
         if member == record["metadata"]["name"]:
             continue
         data = mapping(record.get("data"))
-        named = [{**entry, "member": member} for entry in _entries(data.get("copies"))]
+        told = _problems(dict(data))
+        named = [
+            {**entry, "member": member, "problem": told.get(entry["uid"], "")}
+            for entry in _entries(data.get("copies"))
+        ]  # fmt: skip
         copies += named
         more += max(0, (digits(str(data.get("count") or "")) or 0) - len(named))
     return copies, more
@@ -125,7 +166,7 @@ def _named(copies: Sequence[dict[str, Any]], text: str) -> list[dict[str, Any]]:
     return found
 
 
-def _order(hub: Hub, copies: Sequence[dict[str, Any]]) -> None:
+def _order(hub: Hub, copies: Sequence[dict[str, Any]], order: str) -> None:
     """Tell the controllers, which do it, since a member takes orders from them alone."""
     import json
 
@@ -133,28 +174,50 @@ def _order(hub: Hub, copies: Sequence[dict[str, Any]]) -> None:
 
     for member in sorted({copy["member"] for copy in copies}):
         path = f"{RECORDS}/{UNKNOWN_COPIES}{member}"
-        before = ((hub.find(path) or {}).get("data") or {}).get("remove")
+        data = (hub.find(path) or {}).get("data") or {}
         uids = {copy["uid"] for copy in copies if copy["member"] == member}
         try:
-            uids.update(map(str, json.loads(before or "[]")))
+            before = {str(uid) for uid in json.loads(data.get(order) or "[]")}
         except (TypeError, ValueError):
-            pass  # not an order that anybody could carry out
-        body = {"data": {"remove": json.dumps(sorted(uids))}}
+            before = set()  # not an order that anybody could carry out
+        problems = {uid: why for uid, why in _problems(data).items() if uid not in uids}
+        body = {"data": {order: json.dumps(sorted(before | uids)), "problems": json.dumps(problems)}}
         hub.request("PATCH", path, body, content_type="application/merge-patch+json", missing=True)
 
 
-def _await(hub: Hub, copies: Sequence[dict[str, Any]], limit_s: float) -> None:
-    """Say of each copy that it is removed. Raises Failure when that takes too long."""
+def _problems(data: dict[str, Any]) -> dict[str, str]:
+    import json
+
+    try:
+        found = json.loads(data.get("problems") or "{}")
+    except (TypeError, ValueError):
+        found = {}
+    return {str(uid): str(why) for uid, why in found.items()} if isinstance(found, dict) else {}
+
+
+def _await(hub: Hub, copies: Sequence[dict[str, Any]], limit_s: float, done: str, order: str) -> None:
+    """Say of each copy that it is done. Raises Failure when that takes too long, or cannot be."""
     waiting = {(copy["member"], copy["uid"]): copy for copy in copies}
+    refused: list[str] = []
     deadline = time.monotonic() + limit_s
     while True:
-        there = {(copy["member"], copy["uid"]) for copy in unknown(hub)[0]}
-        for key in [key for key in waiting if key not in there]:
-            copy = waiting.pop(key)
-            print(f'{copy["kind"]} "{copy["name"]}" removed from {copy["member"]}')
+        there = {(copy["member"], copy["uid"]): copy for copy in unknown(hub)[0]}
+        for key in list(waiting):
+            copy = waiting[key]
+            why = there[key]["problem"] if key in there and order == "adopt" else ""
+            if key in there and not why:
+                continue
+            del waiting[key]
+            if why:
+                refused.append(f'{copy["kind"]} "{copy["name"]}" in {copy["member"]}: {why}')
+            else:
+                print(f'{copy["kind"]} "{copy["name"]}" {done} {copy["member"]}')
+        if not waiting and refused:
+            raise Failure(f"not adopted: {'; '.join(refused)}")
         if not waiting:
             return
         if time.monotonic() > deadline:
             members = ", ".join(sorted({member for member, _ in waiting}))
-            raise Failure(f"{len(waiting)} copies are still in {members}; they go when the member and controllers work")
+            raise Failure(f"{len(waiting)} copies are still in {members} as they were; that changes when the member and"
+                          " the controllers work")  # fmt: skip
         time.sleep(POLL_S)

@@ -57,3 +57,41 @@ def added_at(body: Body, steps: Steps, entry: Any) -> Body:
     for step in steps:
         there = there[step] if isinstance(step, int) else mapping(there).get(step)
     return placed(body, steps, [*(there if isinstance(there, list) else ()), entry])
+
+
+def apart(template: Body, topology: str, label: str) -> str:
+    """Undo `within` in a template, in place; returns the value that it prefers. `label`: one of those that all pods of
+    the gang carry."""
+    affinity = mapping(mapping(template.get("spec")).get("affinity"))
+    required = mapping(affinity.get("podAffinity")).get(_REQUIRED)
+    preferred = mapping(affinity.get("nodeAffinity")).get(_PREFERRED)
+    domain = ""
+    if not isinstance(required, list):
+        return domain
+    ours = [term for term in required if _is_together(term, topology, label)]
+    required[:] = [term for term in required if term not in ours]
+    if not ours or not isinstance(preferred, list):
+        preferred = []
+    for term in list(preferred):
+        asked = mapping(mapping(term).get("preference")).get("matchExpressions")
+        if isinstance(asked, list) and len(asked) == 1 and mapping(asked[0]).get("key") == topology:
+            domain = str((mapping(asked[0]).get("values") or [""])[0])
+            preferred.remove(term)
+    _prune(template["spec"], ("affinity", "podAffinity", _REQUIRED))
+    _prune(template["spec"], ("affinity", "nodeAffinity", _PREFERRED))
+    return domain
+
+
+def _is_together(term: Any, topology: str, label: str) -> bool:
+    selected = mapping(mapping(mapping(term).get("labelSelector")).get("matchLabels"))
+    return mapping(term).get("topologyKey") == topology and label in selected
+
+
+def _prune(body: Body, path: tuple[str, ...]) -> None:
+    """Take away what is empty at the path, from its end."""
+    name, *rest = path
+    found = body.get(name)
+    if rest and isinstance(found, dict):
+        _prune(found, tuple(rest))
+    if found is not None and not found:
+        del body[name]

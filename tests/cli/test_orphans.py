@@ -68,6 +68,11 @@ def test_a_copy_of_an_undone_past_is_named_and_stays_until_it_is_removed(up: Up)
     assert told.returncode == 1 and "ConfigMap default/undone  (unknown-copy)" in told.stdout
     assert east.request("GET", f"{maps}/leftover").ok, "no orphan goes while an unknown copy is there"
 
+    refused = fleet("orphans", "adopt", "configmap/undone", *at)
+    assert refusal(refused) == (
+        f'fleet: not adopted: ConfigMap "undone" in {kubeconfig.stem}: only jobs are adopted: create the object on the'
+        " hub again, and remove the copy"
+    )
     removed = fleet("orphans", "remove", "configmap/undone", "-n", "default", *at)
     assert (removed.returncode, removed.stdout) == (0, f'ConfigMap "undone" removed from {kubeconfig.stem}\n')
     for name in ("undone", "leftover"):
@@ -88,8 +93,9 @@ def test_what_is_not_there_is_not_removed(up: Up) -> None:
     assert refusal(nowhere) == (
         'fleet: "pytorchjob/nothing" is not KIND/NAME of an unknown copy: see `fleet orphans list`'
     )
-    assert "or say --all" in refusal(fleet("orphans", "remove", "--data-dir", str(up.folder)))
-    assert "no such copy" in refusal(fleet("orphans", "remove", "--all", "--data-dir", str(up.folder)))
+    for order in ("remove", "adopt"):
+        assert "or say --all" in refusal(fleet("orphans", order, "--data-dir", str(up.folder)))
+        assert "no such copy" in refusal(fleet("orphans", order, "--all", "--data-dir", str(up.folder)))
     listed = fleet("orphans", "list", "--data-dir", str(up.folder))
     assert (listed.returncode, listed.stdout, listed.stderr) == (0, "", "No unknown copies\n")
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import structlog
 
+from fleet.bindings.lost import is_record
 from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
@@ -94,6 +95,7 @@ class DecideLoop:
             Source(QUEUE, "queues", self._wake),
             Source(QUOTA, "elasticquotatrees", self._wake),
             Source(CLUSTER, "clusters", self._wake),
+            Source("", "configmaps", lambda event: self._wake(event) if is_record(event.stored.key) else ()),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
 

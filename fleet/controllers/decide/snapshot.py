@@ -14,6 +14,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, wanted_of
 from fleet.bindings.conditions import is_true
 from fleet.bindings.elastic import least_of
+from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import queue_of
 from fleet.controllers.cluster.matching import (
@@ -100,6 +101,7 @@ class SnapshotBuilder:
         self._waiting_config = replace(self._config, reclaim=False)
         self._kept: dict[str, _Kept] = {}
         self._around: tuple[object, ...] = ()  # the settings that all bases were made with
+        self._lost = lost_copies(store)
         self._tree: QuotaTree | None = None
         self._tree_mark: tuple[int, int, int] | None = None  # its sources
         self._trees = 0  # so many were read, one after the other
@@ -113,7 +115,8 @@ class SnapshotBuilder:
         stored_tree = tree_object(self._store)
         tree, tree_mark = self._read_tree(stored_tree)
         clusters = [candidate(s.body) for s in self._store.scan(CLUSTER, "clusters")]
-        around = (tree_mark, _mark(clusters))
+        self._lost = lost_copies(self._store)
+        around = (tree_mark, _mark(clusters), self._lost)
         if around != self._around:
             self._around = around
         units: dict[str, Unit] = {}
@@ -170,6 +173,9 @@ class SnapshotBuilder:
             sound = known is not None and known.failed is None
             base = known.base if known and sound else base_unit(stored.body, tree, clusters)
             unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
+            if unit is not None and unit.phase is Phase.WAITING and not unit.held:
+                why = why_held(stored.body, copies, self._lost)
+                unit = replace(unit, held=True, held_why=why) if why else unit
             unit = self._as_admitted(unit, queue_unit)
             asked = known.asked if known and sound else asked_of_nodes(base, wanted_of(stored.body))
         except Exception as error:  # this one alone is left out

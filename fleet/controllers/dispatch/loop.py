@@ -16,6 +16,7 @@ from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import Failure
+from fleet.bindings.lost import WAY_OUT, newer_copy
 from fleet.controllers.cluster.failing import avoided_in
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.additions import nodes_off
@@ -193,6 +194,10 @@ class DispatchLoop:
         outcomes: dict[str, Outcome] = {}
         missing: list[str] = []
         for member in wanted:
+            newer = newer_copy(stored.body, self._hub.members.copies(stored.uid)) if b.is_gang(stored.body) else ""
+            if newer:  # a restored backup does not know that the job moved on
+                outcomes[member] = Outcome(Did.SUSPENDED, f"a newer copy of it is in {newer}: {WAY_OUT}")
+                continue
             if b.dispatching_suspended(stored.body, member):
                 outcomes[member] = self._suspended(stored.body, member, key)
                 continue

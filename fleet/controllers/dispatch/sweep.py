@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import structlog
 
 from fleet.bindings import binding as b
+from fleet.controllers.dispatch.adopting import Adoption, NotAdopted
 from fleet.controllers.dispatch.dependencies import is_kept, let_stay, share
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.dispatch.unknown import Bindings, Records, is_unknown
@@ -42,6 +43,7 @@ class SweepLoop:
         self._dispatch = dispatch
         self._terms = terms
         self._records = Records(hub)
+        self._adoption = Adoption(hub)
         self._raised = False
         self._due = True
 
@@ -103,6 +105,7 @@ class SweepLoop:
         """Carry out the orders of people about unknown copies, and write down which are left."""
         orders, removed = self._records.orders(member), 0
         left: list[Body] = []
+        problems: dict[str, str] = {}
         await self._raise_revision(unknown, revision)
         for body in unknown:
             if orders.cover(body, unknown):
@@ -110,11 +113,26 @@ class SweepLoop:
                 if await self._remove_unknown(member, body, bindings, revision):
                     removed += 1
                     continue
+            elif body["metadata"]["uid"] in orders.adopt and await self._adopt(member, body, bindings, problems):
+                continue
             left.append(body)
-        if await self._records.write(member, left) and left:
+        if await self._records.write(member, left, problems) and left:
             text = "copies of writes that a restored backup has undone: orphans of this member stay, see fleet doctor"
             log.warning(text, member=member, copies=len(left))
         return removed
+
+    async def _adopt(self, member: str, body: Body, bindings: Bindings, problems: dict[str, str]) -> bool:
+        """Whether the copy is a job of the hub now; `problems` gets the reason where not."""
+        named = {"member": member, "kind": body["kind"], "name": body["metadata"]["name"]}
+        try:
+            await self._adoption.adopt(member, body, bindings)
+        except NotAdopted as error:
+            problems[body["metadata"]["uid"]] = str(error)
+            log.warning("an unknown copy is not adopted", **named, why=str(error))
+            return False
+        log.info("adopted an unknown copy", **named)
+        self._due = True  # what it uses is known, too, from the next look on
+        return True
 
     async def _remove_unknown(self, member: str, body: Body, bindings: Bindings, revision: int) -> bool:
         """Whether it is gone, or going; what bindings of the hub still use stays for them."""

@@ -1,8 +1,9 @@
 """Unknown copies: objects in members that this hub sent after the backup that its database was restored from.
 
 No binding wants them, and yet they may be running work. So no loop removes them: a record for each member, in the
-store, names them for `fleet doctor`, and people say there which of them go. Whether a copy is unknown is judged from
-its stamp each time. The record holds only since when, and the orders of people.
+store, names them for `fleet doctor`. People say there which of them go, or become jobs of the hub again (adopting.py).
+Whether a copy is unknown is judged from its stamp each time. The record holds only since when, the orders of people,
+and why an order was not carried out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 import orjson
 
 from fleet.bindings import binding as b
+from fleet.bindings.lost import COPIES, entries
 from fleet.controllers.dispatch.manifests import is_dependency, users_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.terms import Terms
@@ -21,7 +23,7 @@ from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_JOB, CLUSTER, LABEL_BINDING, SYSTEM_NAMESPACE, UNKNOWN_COPIES
 
 NAMED_MAX = 1000  # copies that one record names
-COPIES, COUNT, REMOVE = "copies", "count", "remove"  # the data of a record
+COUNT, REMOVE, ADOPT, PROBLEMS = "count", "remove", "adopt", "problems"  # the data of a record, beside COPIES
 
 Bindings = Mapping[str, tuple[Key, Body]]  # by uid
 
@@ -40,9 +42,10 @@ def is_unknown(copy_: Body, bindings: Bindings, terms: Terms, revision: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """The copies that people asked to have removed, by uid."""
+    """The copies that people asked to have removed, and those to have adopted, by uid."""
 
     uids: frozenset[str]
+    adopt: frozenset[str] = frozenset()
 
     def cover(self, copy_: Body, unknown: Sequence[Body]) -> bool:
         """Whether the copy goes: it is named, or the last job that used it is."""
@@ -67,13 +70,17 @@ class Records:
 
     def orders(self, member: str) -> Orders:
         stored = self._hub.store.peek(_key(member))
-        return Orders(frozenset(_uids(stored.body) if stored is not None else ()))
+        if stored is None:
+            return Orders(frozenset())
+        return Orders(frozenset(_uids(stored.body, REMOVE)), frozenset(_uids(stored.body, ADOPT)))
 
     def ordered(self, members: Sequence[str]) -> bool:
-        return any(self.orders(member).uids for member in members if self._hub.members.ready(member))
+        orders = (self.orders(member) for member in members if self._hub.members.ready(member))
+        return any(order.uids or order.adopt for order in orders)
 
-    async def write(self, member: str, unknown: Sequence[Body]) -> bool:
-        """Name these copies and no others; orders for others are done. Whether the record changed."""
+    async def write(self, member: str, unknown: Sequence[Body], problems: Mapping[str, str]) -> bool:
+        """Name these copies and no others; orders for others are done. `problems`: why copies, by uid, were not
+        adopted, which ends their orders. Whether the record changed."""
         key = _key(member)
         if not unknown:
             return await self._drop(key)
@@ -81,9 +88,9 @@ class Records:
         if self._hub.store.peek(key) is None:
             meta = {"name": key.name, "namespace": key.namespace}
             body: Body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
-            _name(body, unknown, now)
+            _name(body, unknown, now, problems)
             return await self._hub.create(key.group, key.resource, key.namespace, body)
-        return await self._hub.edit(key, lambda body: _name(body, unknown, now))
+        return await self._hub.edit(key, lambda body: _name(body, unknown, now, problems))
 
     async def forget_lost(self) -> None:
         """Drop the records of members that are gone from the hub."""
@@ -103,17 +110,22 @@ def _key(member: str) -> Key:
     return Key("", "configmaps", SYSTEM_NAMESPACE, UNKNOWN_COPIES + member)
 
 
-def _name(record: Body, unknown: Sequence[Body], now: str) -> bool:
+def _name(record: Body, unknown: Sequence[Body], now: str, problems: Mapping[str, str]) -> bool:
     """Write the copies down, in place; whether anything changed."""
     data = record.get("data") or {}
-    since = {str(entry.get("uid")): str(entry.get("since")) for entry in _list(data.get(COPIES))}
+    since = {str(entry.get("uid")): str(entry.get("since")) for entry in entries(record)}
     there = {copy_["metadata"]["uid"] for copy_ in unknown}
-    entries = [_entry(copy_, since.get(copy_["metadata"]["uid"], now)) for copy_ in unknown]
-    entries.sort(key=lambda entry: (entry["namespace"], entry["kind"], entry["name"]))
-    wanted = {COPIES: orjson.dumps(entries[:NAMED_MAX]).decode(), COUNT: str(len(entries))}
-    remaining = [uid for uid in _uids(record) if uid in there]
-    if remaining:
-        wanted[REMOVE] = orjson.dumps(remaining).decode()
+    named = [_entry(copy_, since.get(copy_["metadata"]["uid"], now)) for copy_ in unknown]
+    named.sort(key=lambda entry: (entry["namespace"], entry["kind"], entry["name"]))
+    wanted = {COPIES: orjson.dumps(named[:NAMED_MAX]).decode(), COUNT: str(len(named))}
+    told = {**_problems(record), **problems}
+    for field, remaining in (
+        (REMOVE, [uid for uid in _uids(record, REMOVE) if uid in there]),
+        (ADOPT, [uid for uid in _uids(record, ADOPT) if uid in there and uid not in problems]),
+        (PROBLEMS, {uid: why for uid, why in told.items() if uid in there}),
+    ):
+        if remaining:
+            wanted[field] = orjson.dumps(remaining).decode()
     if data == wanted:
         return False
     record["data"] = wanted
@@ -128,19 +140,19 @@ def _entry(copy_: Body, since: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _uids(record: Body) -> list[str]:
+def _uids(record: Body, field: str) -> list[str]:
     """The orders of a record, as far as they read: people write them."""
-    found = _load((record.get("data") or {}).get(REMOVE))
-    return [uid for uid in found if isinstance(uid, str)]
+    found = _load((record.get("data") or {}).get(field))
+    return [uid for uid in found if isinstance(uid, str)] if isinstance(found, list) else []
 
 
-def _list(text: object) -> list[Body]:
-    return [entry for entry in _load(text) if isinstance(entry, dict)]
+def _problems(record: Body) -> dict[str, str]:
+    found = _load((record.get("data") or {}).get(PROBLEMS))
+    return {uid: str(why) for uid, why in found.items()} if isinstance(found, dict) else {}
 
 
-def _load(text: object) -> list[object]:
+def _load(text: object) -> object:
     try:
-        found = orjson.loads(str(text or "[]"))
+        return orjson.loads(str(text or "[]"))
     except orjson.JSONDecodeError:
         return []
-    return found if isinstance(found, list) else []

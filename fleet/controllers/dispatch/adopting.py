@@ -1,0 +1,149 @@
+"""Adopting an unknown copy: the hub takes what runs in a member for a job of its own, without touching it there.
+
+The binding gets the uid that the copy and its pods name, and the number of their placement. So everything that finds
+copies and pods by these marks finds them, and no label in the member has to change: pods that an operator makes later
+carry the same marks. The job is made of the copy as it stands. Quota is not asked: the work runs, and is charged.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from fleet.admission.selecting import best_policy, policies_for
+from fleet.bindings import binding as b
+from fleet.bindings.conditions import drop_condition
+from fleet.controllers.bind.loop import wanted_of_job
+from fleet.controllers.bind.spec import new_binding
+from fleet.controllers.dispatch.unknown import Bindings
+from fleet.controllers.fields.starting import dequeued, placed
+from fleet.controllers.runtime.hub import Hub, kind_of, object_key
+from fleet.engine.status import StatusError, conflict
+from fleet.kinds import Interpreter, interpreter_of
+from fleet.kinds.topology import apart, topologies
+from fleet.members.members import Did
+from fleet.model.times import rfc3339_micro, seconds
+from fleet.ports import Body, Committed, Key, Put, Write
+from fleet.wellknown import (
+    ANNOTATION_ENQUEUED,
+    ATTEMPT,
+    GANG_WHOLE,
+    LABEL_BINDING,
+    LABEL_COMPONENT,
+    QUEUE,
+    WORK,
+    binding_name,
+    unit_name,
+)
+
+_UID = re.compile(r"[0-9a-z][0-9a-z-]{0,62}")
+
+
+class NotAdopted(Exception):
+    """The copy stays unknown; the text says why."""
+
+
+class Adoption:
+    """See the module."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+
+    async def adopt(self, member: str, known: Body, bindings: Bindings) -> None:
+        """Take the copy over. `known`: as the cache shows it. Raises NotAdopted."""
+        interpreter = interpreter_of(str(known.get("apiVersion")), str(known.get("kind")))
+        if interpreter is None:
+            raise NotAdopted("only jobs are adopted: create the object on the hub again, and remove the copy")
+        found = await self._hub.members.look(member, known)
+        there = found.body
+        if found.did is not Did.DONE or there is None or there["metadata"]["uid"] != known["metadata"]["uid"]:
+            raise NotAdopted(f"the member does not show it: {found.message or found.did}")
+        uid, attempt = b.labels_of(there).get(LABEL_BINDING, ""), b.attempt_of_copy(there)
+        if not _UID.fullmatch(uid) or attempt < 1 or b.deleting(there):
+            raise NotAdopted("it does not carry the marks of a copy of this hub, or is being deleted")
+        try:
+            writes = self._writes(member, there, interpreter, bindings, uid, attempt)
+            outcome = await self._hub.commit(writes)
+        except StatusError as error:
+            raise NotAdopted(error.message) from error
+        if not isinstance(outcome, Committed):
+            raise NotAdopted("its job changed meanwhile: try again")
+
+    def _writes(
+        self, member: str, there: Body, interpreter: Interpreter, bindings: Bindings, uid: str, attempt: int
+    ) -> list[Write]:
+        job, domain = job_of(there, interpreter)
+        if uid in bindings:
+            return self._taken_over(bindings[uid], member, attempt, domain)
+        return self._new(member, there, job, interpreter, uid, attempt, domain)
+
+    def _taken_over(self, known: tuple[Key, Body], member: str, attempt: int, domain: str) -> list[Write]:
+        """The job is on the hub still, in an earlier state: it waits, or is placed as it was before."""
+        key, binding = known
+        now, hub = self._hub.clock.now(), self._hub
+        if b.deleting(binding) or b.tasks_of(binding):
+            raise NotAdopted("its job on the hub is leaving a member: wait until it has left")
+        if b.suspended(binding):
+            raise NotAdopted("its job on the hub is suspended: resume it, or remove the copy")
+        writes = [hub.change(key, _placed_at(member, attempt, domain, now), uid=binding["metadata"]["uid"])]
+        unit = hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
+        if unit is not None:
+            writes.append(
+                hub.change(unit.key, lambda body: dequeued(body, binding, member, attempt, now), uid=unit.uid)
+            )
+        return writes
+
+    def _new(
+        self, member: str, there: Body, job: Body, interpreter: Interpreter, uid: str, attempt: int, domain: str
+    ) -> list[Write]:
+        """The job is not on the hub: it and its binding are made, in one commit."""
+        hub, now, namespace = self._hub, self._hub.clock.now(), str(job["metadata"].get("namespace") or "")
+        kind, key = kind_of(hub.registry, job), object_key(hub.registry, {**job, **job["metadata"]})
+        if kind is None or key is None:
+            raise NotAdopted(f"the hub has no kind {job['kind']}")
+        name = binding_name(kind.kind, key.name)
+        if hub.store.peek(key) is not None or hub.peek(WORK, "resourcebindings", namespace, name) is not None:
+            raise NotAdopted("the hub has another job of this name: delete one of the two")
+        if hub.peek("", "namespaces", "", namespace) is None:
+            raise NotAdopted(f'the hub has no namespace "{namespace}": create it')
+        policy = best_policy(job, policies_for(hub.store, kind, key, job))
+        if policy is None:
+            raise NotAdopted("no policy selects it: apply the policy that it followed")
+        create = hub.objects.prepare_new(kind, namespace, job, hub.options)
+        classes = hub.bodies("scheduling.k8s.io", "priorityclasses")
+        wanted = wanted_of_job(create.body, policy, interpreter, classes)
+        binding = new_binding(create.body, wanted, namespace, name, now)
+        began = seconds(there["metadata"].get("creationTimestamp")) or now
+        binding["metadata"]["annotations"][ANNOTATION_ENQUEUED] = rfc3339_micro(min(began, now))
+        made = hub.new(WORK, "resourcebindings", namespace, _placed_at(member, attempt, domain, now)(binding))
+        assert isinstance(made, Put)
+        body = {**made.body, "metadata": {**made.body["metadata"], "uid": uid}}
+        return [create, replace(made, body=body)]
+
+
+def _placed_at(member: str, attempt: int, domain: str, now: float) -> Callable[[Body], Body]:
+    def change(binding: Body) -> Body:
+        if b.tasks_of(binding):
+            raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
+        binding["spec"].pop("clusters", None)
+        placed(binding, member, now, domain)
+        binding["metadata"]["annotations"][ATTEMPT] = str(attempt)
+        drop_condition(binding, GANG_WHOLE)
+        return binding
+
+    return change
+
+
+def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, str]:
+    """The job as the hub sends it, made of a copy of it in a member, and the value of its topology label."""
+    job = copy.deepcopy(interpreter.stamp(there, {}, {}))
+    domain = ""
+    for template in interpreter.templates(job):
+        labels = template.template["metadata"]["labels"]
+        labels.pop(LABEL_COMPONENT, None)
+    for topology in list(topologies(job, interpreter.templates(job)))[:1]:
+        for template in interpreter.templates(job):
+            domain = apart(template.template, topology, LABEL_BINDING) or domain
+    return job, domain
