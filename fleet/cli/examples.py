@@ -17,6 +17,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "fleet drain east --per-minute 10",
         "fleet drain east west --force -o json",
     ),
+    "move": ("fleet move train --to east", "fleet move pytorchjob/train --to east -n team-a --dry-run"),
     "status": ("fleet status", "fleet status -o json"),
     "clusters": ("fleet clusters", "fleet clusters -o json"),
     "queues": ("fleet queues",),

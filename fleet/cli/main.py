@@ -29,6 +29,7 @@ from fleet.cli import (
     jobs,
     join,
     logs,
+    move,
     orphans,
     queues,
     replay,
@@ -62,6 +63,7 @@ app.command("unjoin", epilog=of("unjoin"))(unjoin.unjoin)
 app.command("cordon", epilog=of("cordon"))(cordon.cordon)
 app.command("uncordon", epilog=of("uncordon"))(cordon.uncordon)
 app.command("drain", epilog=of("drain"))(drain.drain)
+app.command("move", epilog=of("move"))(move.move)
 app.command("status", epilog=of("status"))(status.status)
 app.command("clusters", epilog=of("clusters"))(clusters.clusters)
 app.command("queues", epilog=of("queues"))(queues.queues)

@@ -18,6 +18,7 @@ from fleet.controllers.lifecycle.namespaces import Namespaces
 from fleet.controllers.observe.drain import DrainLoop
 from fleet.controllers.observe.failover import FailoverLoop
 from fleet.controllers.observe.loop import ObserveLoop
+from fleet.controllers.observe.moving import MoveLoop
 from fleet.controllers.observe.nodes import NodesLoop
 from fleet.controllers.queue.enqueue import EnqueueLoop
 from fleet.controllers.queue.quota import QuotaLoop
@@ -57,6 +58,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         TaintTimes(hub),
         DrainLoop(hub, evictor),
         NodesLoop(hub, events),
+        MoveLoop(hub, events, evictor),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options),
     ]

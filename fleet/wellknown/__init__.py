@@ -70,6 +70,7 @@ ANNOTATION_RESERVATION = "fleet.io/enable-reservation"  # on a Cluster: "true", 
 ANNOTATION_SIZE = "fleet.io/size"
 ANNOTATION_DOMAIN = "fleet.io/topology-domain"  # on a binding: the value that was chosen for it in its member
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
+ANNOTATION_MOVE = "fleet.io/move-to"  # on a job, copied to its binding: the member of its next placement
 # On a job or a policy, copied to the binding: pods that are still Terminating so many seconds after their grace are
 # deleted by force, when their job leaves the member.
 ANNOTATION_FORCE_DELETE = "fleet.io/force-delete-pods-after-seconds"

@@ -50,6 +50,7 @@ _JOB, _POLICY, _BINDING, _UNIT = "jobs", "policies", "bindings", "units"
 _COPY = "objects in members"
 _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_HOLD, Writer.USER, "annotation", _JOB, '"true" keeps a waiting job from starting'),
+    (w.ANNOTATION_MOVE, Writer.USER, "annotation", _JOB, "the member of its next placement; goes once it is there"),
     (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "a node label: all pods on one value"),
     (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "the same, in Kueue's name"),
     (w.ANNOTATION_SIZE, Writer.USER, "annotation", _JOB, "pods at once and their requests, where no template has them"),
@@ -112,7 +113,8 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
 TABLE: dict[str, Mark] = {entry[0]: Mark(*entry) for entry in _ENTRIES}
 HUB_KEYS = frozenset(key for key, mark in TABLE.items() if mark.writer is Writer.HUB)
 # The creator travels: operators of a member may want to know whose a job is, and nothing of Fleet reads it there.
-_STAYS = HUB_KEYS - {w.ANNOTATION_CREATOR}
+# A wish to move says nothing in a member, and would be a change of the copy.
+_STAYS = HUB_KEYS - {w.ANNOTATION_CREATOR} | {w.ANNOTATION_MOVE}
 
 
 def reserved(key: str) -> bool:

@@ -25,6 +25,7 @@ from fleet.wellknown import (
     ANNOTATION_FORCE_DELETE,
     ANNOTATION_HOLD,
     ANNOTATION_JOB_GENERATION,
+    ANNOTATION_MOVE,
     ANNOTATION_NOTICE,
     ANNOTATION_POLICY,
     ANNOTATION_POLICY_GENERATION,
@@ -145,6 +146,7 @@ def _settle_metadata(binding: Body, wanted: Wanted) -> None:
     for name, text in (
         (ANNOTATION_SUSPENDED, "true" if wanted.suspended else ""),
         (ANNOTATION_HOLD, b.annotation(wanted.body, ANNOTATION_HOLD)),
+        (ANNOTATION_MOVE, b.annotation(wanted.body, ANNOTATION_MOVE) if wanted.gang else ""),
         (ANNOTATION_CREATOR, b.annotation(wanted.body, ANNOTATION_CREATOR)),
         (ANNOTATION_FORCE_DELETE, _either(wanted, ANNOTATION_FORCE_DELETE)),
         (ANNOTATION_NOTICE, _either(wanted, ANNOTATION_NOTICE) if wanted.gang else ""),

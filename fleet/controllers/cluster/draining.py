@@ -89,7 +89,7 @@ def emptying(
             leaving.append(binding)
         elif member in b.clusters_of(binding) and not b.finished(binding) and not b.deleting(binding):
             at = until(mapping(b.spec_of(binding).get("placement")), drain.taint, now)
-            why = _stays(binding, force=drain.force) if at is not None else f"its policy tolerates {TAINT_DRAIN}"
+            why = why_stays(binding, force=drain.force) if at is not None else f"its policy tolerates {TAINT_DRAIN}"
             if why:
                 staying.append((binding, why))
             else:
@@ -108,7 +108,8 @@ def held_up_by(leaving: Sequence[Body]) -> str:
     return b.job_name(stuck) + (f": {obstacle}" if obstacle else "")
 
 
-def _stays(binding: Body, *, force: bool) -> str:
+def why_stays(binding: Body, *, force: bool) -> str:
+    """Why a job is not evicted for a person, in words that follow its name; "" when it is."""
     if force:
         return ""
     labels = b.labels_of(binding)

@@ -26,7 +26,7 @@ from fleet.members.nodes import ANY_VALUE
 from fleet.model.amounts import NOTHING
 from fleet.model.quantity import BadQuantity
 from fleet.model.times import seconds
-from fleet.model.unit import Component, Phase, Unit
+from fleet.model.unit import AffinityGroup, Component, Phase, Unit
 from fleet.model.untyped import number, text
 from fleet.ports import Body, Stored
 from fleet.quota.leaf import leaf_for
@@ -35,6 +35,7 @@ from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_CREATOR,
     ANNOTATION_DOMAIN,
+    ANNOTATION_MOVE,
     ANNOTATION_TOPOLOGY,
     PREEMPTIBLE_LABELS,
 )
@@ -63,7 +64,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         preemptible=preemptible.lower() != "false",
         created_at=seconds(meta.get("creationTimestamp")) or 0.0,
         enqueued_at=b.enqueued_at(binding),
-        affinity_groups=affinity_groups(placement, clusters),
+        affinity_groups=_narrowed(affinity_groups(placement, clusters), b.annotation(binding, ANNOTATION_MOVE)),
         tolerations=cluster_tolerations(placement),
         needs_kind=f"{group}/{resource['kind']}",
         avoid=standby(placement, clusters).union(failure.member for failure in failures if failure.member),
@@ -76,6 +77,15 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
         user=b.annotation(binding, ANNOTATION_CREATOR),
         topology=b.annotation(binding, ANNOTATION_TOPOLOGY),
     )
+
+
+def _narrowed(groups: tuple[AffinityGroup, ...], member: str) -> tuple[AffinityGroup, ...]:
+    """Those of its policy, with the one member that a person moves it to; without one as they are."""
+    if not member:
+        return groups
+    if not groups:
+        return (AffinityGroup("", frozenset({member})),)
+    return tuple(replace(group, members=group.members & {member}) for group in groups)
 
 
 def unreadable_unit(binding: Stored, error: Exception) -> Unit:

@@ -1,0 +1,232 @@
+"""`fleet move`: one job leaves its member for another. The hub does it; the command asks for it, and watches.
+
+Before anything is changed, the command asks the decider whether the job would start there now. So no running job is
+stopped for a place that it does not get.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fleet.cli.failure import Failure
+from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption
+
+if TYPE_CHECKING:
+    from fleet.cli.hub import Hub
+    from fleet.model.reason import Reason
+
+BINDINGS = "/apis/work.karmada.io/v1alpha2/namespaces/{namespace}/resourcebindings/{name}"
+POLL_S = 0.5
+MERGE = "application/merge-patch+json"
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A job and where it is on the hub. `path`: of its object."""
+
+    hub: Hub
+    namespace: str
+    name: str
+    binding: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def bound(self) -> dict[str, Any]:
+        """Its binding. Raises Failure."""
+        found = self.hub.find(self.binding)
+        if found is None:
+            raise Failure(f"{self} follows no policy, so it goes to no member (fleet explain {self.name})")
+        return found
+
+    def mark(self, member: str | None) -> None:
+        from fleet.wellknown import ANNOTATION_MOVE
+
+        body = {"metadata": {"annotations": {ANNOTATION_MOVE: member}}}
+        self.hub.request("PATCH", self.path, body, content_type=MERGE)
+
+    def marked(self) -> str:
+        from fleet.bindings import binding as b
+        from fleet.wellknown import ANNOTATION_MOVE
+
+        found = self.hub.find(self.path)
+        if found is None:
+            raise Failure(f"{self} was deleted meanwhile")
+        return b.annotation(found, ANNOTATION_MOVE)
+
+
+def move(
+    job: Annotated[str, typer.Argument(help="NAME, or KIND/NAME when several kinds have a job of that name.")],
+    to: Annotated[str, typer.Option("--to", metavar="MEMBER", help="The member.")],
+    namespace: NamespaceOption = None,
+    kind: Annotated[str, typer.Option("--kind", help="Kind of the job.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Move a job that is not preemptible, too.")] = False,
+    wait_for_room: Annotated[
+        bool, typer.Option("--wait-for-room", help="Stop the job though it cannot start there now.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen, and change nothing.")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the job is there.")] = True,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until the job is there.")] = 600.0,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    data_dir: DataDirOption = None,
+) -> None:
+    """Move one job to a member.
+
+    A job that runs elsewhere is evicted, and queues with its old place; a job that waits starts there alone. The wish
+    holds for the next placement. The hub goes on when the command ends before.
+    """
+    from fleet.bindings import binding as b
+    from fleet.cli.hub import connect
+
+    hub = connect(kubeconfig, data_dir, context)
+    one = _found(hub, namespace or hub.namespace, f"{kind}/{job}" if kind else job)
+    binding = one.bound()
+    here = b.member_of(binding) or ""
+    if b.finished(binding):
+        raise Failure(f"{one} is over")
+    if here == to and not b.tasks_of(binding):
+        print(f"{one} is in {to}")
+        return
+    _check(hub, one, binding, to, here, force=force)
+    why = _why_not_now(hub, binding, to)
+    if why and not wait_for_room:
+        raise Failure(f"{one} would not start in {to} now: {why}. --wait-for-room moves it all the same")
+    does = f"leaves {here} for {to}" if here else f"starts in {to} and nowhere else"
+    if dry_run:
+        print(f"{one} {does}" + (f", and waits there: {why}" if why else ""))
+        return
+    one.mark(to)
+    print(f"{one} {does}", file=sys.stderr)
+    if not wait:
+        return
+    try:
+        _wait(one, to, timeout)
+    except KeyboardInterrupt:
+        print(f"fleet: {_goes_on(one)}", file=sys.stderr)
+        raise
+    print(f"{one} is in {to}")
+
+
+def _found(hub: Hub, namespace: str, job: str) -> _Job:
+    """The one job of this name. Raises Failure."""
+    from fleet.amc.discovery import discover, resolve
+    from fleet.cli import jobs
+    from fleet.wellknown import binding_name
+
+    kind, _, name = job.rpartition("/")
+    found, _ = jobs.listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
+    if not found:
+        raise Failure(f'no job "{job}" in namespace {namespace} (fleet jobs -A lists them)')
+    if len(found) > 1:
+        kinds = ", ".join(sorted(f"{listed['kind']}/{name}" for listed in found))
+        raise Failure(f'"{name}" names several jobs: {kinds}')
+    resource = resolve(found[0]["kind"].lower(), discover(hub.client))
+    if resource is None:
+        raise Failure(f"the hub does not serve {found[0]['kind']}")
+    bound = BINDINGS.format(namespace=namespace, name=binding_name(found[0]["kind"], name))
+    return _Job(hub, namespace, name, bound, resource.path(namespace, name))
+
+
+def _check(hub: Hub, one: _Job, binding: dict[str, Any], to: str, here: str, *, force: bool) -> None:
+    """Raises Failure for a member that the job may not go to, and a job that is not to be stopped."""
+    from fleet.bindings import binding as b
+    from fleet.cli.cordon import found
+    from fleet.controllers.cluster.draining import cordoned, why_stays
+    from fleet.controllers.cluster.matching import allows, candidate, repels
+
+    cluster = found(hub, to)
+    placement = b.spec_of(binding).get("placement") or {}
+    if not allows(placement, candidate(cluster)):
+        raise Failure(f"{one} may not go to {to}: its policy excludes that member")
+    if repels(placement, candidate(cluster)):
+        taints = "cordoned" if cordoned(cluster) else "tainted"
+        raise Failure(f"{one} may not go to {to}: the member is {taints}, and its policy does not tolerate that")
+    stays = why_stays(binding, force=force) if here else ""
+    if stays:
+        raise Failure(f"{one} stays in {here}: {stays} (--force moves it)")
+
+
+def _why_not_now(hub: Hub, binding: dict[str, Any], to: str) -> str:
+    """Why the decider would not start the job in the member now; "" when it would. Raises Failure where it never would,
+    and where nobody may be asked."""
+    from fleet.model.reason import Severity
+
+    reason = _asked(hub, binding["metadata"]["uid"], to)
+    if reason is not None and not isinstance(reason, str) and reason.severity is Severity.ERROR:
+        raise Failure(f"the job cannot run in {to}: {reason.text}")
+    return "" if reason is None else reason if isinstance(reason, str) else reason.text
+
+
+def _asked(hub: Hub, uid: str, to: str) -> Reason | str | None:
+    """The reason for which it would wait, by a decision on the hub's newest snapshot in which it waits for this member
+    alone; None when it would start."""
+    from dataclasses import replace
+
+    from fleet.cli import whatif_edits
+    from fleet.decide import BadSnapshot, decide
+    from fleet.model.unit import AffinityGroup, Phase
+
+    source = whatif_edits.from_hub(hub)
+    if source is None:
+        return "you may not read the snapshot of the hub, so nobody knows whether there is room"
+    unit = source.snapshot.units.get(uid)
+    if unit is None:
+        return "the decider has not looked at it yet"
+    waiting = replace(
+        unit, phase=Phase.WAITING, member=None, placed_at=None, leaving_at=None, share_until=None, seats=(), visible=(),
+        affinity_groups=(AffinityGroup("", frozenset({to})),), backoff_until=None, claim=None, head=None,
+    )  # fmt: skip
+    try:
+        snapshot = replace(source.snapshot, units={**source.snapshot.units, uid: waiting})
+        plan = decide(snapshot, now=source.now, seed=0, solver=None)
+    except BadSnapshot as error:
+        raise Failure(f"{source.name}: {error}") from error
+    started = any(placement.unit == uid for placement in plan.placements)
+    return None if started else plan.reasons.get(uid, "the decider gives no reason")
+
+
+def _wait(one: _Job, to: str, limit_s: float) -> None:
+    """Return when the job is there, and print each change meanwhile. Raises Failure."""
+    from fleet.bindings import binding as b
+
+    deadline, shown = time.monotonic() + limit_s, ""
+    while True:
+        binding = one.bound()
+        there = b.clusters_of(binding) == (to,)
+        if there:
+            return
+        if not one.marked() and b.clusters_of(one.bound()) != (to,):
+            raise Failure(f"the hub, or a person, has given up moving {one}: kubectl get events says why")
+        told = _told(binding)
+        if told and told != shown:
+            shown = told
+            print(f"{one}: {told}", file=sys.stderr)
+        if time.monotonic() > deadline:
+            raise Failure(f"{one} is not in {to} after {limit_s:.0f} s: {shown or 'it waits'}. {_goes_on(one)}")
+        time.sleep(POLL_S)
+
+
+def _told(binding: dict[str, Any]) -> str:
+    from fleet.bindings import binding as b
+    from fleet.bindings.conditions import condition
+    from fleet.wellknown import SCHEDULED
+
+    if b.tasks_of(binding):
+        obstacle = str((condition(binding, b.WITHDRAWN) or {}).get("message") or "")
+        return f"leaves {b.member_of(binding)}" + (f": {obstacle}" if obstacle else "")
+    if b.clusters_of(binding):
+        return f"in {b.member_of(binding)} still"
+    return f"waits: {(condition(binding, SCHEDULED) or {}).get('message') or 'nothing is decided yet'}"
+
+
+def _goes_on(one: _Job) -> str:
+    from fleet.wellknown import ANNOTATION_MOVE
+
+    return f"The hub goes on; kubectl annotate -n {one.namespace} … {one.name} {ANNOTATION_MOVE}- ends that"
