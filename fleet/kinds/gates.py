@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from fleet.kinds.interpreter import Body, Template
 from fleet.kinds.topology import added_at
+from fleet.model.untyped import mapping, rows
 from fleet.wellknown import GATE
 
 
@@ -15,3 +16,16 @@ def gated(body: Body, templates: Iterable[Template]) -> Body:
         if template.own:
             body = added_at(body, (*template.steps, "spec", "schedulingGates"), {"name": GATE})
     return body
+
+
+def ungated(template: Body) -> bool:
+    """Undo `gated` in a template, in place; whether there was a gate."""
+    spec = mapping(template.get("spec"))
+    gates = rows(spec.get("schedulingGates"))
+    left = [gate for gate in gates if gate.get("name") != GATE]
+    if len(left) == len(gates):
+        return False
+    spec["schedulingGates"] = left
+    if not left:
+        del spec["schedulingGates"]
+    return True

@@ -11,6 +11,7 @@ import copy
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from fleet.admission.selecting import best_policy, policies_for
 from fleet.bindings import binding as b
@@ -18,10 +19,12 @@ from fleet.bindings.conditions import drop_condition
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.dispatch.unknown import Bindings
+from fleet.controllers.fields.rooms import Driver
 from fleet.controllers.fields.starting import dequeued, placed
 from fleet.controllers.runtime.hub import Hub, kind_of, object_key
 from fleet.engine.status import StatusError, conflict
 from fleet.kinds import Interpreter, interpreter_of
+from fleet.kinds.gates import ungated
 from fleet.kinds.topology import apart, topologies
 from fleet.members.members import Did
 from fleet.model.times import rfc3339_micro, seconds
@@ -74,12 +77,15 @@ class Adoption:
     def _writes(
         self, member: str, there: Body, interpreter: Interpreter, bindings: Bindings, uid: str, attempt: int
     ) -> list[Write]:
-        job, domain = job_of(there, interpreter)
+        job, domain, room = job_of(there, interpreter)
+        place = partial(_placed_at, member=member, attempt=attempt, domain=domain, room=room, now=self._hub.clock.now())
         if uid in bindings:
-            return self._taken_over(bindings[uid], member, attempt, domain)
-        return self._new(member, there, job, interpreter, uid, attempt, domain)
+            return self._taken_over(bindings[uid], place, member, attempt)
+        return self._new(place, there, job, interpreter, uid)
 
-    def _taken_over(self, known: tuple[Key, Body], member: str, attempt: int, domain: str) -> list[Write]:
+    def _taken_over(
+        self, known: tuple[Key, Body], place: Callable[[Body], Body], member: str, attempt: int
+    ) -> list[Write]:
         """The job is on the hub still, in an earlier state: it waits, or is placed as it was before."""
         key, binding = known
         now, hub = self._hub.clock.now(), self._hub
@@ -87,7 +93,7 @@ class Adoption:
             raise NotAdopted("its job on the hub is leaving a member: wait until it has left")
         if b.suspended(binding):
             raise NotAdopted("its job on the hub is suspended: resume it, or remove the copy")
-        writes = [hub.change(key, _placed_at(member, attempt, domain, now), uid=binding["metadata"]["uid"])]
+        writes = [hub.change(key, place, uid=binding["metadata"]["uid"])]
         unit = hub.store.peek(Key(QUEUE, "queueunits", key.namespace, unit_name(key.name)))
         if unit is not None:
             writes.append(
@@ -96,7 +102,7 @@ class Adoption:
         return writes
 
     def _new(
-        self, member: str, there: Body, job: Body, interpreter: Interpreter, uid: str, attempt: int, domain: str
+        self, place: Callable[[Body], Body], there: Body, job: Body, interpreter: Interpreter, uid: str
     ) -> list[Write]:
         """The job is not on the hub: it and its binding are made, in one commit."""
         hub, now, namespace = self._hub, self._hub.clock.now(), str(job["metadata"].get("namespace") or "")
@@ -117,33 +123,32 @@ class Adoption:
         binding = new_binding(create.body, wanted, namespace, name, now)
         began = seconds(there["metadata"].get("creationTimestamp")) or now
         binding["metadata"]["annotations"][ANNOTATION_ENQUEUED] = rfc3339_micro(min(began, now))
-        made = hub.new(WORK, "resourcebindings", namespace, _placed_at(member, attempt, domain, now)(binding))
+        made = hub.new(WORK, "resourcebindings", namespace, place(binding))
         assert isinstance(made, Put)
         body = {**made.body, "metadata": {**made.body["metadata"], "uid": uid}}
         return [create, replace(made, body=body)]
 
 
-def _placed_at(member: str, attempt: int, domain: str, now: float) -> Callable[[Body], Body]:
-    def change(binding: Body) -> Body:
-        if b.tasks_of(binding):
-            raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
-        binding["spec"].pop("clusters", None)
-        placed(binding, member, now, domain)
-        binding["metadata"]["annotations"][ATTEMPT] = str(attempt)
-        drop_condition(binding, GANG_WHOLE)
-        return binding
-
-    return change
+def _placed_at(binding: Body, *, member: str, attempt: int, domain: str, room: str, now: float) -> Body:
+    """The binding, in the member for just this attempt."""
+    if b.tasks_of(binding):
+        raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
+    binding["spec"].pop("clusters", None)
+    placed(binding, member, now, domain, room=room)
+    binding["metadata"]["annotations"][ATTEMPT] = str(attempt)
+    drop_condition(binding, GANG_WHOLE)
+    return binding
 
 
-def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, str]:
-    """The job as the hub sends it, made of a copy of it in a member, and the value of its topology label."""
+def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, str, str]:
+    """The job as the hub sends it, made of a copy of it in a member; the value of its topology label; and how its room
+    was held."""
     job = copy.deepcopy(interpreter.stamp(there, {}, {}))
-    domain = ""
+    domain, room = "", ""
     for template in interpreter.templates(job):
-        labels = template.template["metadata"]["labels"]
-        labels.pop(LABEL_COMPONENT, None)
+        template.template["metadata"]["labels"].pop(LABEL_COMPONENT, None)
+        room = Driver.PLACEHOLDERS if ungated(template.template) else room
     for topology in list(topologies(job, interpreter.templates(job)))[:1]:
         for template in interpreter.templates(job):
             domain = apart(template.template, topology, LABEL_BINDING) or domain
-    return job, domain
+    return job, domain, room

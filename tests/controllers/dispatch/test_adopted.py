@@ -10,6 +10,8 @@ import pytest
 
 from fleet.controllers.dispatch.adopting import job_of
 from fleet.kinds import interpreter_of
+from fleet.kinds.gates import gated
+from fleet.kinds.topology import within
 from fleet.wellknown import ANNOTATION_JOB, LABEL_BINDING, LABEL_HUB
 from tests.controllers.dispatch.test_restored import CONFIG, RECORD, backup, names, record, restore, went_back
 from tests.controllers.fakes import FakeMember
@@ -223,11 +225,9 @@ def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote() -> 
     template = next(iter(job["spec"]["pytorchReplicaSpecs"].values()))["template"]
     plain = interpreter_of(job["apiVersion"], job["kind"])
     assert plain is not None
-    from fleet.kinds.topology import within
-
     sent = within(plain.stamp(job, labels, {}), plain.templates(job), "rack", "r1", {LABEL_BINDING: "u"})
-    found, domain = job_of({**sent, "status": {}}, plain)
-    assert domain == "r1" and found["metadata"] == {
+    found, domain, room = job_of({**gated(sent, plain.templates(sent)), "status": {}}, plain)
+    assert (domain, room) == ("r1", "Placeholders") and found["metadata"] == {
         "name": "a", "namespace": "default", "labels": {"team": "a"},
         "annotations": {"fleet.io/required-topology": "rack", "note": "n"},
     }  # fmt: skip
