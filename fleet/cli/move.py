@@ -222,7 +222,7 @@ def _told(binding: dict[str, Any]) -> str:
         obstacle = str((condition(binding, b.WITHDRAWN) or {}).get("message") or "")
         return f"leaves {b.member_of(binding)}" + (f": {obstacle}" if obstacle else "")
     if b.clusters_of(binding):
-        return f"in {b.member_of(binding)} still"
+        return ""  # the controllers have not looked at it yet
     return f"waits: {(condition(binding, SCHEDULED) or {}).get('message') or 'nothing is decided yet'}"
 
 

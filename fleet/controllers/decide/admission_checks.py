@@ -15,6 +15,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings.failures import Failure, failures_of, with_failure
+from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
 from fleet.bindings.unit import RESERVED, active, phase_of, queue_of
 from fleet.controllers.cluster.matching import candidate, repels
@@ -29,7 +30,7 @@ from fleet.engine.status import StatusError, conflict
 from fleet.model.plan import Placement
 from fleet.model.untyped import mapping, text
 from fleet.ports import Body, Committed, Event, EventType, Key, Stored, Write
-from fleet.wellknown import CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
+from fleet.wellknown import ANNOTATION_MOVE, CLUSTER, QUEUE, SCHEDULE_FAILED, UNIT_SUFFIX, WORK, unit_name
 
 log = structlog.get_logger(__name__)
 
@@ -109,6 +110,12 @@ class AdmissionChecksLoop:
             return "it was decided anew"
         if b.suspended(binding) or b.held(binding) or not active(unit):
             return "it was held while its admission checks were waited for"
+        moved = b.annotation(binding, ANNOTATION_MOVE)
+        if moved and moved != nomination.member:
+            return f"a person moves it to member {moved}"
+        lost = why_held(binding, self._hub.members.copies(binding["metadata"]["uid"]), lost_copies(self._hub.store))
+        if lost:
+            return lost
         if binding["metadata"].get("generation") != nomination.generation:
             return "the job or its policy changed while its admission checks were waited for"
         if queue_of(unit) != nomination.queue:

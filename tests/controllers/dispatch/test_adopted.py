@@ -13,6 +13,7 @@ from fleet.kinds import interpreter_of
 from fleet.kinds.gates import gated
 from fleet.kinds.topology import within
 from fleet.wellknown import ANNOTATION_JOB, LABEL_BINDING, LABEL_HUB
+from tests.controllers.decide.test_admission_checks import answer, reserves
 from tests.controllers.dispatch.test_restored import CONFIG, RECORD, backup, names, record, restore, went_back
 from tests.controllers.fakes import FakeMember
 from tests.controllers.fastloop import eventually, settle
@@ -113,6 +114,22 @@ async def test_a_job_that_waited_at_the_backup_and_runs_since_does_not_start_twi
         await settle(60)
         assert world.attempt("b") == 1 and pods(world.members.by_name[where]) == before
         assert world.members.where("b") == [where] and not world.events("b", "Evicted")
+
+
+async def test_a_job_that_was_reserved_at_the_backup_and_runs_since_does_not_start_twice() -> None:
+    async with hub(member("cfa"), member("cfb"), config=CONFIG) as world:
+        await reserves(world, "budget")
+        old = backup(world)
+        await answer(world, "Ready")
+        where = await world.running("one")
+        await world.kill()
+        restore(world, old)
+        world.start()
+        await eventually(lambda: "does not know is in" in world.message("one"), what=world.message("one"))
+        uid = await named_in(world, where, "one")
+        assert world.members.where("one") == [where] and world.placed("one") == ""
+        await adopt(world, uid, record_of=f"unknown-copies-{where}")
+        await eventually(lambda: world.state("one") == "Running" and world.placed("one") == where)
 
 
 async def test_a_job_that_moved_since_the_backup_is_not_sent_to_its_old_member() -> None:

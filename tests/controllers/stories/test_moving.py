@@ -6,6 +6,7 @@ from typing import Any
 
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_MOVE
+from tests.controllers.decide.test_admission_checks import answer, reserves, status
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
@@ -89,3 +90,14 @@ async def test_a_job_does_not_leave_a_member_that_does_not_answer() -> None:
         assert world.placed("one") == here
         world.members.set_down(here, False)
         await eventually(lambda: world.placed("one") == other and world.state("one") == "Running")
+
+
+async def test_a_job_that_is_reserved_elsewhere_is_decided_anew() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        await reserves(world, "budget")
+        before = status(world)["nomination"]["member"]
+        other = "cfb" if before == "cfa" else "cfa"
+        await move(world, "one", other)
+        await eventually(lambda: (status(world).get("nomination") or {}).get("member") == other)
+        await answer(world, "Ready")
+        assert await world.running("one") == other
