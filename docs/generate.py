@@ -27,8 +27,8 @@ from run_examples import files, renewed  # noqa: F401 (files: for the tests)
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
 GROUPS = {
-    "Run a hub": ("up", "demo", "status", "api", "controllers", "sim"),
-    "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain"),
+    "Run a hub": ("up", "demo", "status", "api", "controllers", "sim", "backup", "restore"),
+    "Members": ("join", "agent", "unjoin", "clusters", "cordon", "uncordon", "drain", "move"),
     "Jobs and queues": ("submit", "delete", "jobs", "explain", "queues", "decide", "what-if", "replay"),
     "The rest": ("doctor", "orphans", "token", "version"),
 }

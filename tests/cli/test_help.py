@@ -12,7 +12,7 @@ from tests.cli.hub import fleet
 COMMANDS = (
     "up", "demo", "join", "agent", "unjoin", "cordon", "uncordon", "drain", "clusters", "queues", "submit", "delete",
     "jobs", "explain", "decide", "doctor", "what-if", "replay", "api", "controllers", "sim", "status", "version",
-    "token", "orphans",
+    "token", "orphans", "backup", "restore", "move",
 )  # fmt: skip
 HEAVY = ("fastapi", "uvicorn", "sqlalchemy", "numpy", "ortools", "kubernetes", "httpx", "asyncpg", "cryptography")
 
@@ -27,7 +27,13 @@ def test_the_list_of_commands_has_a_line_for_each_that_is_not_cut_off() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [*((name,) for name in COMMANDS), ("token", "create"), ("orphans", "list"), ("orphans", "remove")],
+    [
+        *((name,) for name in COMMANDS),
+        ("token", "create"),
+        ("orphans", "list"),
+        ("orphans", "adopt"),
+        ("orphans", "remove"),
+    ],
     ids=" ".join,
 )
 def test_every_command_has_help(command: tuple[str, ...]) -> None:

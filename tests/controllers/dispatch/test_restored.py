@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from fleet.controllers.runtime.hub import ControllerConfig
-from fleet.controllers.runtime.terms import end_term
+from fleet.controllers.runtime.terms import Stamp, end_term, ended, entries_of, undone
 from fleet.ports import Body, Expired, Stored
 from fleet.wellknown import ANNOTATION_SENT, LABEL_BINDING, LABEL_HUB
 from tests.controllers.fakemember import FakeMember, key_of
@@ -59,6 +59,17 @@ async def went_back(world: World) -> Body:
     world.start()
     one = world.members.by_name["cfa"]
     return next(body for key, body in one.objects.items() if key.name == "b")
+
+
+def test_a_restore_ends_the_newest_term_exactly_at_the_backup() -> None:
+    meta = {"name": "terms", "namespace": "fleet-system", "resourceVersion": "9"}
+    raw = orjson.dumps({"metadata": meta, "data": {"terms": orjson.dumps([("old", 2), ("t", 0)]).decode()}})
+    body = orjson.loads(ended(raw, 21))  # the backup is of revision 20
+    assert body["metadata"]["resourceVersion"] == "21"
+    entries, much_later = entries_of(body), 10**12
+    judged = [undone(Stamp(*stamp), entries, much_later) for stamp in (("t", 20), ("t", 21), ("old", 9), ("old", 10))]
+    assert judged == [False, True, False, True]
+    assert undone(Stamp("later", 3), entries, much_later)
 
 
 async def test_after_an_older_backup_nothing_that_runs_is_deleted() -> None:
