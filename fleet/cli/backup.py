@@ -28,10 +28,10 @@ def backup(
     data_dir: DataDirOption = None,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Write a backup of the hub to a file, while the hub works or after it ended.
+    """Write a backup of the hub to a file.
 
-    The backup holds all objects, the decision records, and the keys and certificates of the data directory. Keep it as
-    you keep the keys. `fleet restore` reads it.
+    The hub may work meanwhile. The backup holds all objects, the decision records, and the keys and certificates of the
+    data directory. Keep it as you keep the keys. `fleet restore` reads it.
     """
     import asyncio
 

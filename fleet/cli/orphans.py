@@ -22,7 +22,7 @@ POLL_S = 0.5
 WAY_OUT = "take it for a job of the hub again with `fleet orphans adopt`, or remove it with `fleet orphans remove`"
 
 app = typer.Typer(
-    help="List, adopt and remove what members run since before a restore.", no_args_is_help=True, rich_markup_mode=None
+    help="List, adopt and remove what a restored hub does not know.", no_args_is_help=True, rich_markup_mode=None
 )
 
 

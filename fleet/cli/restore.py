@@ -29,10 +29,10 @@ def restore(
     data_dir: DataDirOption = None,
     database_url: DatabaseOption = None,
 ) -> None:
-    """Make the hub of a backup again, in an empty database and data directory.
+    """Make a hub again from its backup.
 
-    Stop all processes of the hub before, and start them after. What members have run since the backup goes on:
-    `fleet doctor` names it then.
+    The database and the data directory have to be empty. Stop all processes of the hub before, and start them after.
+    What members have run since the backup goes on: `fleet doctor` names it then.
     """
     import asyncio
 
