@@ -8,10 +8,11 @@ used is used twice (I5).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 import asyncpg
 
@@ -68,7 +69,8 @@ class Dump:
         """The rows of the table, in PostgreSQL's own binary form; returns how many."""
         order = "id" if table == "history" else "1"
         query = f"SELECT {_columns(table)} FROM {table} ORDER BY {order}"
-        done = await self._connection.copy_from_query(query, output=output, format="binary")
+        copied = self._connection.copy_from_query(query, output=output, format="binary")
+        done = await _cut_off_with_us(self._connection, copied)
         return int(done.rpartition(" ")[2])
 
     async def body(self, key: Key) -> bytes | None:
@@ -79,7 +81,8 @@ class Dump:
 @contextlib.asynccontextmanager
 async def dump(dsn: str) -> AsyncIterator[Dump]:
     """A snapshot of the database, for the length of the block. Raises CannotDump."""
-    async with _connected(dsn) as connection, connection.transaction(isolation="repeatable_read", readonly=True):
+    async with _connected(dsn) as connection:
+        await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield Dump(connection, await _look(connection))
 
 
@@ -105,10 +108,11 @@ async def load(
     `at_the_end`: called when all is there but the commit. Raises CannotDump."""
     try:
         await migrate(dsn)
-    except (SchemaTooNew, *BROKEN) as error:
+    except (SchemaTooNew, asyncpg.PostgresError, *BROKEN) as error:
         raise CannotDump(f"the database cannot be prepared: {error}") from error
-    async with _connected(dsn) as connection, connection.transaction():
-        await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_WAIT}'; SELECT pg_advisory_xact_lock({COMMIT_LOCK})")
+    async with _connected(dsn) as connection:
+        await connection.execute(f"BEGIN; SET LOCAL lock_timeout = '{LOCK_WAIT}'")
+        await connection.execute(f"SELECT pg_advisory_xact_lock({COMMIT_LOCK})")
         await connection.execute("LOCK TABLE objects, events, log_state, leaders, history IN ACCESS EXCLUSIVE MODE")
         await _alone(connection)
         if not replace and not (await _look(connection)).empty:
@@ -116,7 +120,8 @@ async def load(
         await connection.execute("TRUNCATE objects, events, leaders, history")
         for table, rows in tables.items():
             columns = TABLES[table]
-            await connection.copy_to_table(table, source=rows, columns=columns, format="binary")
+            copied = connection.copy_to_table(table, source=rows, columns=columns, format="binary")
+            await _cut_off_with_us(connection, copied)
         for key, change in amend.items():
             body = await _body(connection, key)
             if body is not None:
@@ -130,6 +135,7 @@ async def load(
             "SELECT setval(pg_get_serial_sequence('history', 'id'), (SELECT max(id) FROM history))"
         )
         at_the_end()
+        await connection.execute("COMMIT")
 
 
 @contextlib.asynccontextmanager
@@ -143,9 +149,24 @@ async def _connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
         yield connection
     except (asyncpg.PostgresError, *BROKEN) as error:
         raise CannotDump(f"the database refuses: {error}") from error
-    finally:
+    else:
         with contextlib.suppress(*BROKEN):
             await connection.close(timeout=CONNECT_TIMEOUT_S)
+    finally:
+        connection.terminate()  # where it is open still, the server rolls back
+
+
+async def _cut_off_with_us(connection: asyncpg.Connection, copying: Coroutine[Any, Any, str]) -> str:
+    """The result. A command that is interrupted does not wait for the server's leave to stop."""
+    task = asyncio.ensure_future(copying)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        connection.terminate()
+        await asyncio.wait([task], timeout=CONNECT_TIMEOUT_S)
+        if task.done() and not task.cancelled():
+            task.exception()  # of the connection that was cut
+        raise
 
 
 async def _look(connection: asyncpg.Connection) -> Content:

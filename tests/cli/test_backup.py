@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
 import signal
@@ -12,7 +13,6 @@ import tarfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -204,6 +204,29 @@ def test_an_external_database_goes_through_a_pipe_and_under_a_passphrase(
         assert running.stop() == 0, running.errors.read_text()
 
 
+def forged(made: Path, changed: str, change: Callable[[bytes], bytes]) -> bytes:
+    """The backup with another content of a part, and with digests that agree."""
+    digests: dict[str, str] = {}
+
+    def forge(name: str, part: bytes) -> bytes:
+        part = change(part) if name == changed else part
+        part = json.dumps(digests).encode() if name == "digests.json" else part
+        digests[name] = hashlib.sha256(part).hexdigest()
+        return part
+
+    return again(made.read_bytes(), forge)
+
+
+def test_a_restore_that_fails_half_way_changes_nothing(made: Path, tmp_path: Path, database_url: str) -> None:
+    where = ("--data-dir", str(tmp_path / "target"), "--database-url", database_url)
+    bad = tmp_path / "bad"
+    bad.write_bytes(forged(made, "tables/history.copy", lambda part: part[:-30]))
+    assert "nothing was restored: the database refuses" in refusal_after_progress(fleet("restore", str(bad), *where))
+    assert not (tmp_path / "target" / "hub-id").exists()
+    done = fleet("restore", str(made), *where)
+    assert done.returncode == 0 and "--force" not in done.stderr, "it was empty still"
+
+
 def test_what_cannot_be_backed_up_or_restored_leaves_nothing(up: Up, made: Path, tmp_path: Path) -> None:
     where = ("--data-dir", str(up.folder))
     assert "is no data directory of a hub" in refusal(fleet("backup", "x", "--data-dir", str(tmp_path / "none")))
@@ -221,18 +244,7 @@ def test_what_cannot_be_backed_up_or_restored_leaves_nothing(up: Up, made: Path,
     cut.write_bytes(made.read_bytes()[:-100])
     assert "no backup of Fleet" in refusal(fleet("restore", str(cut), "--data-dir", str(target)))
     old = tmp_path / "old"
-    held = made.read_bytes()
-    digests: dict[str, Any] = {}
-
-    def older(name: str, part: bytes) -> bytes:
-        import hashlib
-
-        part = part.replace(b'"0001_pre"', b'"0000_pre"') if name == "manifest.json" else part
-        part = json.dumps(digests).encode() if name == "digests.json" else part
-        digests[name] = hashlib.sha256(part).hexdigest()
-        return part
-
-    old.write_bytes(again(held, older))
+    old.write_bytes(forged(made, "manifest.json", lambda part: part.replace(b'"0001_pre"', b'"0000_pre"')))
     assert "has the schema 0000_pre, and this release knows 0001_pre" in refusal(
         fleet("restore", str(old), "--data-dir", str(target))
     )
