@@ -97,6 +97,24 @@ def marked(body: Body, templates: Iterable[Template], choice: str, gang: str) ->
     return body
 
 
+def unmarked(templates: Iterable[Template], gang: str) -> str:
+    """Undo `marked` in templates, in place; returns the gang scheduler that they were marked for, "" for none."""
+    own = [template.template for template in templates if template.own]
+    for scheduler in GANG_SCHEDULERS:
+        marks = [("labels", key, value) for key, value in scheduler.labels.items()]
+        marks += [("annotations", key, value) for key, value in scheduler.annotations.items()]
+        told = [(part, key) for part, key, value in marks if value == "{gang}"]
+        if not own or any(at(template, "metadata", part, key) != gang for template in own for part, key in told):
+            continue
+        for template in own:
+            for part, key, _ in marks:
+                template["metadata"][part].pop(key, None)
+            if scheduler.scheduler and at(template, "spec", "schedulerName") == scheduler.scheduler:
+                del template["spec"]["schedulerName"]
+        return scheduler.name
+    return ""
+
+
 def group_of(body: Body, templates: Iterable[Template], choice: str, gang: str) -> Body | None:
     """The object that the scheduler wants for the gang, without marks; None when it wants none."""
     scheduler, templates = BY_NAME[choice.partition("/")[0]], tuple(templates)

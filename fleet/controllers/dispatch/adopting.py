@@ -19,11 +19,12 @@ from fleet.bindings.conditions import drop_condition
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.dispatch.unknown import Bindings
-from fleet.controllers.fields.rooms import Driver
-from fleet.controllers.fields.starting import dequeued, placed
+from fleet.controllers.fields.rooms import Driver, gang_name
+from fleet.controllers.fields.starting import Way, dequeued, placed
 from fleet.controllers.runtime.hub import Hub, kind_of, object_key
 from fleet.engine.status import StatusError, conflict
 from fleet.kinds import Interpreter, interpreter_of
+from fleet.kinds.gangs import unmarked
 from fleet.kinds.gates import ungated
 from fleet.kinds.topology import apart, topologies
 from fleet.members.members import Did
@@ -34,12 +35,12 @@ from fleet.wellknown import (
     ATTEMPT,
     GANG_WHOLE,
     LABEL_BINDING,
-    LABEL_COMPONENT,
     QUEUE,
     WORK,
     binding_name,
     unit_name,
 )
+from fleet.wellknown.marks import HUB_KEYS
 
 _UID = re.compile(r"[0-9a-z][0-9a-z-]{0,62}")
 
@@ -77,8 +78,8 @@ class Adoption:
     def _writes(
         self, member: str, there: Body, interpreter: Interpreter, bindings: Bindings, uid: str, attempt: int
     ) -> list[Write]:
-        job, domain, room = job_of(there, interpreter)
-        place = partial(_placed_at, member=member, attempt=attempt, domain=domain, room=room, now=self._hub.clock.now())
+        job, way = job_of(there, interpreter)
+        place = partial(_placed_at, member=member, attempt=attempt, way=way, now=self._hub.clock.now())
         if uid in bindings:
             return self._taken_over(bindings[uid], place, member, attempt)
         return self._new(place, there, job, interpreter, uid)
@@ -129,26 +130,38 @@ class Adoption:
         return [create, replace(made, body=body)]
 
 
-def _placed_at(binding: Body, *, member: str, attempt: int, domain: str, room: str, now: float) -> Body:
+def _placed_at(binding: Body, *, member: str, attempt: int, way: Way, now: float) -> Body:
     """The binding, in the member for just this attempt."""
     if b.tasks_of(binding):
         raise conflict(WORK, "resourcebindings", binding["metadata"]["name"])
     binding["spec"].pop("clusters", None)
-    placed(binding, member, now, domain, room=room)
+    placed(binding, member, now, way)
     binding["metadata"]["annotations"][ATTEMPT] = str(attempt)
     drop_condition(binding, GANG_WHOLE)
     return binding
 
 
-def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, str, str]:
-    """The job as the hub sends it, made of a copy of it in a member; the value of its topology label; and how its room
-    was held."""
-    job = copy.deepcopy(interpreter.stamp(there, {}, {}))
+def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, Way]:
+    """The job as the hub sends it, made of a copy of it in a member, and how it went there."""
+    sent = copy.deepcopy(there)
+    named = {"metadata": {"name": binding_name(str(there["kind"]), str(there["metadata"]["name"]))}}
+    gang = unmarked(interpreter.templates(sent), gang_name(named))
+    job = copy.deepcopy(interpreter.stamp(sent, {}, {}))
+    templates = [template for template in interpreter.templates(job) if template.own]
     domain, room = "", ""
-    for template in interpreter.templates(job):
-        template.template["metadata"]["labels"].pop(LABEL_COMPONENT, None)
+    for template in templates:
         room = Driver.PLACEHOLDERS if ungated(template.template) else room
-    for topology in list(topologies(job, interpreter.templates(job)))[:1]:
-        for template in interpreter.templates(job):
+    for topology in list(topologies(job, templates))[:1]:
+        for template in templates:
             domain = apart(template.template, topology, LABEL_BINDING) or domain
-    return job, domain, room
+    _drop_marks(job["spec"])
+    return job, Way(domain, room, gang)
+
+
+def _drop_marks(part: object) -> None:
+    """Take the hub's own keys away, in place, wherever the kind keeps labels of its pods."""
+    if isinstance(part, dict):
+        for key in HUB_KEYS.intersection(part):
+            del part[key]
+    for inner in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        _drop_marks(inner)

@@ -10,6 +10,7 @@ import pytest
 
 from fleet.controllers.dispatch.adopting import job_of
 from fleet.kinds import interpreter_of
+from fleet.kinds.gangs import BY_NAME, marked
 from fleet.kinds.gates import gated
 from fleet.kinds.topology import within
 from fleet.wellknown import ANNOTATION_JOB, LABEL_BINDING, LABEL_HUB
@@ -232,7 +233,8 @@ async def test_what_is_no_job_is_not_adopted() -> None:
         await eventually(lambda: "only jobs are adopted" in problem(world, uid))
 
 
-def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote() -> None:
+@pytest.mark.parametrize("scheduler", sorted(BY_NAME))
+def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote(scheduler: str) -> None:
     labels = {LABEL_HUB: "hub", LABEL_BINDING: "u", "fleet.io/attempt": "2"}
     job = pytorchjob("a")
     job["metadata"] |= {
@@ -243,8 +245,9 @@ def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote() -> 
     plain = interpreter_of(job["apiVersion"], job["kind"])
     assert plain is not None
     sent = within(plain.stamp(job, labels, {}), plain.templates(job), "rack", "r1", {LABEL_BINDING: "u"})
-    found, domain, room = job_of({**gated(sent, plain.templates(sent)), "status": {}}, plain)
-    assert (domain, room) == ("r1", "Placeholders") and found["metadata"] == {
+    sent = marked(gated(sent, plain.templates(sent)), plain.templates(sent), scheduler, "a-pytorchjob")
+    found, way = job_of({**sent, "status": {}}, plain)
+    assert way == ("r1", "Placeholders", scheduler) and found["metadata"] == {
         "name": "a", "namespace": "default", "labels": {"team": "a"},
         "annotations": {"fleet.io/required-topology": "rack", "note": "n"},
     }  # fmt: skip
