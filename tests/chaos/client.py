@@ -36,13 +36,17 @@ class Refused(Exception):
 
 
 class Client:
-    """JSON over TLS with the admin's kubeconfig. Methods raise Refused, or httpx.HTTPError when nobody answered."""
+    """JSON over TLS with an admin's kubeconfig, of the hub or of a member. Methods raise Refused, or httpx.HTTPError
+    when nobody answered."""
 
     def __init__(self, kubeconfig: Path, *, timeout_s: float = 15.0) -> None:
         self.kubeconfig = kubeconfig
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
+        if "certificate-authority" in cluster:
+            authority = Path(cluster["certificate-authority"]).read_text()
+        else:
+            authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
         context = ssl.create_default_context(cadata=authority)
         headers = {"Accept": "application/json"}
         if "token" in user:

@@ -1,79 +1,23 @@
-"""The database's disk is full: writes are refused and say why, reads go on, and with space again everything goes on.
-
-As root the database stands on a small file system of its own that a ballast file fills. For any other user, the
-database's processes may write no file beyond its present size, which PostgreSQL meets in the same places.
-"""
+"""The database's disk is full: writes are refused and say why, reads go on, and with space again everything goes on."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.client import JOBS, Body, Client, Refused
 from tests.chaos.conftest import StartHub
-from tests.chaos.parts import process_of
+from tests.chaos.disk import Disk
 from tests.chaos.work import delete_all, expect_all, set_up, states
 from tests.e2e.manifests import leaf, pytorchjob
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
-MIB = 1 << 20
 MAPS = "/api/v1/namespaces/a/configmaps"
-
-
-class Disk:
-    """Where the database's files are. `fill` leaves no room, `free` gives it back."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self._place = data / "postgres"
-        self._ballast = self._place / "ballast"
-        self._mounted = False
-
-    def mount(self) -> None:
-        self._place.mkdir(parents=True)
-        if os.geteuid() != 0:
-            return
-        command = ["mount", "-t", "tmpfs", "-o", "size=192m,mode=0700", "tmpfs", str(self._place)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        self._mounted = done.returncode == 0  # in a container root may not
-
-    def unmount(self) -> None:
-        if self._mounted:
-            subprocess.run(["umount", "-l", str(self._place)], check=True)
-
-    def fill(self) -> None:
-        if not self._mounted:
-            self._limit(str(17 * MIB))  # files of the write-ahead log have 16, and go on
-            return
-        with self._ballast.open("wb", buffering=0) as ballast, suppress(OSError):
-            while True:
-                ballast.write(b"\0" * (64 * 1024))
-
-    def free(self) -> None:
-        if self._mounted:
-            self._ballast.unlink()
-        else:
-            self._limit("unlimited")
-
-    def _limit(self, size: str) -> None:
-        postmaster = process_of(self._data, "postgres")
-        assert postmaster is not None
-        owner = postmaster.uids().real, postmaster.gids().real
-        # Only its own user may do this: root in a container lacks the capability.
-        prefix = (
-            [] if os.geteuid() else ["setpriv", f"--reuid={owner[0]}", f"--regid={owner[1]}", "--clear-groups", "--"]
-        )
-        for process in (postmaster, *postmaster.children()):
-            command = [*prefix, "prlimit", f"--pid={process.pid}", f"--fsize={size}:unlimited"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0 or not process.is_running(), done.stderr
 
 
 @pytest.fixture

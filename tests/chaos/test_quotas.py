@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
 
+from tests.chaos.books import GPU, JOBS_MAX, Bookkeeper
 from tests.chaos.client import BINDINGS, JOBS, POLICIES, TREES, Body, Client
 from tests.chaos.witness import Witness
-from tests.chaos.work import delete_all, expect_all, name_of, namespace_of
+from tests.chaos.work import delete_all, expect_all, namespace_of
 from tests.e2e.hub import World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 
 pytestmark = pytest.mark.xdist_group("chaos")
 
-GPU, JOBS_MAX = "nvidia.com/gpu", "kube-queue/max-jobs"
 LIMITS: dict[str, dict[str, int]] = {  # by the last name of a node's path
     "research": {GPU: 24}, "q0": {JOBS_MAX: 6}, "q1": {GPU: 14}, "q2": {GPU: 9, JOBS_MAX: 8}, "q3": {JOBS_MAX: 7},
 }  # fmt: skip
 ABOVE = {"q0": ["q0", "research"], "q1": ["q1", "research"], "q2": ["q2"], "q3": ["q3"]}
 COUNT = 200
-
-
-class Bookkeeper:
-    """Follows every binding, event by event, and adds up what each node of the tree uses."""
-
-    def __init__(self) -> None:
-        self._charged: dict[str, tuple[str, int]] = {}  # job -> namespace, GPUs
-        self.used: Counter[tuple[str, str]] = Counter()
-        self.most: Counter[tuple[str, str]] = Counter()
-        self.above: list[str] = []
-
-    def see(self, type_: str, binding: Body) -> None:
-        name = name_of(binding)
-        before = self._charged.pop(name, None)
-        if before is not None:
-            self._add(*before, sign=-1)
-        if type_ != "DELETED" and binding["spec"].get("clusters") and not finished(binding):
-            gpus = sum(
-                component["replicas"] * int(component["replicaRequirements"]["resourceRequest"].get(GPU, 0))
-                for component in binding["spec"]["components"]
-            )
-            self._charged[name] = (binding["metadata"]["namespace"], gpus)
-            self._add(*self._charged[name], sign=1)
-
-    def _add(self, namespace: str, gpus: int, *, sign: int) -> None:
-        for node in ABOVE.get(namespace, ()):
-            for resource, amount in ((GPU, gpus), (JOBS_MAX, 1)):
-                at = (node, resource)
-                self.used[at] += sign * amount
-                self.most[at] = max(self.most[at], self.used[at])
-                limit = LIMITS[node].get(resource)
-                if limit is not None and self.used[at] > limit:
-                    self.above.append(f"{node}: {self.used[at]} of at most {limit} {resource}")
-
-
-def finished(binding: Body) -> bool:
-    conditions = (binding.get("status") or {}).get("conditions") or []
-    return any(c["type"] == "Finished" and c["status"] == "True" for c in conditions)
 
 
 def limited(name: str, *namespaces: str, **children: Any) -> Body:
@@ -73,7 +34,7 @@ def test_two_hundred_jobs_never_exceed_a_quota_and_all_finish(shared: World) -> 
     research = limited("research", children=[limited("q0", "q0"), limited("q1", "q1")])
     del research["namespaces"]
     client.post(TREES, quota_tree(research, limited("q2", "q2"), limited("q3", "q3")))
-    books = Bookkeeper()
+    books = Bookkeeper(LIMITS, ABOVE)
     witness = Witness(shared.hub.kubeconfig, BINDINGS, books.see)
     witness.start()
     names = []

@@ -40,7 +40,8 @@ class Witness:
         self._path, self._seen = path, seen
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"witness {path}", daemon=True)
-        self.begin = 0
+        self.checked = 0  # the revision up to which `check` has looked
+        self._lines_checked = 0
         self.revision = 0
         self.lines: list[Line] = []
         self.state: dict[str, Body] = {}
@@ -49,7 +50,7 @@ class Witness:
 
     def start(self) -> None:
         page = self._client.get(self._path)
-        self.begin = self.revision = int(page["metadata"]["resourceVersion"])
+        self.checked = self.revision = int(page["metadata"]["resourceVersion"])
         self.state = {_name(item): item for item in page["items"]}
         if self._seen is not None:
             for item in page["items"]:
@@ -69,21 +70,28 @@ class Witness:
             assert time.monotonic() < end, f"the watch of {self._path} is at {self.revision}, the hub at {revision}"
             time.sleep(0.05)
 
+    def check(self, client: Client) -> Body:
+        """Every change since the last check once, in order, none missed. Returns the list that it was checked with. The
+        hub may be busy, but must answer; check before its log of that time is compacted (15 minutes)."""
+        page = client.get(self._path)
+        revision = int(page["metadata"]["resourceVersion"])
+        again = [line for line in replay(client, self._path, self.checked, revision) if line.revision <= revision]
+        self.wait_for(max((line.revision for line in again), default=0))
+        assert not self.problem, self.problem
+        mine = [line for line in self.lines[self._lines_checked :] if line.revision <= revision]
+        revisions = [line.revision for line in mine]
+        assert revisions == sorted(set(revisions)), f"{self._path}: events out of order or twice"
+        assert mine == again, first_difference(mine, again)
+        self._lines_checked += len(mine)
+        self.checked = revision
+        return page
+
     def judge(self) -> None:
-        """Every change once, in order, none missed; and the fold is what is stored. Call when the hub is quiet."""
+        """A check, and the fold is what is stored. Call when the hub is quiet; the watch ends with it."""
         client = Client(self._client.kubeconfig, timeout_s=SILENCE_S)
         try:
-            page = client.get(self._path)
-            revision = int(page["metadata"]["resourceVersion"])
-            last = max((int(item["metadata"]["resourceVersion"]) for item in page["items"]), default=0)
-            self.wait_for(last)
+            page = self.check(client)
             self.stop()
-            assert not self.problem, self.problem
-            revisions = [line.revision for line in self.lines]
-            assert revisions == sorted(set(revisions)), f"{self._path}: events out of order or twice"
-            again = [line for line in replay(client, self._path, self.begin, revision) if line.revision <= revision]
-            mine = [line for line in self.lines if line.revision <= revision]
-            assert mine == again, first_difference(mine, again)
             stored = {_name(item): item["metadata"]["resourceVersion"] for item in page["items"]}
             folded = {name: item["metadata"]["resourceVersion"] for name, item in self.state.items()}
             assert folded == stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,24 +67,32 @@ class Submitter:
             time.sleep(self.every_s)
 
     def _submit(self, client: Client, namespace: str, job: Body) -> bool:
-        while not self._stop.is_set():
-            try:
-                client.post(JOBS.format(namespace), job)
-            except Refused as refused:
-                if refused.code == 409:
-                    break
-                if refused.code not in (429, 500, 503, 504):
-                    self.problem = str(refused)
-                    return False
-            except httpx.HTTPError:
-                pass
-            else:
-                break
-            time.sleep(0.2)
-        else:
+        try:
+            done = until_answered(lambda: client.post(JOBS.format(namespace), job), self._stop, fine=(409,))
+        except Refused as refused:
+            self.problem = str(refused)
             return False
-        self.acknowledged.append(f"{namespace}/{job['metadata']['name']}")
-        return True
+        if done is not None:
+            self.acknowledged.append(f"{namespace}/{job['metadata']['name']}")
+        return done is not None
+
+
+def until_answered(ask: Callable[[], Body], stop: threading.Event, fine: Sequence[int] = ()) -> Body | None:
+    """Ask until the hub answers, whatever happens to it; None once `stop` is set. A refusal whose code is `fine` counts
+    as success, with its Status: an ask that was not answered may have been heard. Raises Refused for all but 429 and
+    5xx."""
+    while not stop.is_set():
+        try:
+            return ask()
+        except Refused as refused:
+            if refused.code in fine:
+                return refused.status
+            if refused.code not in (429, 500, 503, 504):
+                raise
+        except (httpx.HTTPError, ValueError):  # no answer, or half of one
+            pass
+        stop.wait(0.2)
+    return None
 
 
 class Copies:

@@ -1,0 +1,89 @@
+"""The faults of a run, drawn from its seed: which, at what, for how long. When they strike depends on the machine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from tests.chaos.proxy import FAULTS, Mode
+
+T = TypeVar("T")
+
+
+class Kind(StrEnum):
+    """What happens to a process. Only kills count as kills."""
+
+    KILL = "kill"
+    STOP = "stop"  # SIGSTOP, and SIGCONT after `seconds`
+    CLOCK = "clock"  # its clock jumps by `jump_s`, and back after `seconds`
+    DISK = "disk"  # the database's disk is full for `seconds`
+
+
+KILLED = {"api": 3, "leader": 3, "standby": 1, "solver": 2, "postgres": 2, "backend": 1}
+STOPPED = {"api": 3, "leader": 3, "solver": 1, "postgres": 2, "sim": 1}
+KINDS = {Kind.STOP: 6, Kind.CLOCK: 3, Kind.DISK: 1}
+LONG_STOP_S = 14.0  # a leader is deposed after ten
+KILLS_FOR_OTHERS = 6  # kills for each fault of another kind
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fault of a process. `pause_s`: before it."""
+
+    kind: Kind
+    target: str
+    pause_s: float
+    seconds: float = 0.0
+    jump_s: float = 0.0
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind} {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """One fault of a proxy. `gap_s`: before it. `pick`: of the members that are free for a fault, in [0, 1)."""
+
+    mode: Mode
+    pick: float
+    gap_s: float
+    seconds: float
+
+
+def steps(seed: int, kills: int) -> list[Step]:
+    """`kills` kills, with other faults in between."""
+    dice, found = random.Random(f"steps {seed}"), []
+    for number in range(1, kills + 1):
+        found.append(Step(Kind.KILL, _draw(dice, KILLED), dice.uniform(0.0, 1.0)))
+        if number % KILLS_FOR_OTHERS == 0:
+            found.append(_other(dice))
+    return found
+
+
+def _other(dice: random.Random) -> Step:
+    kind, pause = _draw(dice, KINDS), dice.uniform(0.0, 1.0)
+    if kind is Kind.CLOCK:
+        jump = dice.choice((-1, 1)) * dice.choice((2.0, 30.0, 600.0))
+        return Step(kind, dice.choice(("api", "leader", "standby")), pause, dice.uniform(1.0, 4.0), jump)
+    if kind is Kind.DISK:
+        return Step(kind, "postgres", pause, dice.uniform(2.0, 5.0))
+    target = _draw(dice, STOPPED)
+    long = target == "leader" and dice.random() < 0.5
+    return Step(kind, target, pause, LONG_STOP_S if long else dice.uniform(0.5, 5.0))
+
+
+def network(seed: int) -> Iterator[NetworkFault]:
+    """Without an end; each at most six seconds long, so that no member counts as lost for good."""
+    dice = random.Random(f"network {seed}")
+    while True:
+        mode = dice.choice(FAULTS)
+        seconds = 0.0 if mode is Mode.CUT else dice.uniform(0.5, 6.0)
+        yield NetworkFault(mode, dice.random(), dice.uniform(0.5, 4.0), seconds)
+
+
+def _draw(dice: random.Random, weights: Mapping[T, int]) -> T:
+    return dice.choices(list(weights), list(weights.values()))[0]
