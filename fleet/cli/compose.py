@@ -55,6 +55,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
     """Run `main(stop)` on uvloop until it returns; SIGTERM and SIGINT set `stop`."""
     import uvloop
 
+    from fleet.cli.eventloop import Loop
     from fleet.cli.parent import follow_parent, show_life
 
     follow_parent()
@@ -71,7 +72,7 @@ def run(main: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> None:
         finally:
             showing.cancel()
 
-    uvloop.run(supervised())
+    uvloop.run(supervised(), loop_factory=Loop)
 
 
 @contextlib.asynccontextmanager
