@@ -29,7 +29,7 @@ from tests.testbed.processes import wait_for
 IN_STEP_MAX_S = 60.0
 FAULTY_MAX = 2  # members with a faulty network at once
 CALM_S = 12.0  # a member whose network failed so lately is no place for a probe, if there is another
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases/fleet-controllers"
 
 
 @dataclass
@@ -238,10 +238,10 @@ class Striker:
             time.sleep(0.2)
 
     def _holder(self) -> str:
-        """The leader, in its own words; "" while nobody answers."""
+        """The leader, in its own words."""
         client = self._any_client()
-        found = until_answered(lambda: client.get(LEASE), self._never) or {"items": []}
-        return next((str(item["spec"].get("holderIdentity")) for item in found["items"]), "")
+        lease = until_answered(lambda: client.get(LEASE), self._never) or {}
+        return str((lease.get("spec") or {}).get("holderIdentity", ""))
 
     # -- probes ----------------------------------------------------------------------------------------------------
 

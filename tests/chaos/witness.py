@@ -37,7 +37,7 @@ class Witness:
 
     def __init__(self, kubeconfig: Path, path: str, seen: Callable[[str, Body], None] | None = None) -> None:
         self._client = Client(kubeconfig, timeout_s=SILENCE_S)
-        self._path, self._seen = path, seen
+        self.path, self._seen = path, seen
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"witness {path}", daemon=True)
         self.checked = 0  # the revision up to which `check` has looked
@@ -49,7 +49,7 @@ class Witness:
         self.problem = ""
 
     def start(self) -> None:
-        page = self._client.get(self._path)
+        page = self._client.get(self.path)
         self.checked = self.revision = int(page["metadata"]["resourceVersion"])
         self.state = {_name(item): item for item in page["items"]}
         if self._seen is not None:
@@ -67,20 +67,20 @@ class Witness:
         end = time.monotonic() + within_s
         while self.revision < revision:
             assert not self.problem, self.problem
-            assert time.monotonic() < end, f"the watch of {self._path} is at {self.revision}, the hub at {revision}"
+            assert time.monotonic() < end, f"the watch of {self.path} is at {self.revision}, the hub at {revision}"
             time.sleep(0.05)
 
     def check(self, client: Client) -> Body:
         """Every change since the last check once, in order, none missed. Returns the list that it was checked with. The
         hub may be busy, but must answer; check before its log of that time is compacted (15 minutes)."""
-        page = client.get(self._path)
+        page = client.get(self.path)
         revision = int(page["metadata"]["resourceVersion"])
-        again = [line for line in replay(client, self._path, self.checked, revision) if line.revision <= revision]
+        again = [line for line in replay(client, self.path, self.checked, revision) if line.revision <= revision]
         self.wait_for(max((line.revision for line in again), default=0))
         assert not self.problem, self.problem
         mine = [line for line in self.lines[self._lines_checked :] if line.revision <= revision]
         revisions = [line.revision for line in mine]
-        assert revisions == sorted(set(revisions)), f"{self._path}: events out of order or twice"
+        assert revisions == sorted(set(revisions)), f"{self.path}: events out of order or twice"
         assert mine == again, first_difference(mine, again)
         self._lines_checked += len(mine)
         self.checked = revision
@@ -101,11 +101,11 @@ class Witness:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                for type_, body in events(self._client.http, self._path, self.revision, self._stop):
+                for type_, body in events(self._client.http, self.path, self.revision, self._stop):
                     self._take(type_, body)
             except Refused as refused:
                 if refused.code in (410, 401, 403, 404):
-                    self.problem = f"the watch of {self._path} could not resume from {self.revision}: {refused}"
+                    self.problem = f"the watch of {self.path} could not resume from {self.revision}: {refused}"
                     return
             except (httpx.HTTPError, json.JSONDecodeError):
                 pass
