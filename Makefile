@@ -18,6 +18,10 @@ FUZZ_CASES ?= 100000
 FUZZ_WORLDS ?= 20000
 TRUTH_WORLDS ?= 300
 RIVAL_ROUNDS ?= 200
+SEED ?= 1
+KILLS ?= 1000
+JOBS ?= 2000
+MINUTES ?= 120
 
 ##@ Use it
 
@@ -49,6 +53,10 @@ lint: $(STAMP) ## Check style, types and the direction of imports
 bench: $(STAMP) ## Measure latency, throughput, memory (a table, and JSON in build/bench.json)
 	@$(BIN)/python -m tests.testbed.build
 	@$(BIN)/python -m tests.bench.run
+
+.PHONY: chaos
+chaos: $(STAMP) ## Kill, stop and cut off the parts of a hub from a seed, and judge it from outside (KILLS=1000, JOBS=2000, SEED=1, MINUTES=120)
+	@$(BIN)/python -m tests.chaos.run --seed $(SEED) --jobs $(JOBS) --kills $(KILLS) --minutes $(MINUTES)
 
 .PHONY: fuzz
 fuzz: $(STAMP) ## Send objects of every kind with one thing wrong to the hub (FUZZ_CASES=100000)
