@@ -6,6 +6,7 @@ import math
 import shutil
 import statistics
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class Result:
 
     seed: int
     members: int
+    real: int
     asked: dict[str, float]
     figures: dict[str, Any] = field(default_factory=dict)
     in_step_s: dict[str, list[float]] = field(default_factory=dict)
@@ -64,19 +66,19 @@ class Harness:
     """`run()` is the whole story. Files go to `folder`, which is emptied first."""
 
     def __init__(
-        self, folder: Path, *, seed: int, jobs: int, kills: int, members: int, minutes: float,
+        self, folder: Path, *, seed: int, jobs: int, kills: int, members: int, minutes: float, real: int = 0,
         idle_s: float = IDLE_S, say: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
         """`minutes`: no fault begins later. `idle_s`: how long an idle hub must stand still."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.findings = Findings(folder, seed)
-        self.rig = Rig(folder, seed=seed, members=members)
+        self.rig = Rig(folder, seed=seed, members=members, real=real)
         self._say, self._idle_s = say, idle_s
         self._minutes, self._jobs = minutes, jobs
         self._steps = steps(seed, kills)
         self._done = 0
-        self.result = Result(seed, members, {"jobs": jobs, "kills": kills, "minutes": minutes})
+        self.result = Result(seed, members, real, {"jobs": jobs, "kills": kills, "minutes": minutes})
 
     def run(self) -> Result:
         began = time.monotonic()
@@ -84,6 +86,8 @@ class Harness:
             self.rig.start()
             self._say(f"hub and {len(self.rig.members)} members run after {time.monotonic() - began:.0f} s")
             self._run()
+        except Exception:  # what was found before is told all the same
+            self.findings.add("harness", "run", traceback.format_exc())
         finally:
             self.rig.stop()
         self.result.findings = self.findings.found
@@ -158,7 +162,7 @@ class Harness:
             struck = self._striker.strike(step)
             self._done += 1
             took = struck.in_step_s
-            if took is not None:
+            if struck.hit and took is not None:
                 self.result.in_step_s.setdefault(step.name, []).append(took)
             if self._done % CHECK_EVERY == 0 or time.monotonic() > self._checked_at + CHECK_EVERY_S:
                 self._check()
@@ -258,7 +262,7 @@ class Harness:
 
     def _note_figures(self) -> None:
         self._judge_rest()
-        struck = self._striker.struck
+        struck = [each for each in self._striker.struck if each.hit]
         self.result.faults = dict(Counter(each.step.name for each in struck))
         self.result.faults |= {f"network {mode}": count for mode, count in self._network.struck.items()}
         self.result.figures |= {

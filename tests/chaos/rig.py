@@ -13,21 +13,25 @@ import subprocess
 import sys
 import threading
 from collections import Counter
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import httpx
 import psutil
 
 from fleet.cli.datadir import DataDir, write_kubeconfig
-from tests.chaos.client import CLUSTERS, Client
+from tests.chaos.client import CLUSTERS, Client, Refused
 from tests.chaos.disk import Disk
 from tests.chaos.parts import process_of, wait_gone
 from tests.chaos.proxy import Proxy, ProxyThread, behind
 from tests.e2e.hub import BIN
+from tests.testbed.bed import started_bed
 from tests.testbed.processes import Processes, free_port, wait_for
 
 RESTART_S = 0.1
 READY_S = 120.0
+SOLVER_S = 3.0  # one that was killed is started again when it is needed
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/fleet-system/leases/fleet-controllers"
 TUNING = ("--protection-seconds", "2", "--head-after-seconds", "60")
 CONTROLLERS = ("controllers-0", "controllers-1")
 
@@ -89,9 +93,11 @@ class Keeper:
 class Rig:
     """`start()`, then `apis` has a kubeconfig for each API process, `members` one for each member, past its proxy."""
 
-    def __init__(self, folder: Path, *, seed: int, members: int, apis: int = 2, nodes: int = 2) -> None:
+    def __init__(self, folder: Path, *, seed: int, members: int, real: int, apis: int = 2, nodes: int = 2) -> None:
+        """`members` simulated ones, and `real` ones of the test bed."""
         self.folder, self.data = folder, folder / "hub"
-        self._seed, self._count, self._nodes = seed, members, nodes
+        self._seed, self._count, self._real, self._nodes = seed, members, real, nodes
+        self._beds = ExitStack()
         self.disk = Disk(self.data, 2048)
         self.keeper = Keeper(folder / "logs")
         self.network = ProxyThread()
@@ -104,6 +110,8 @@ class Rig:
         self.disk.mount()
         self._start_hub()
         self._start_members()
+        if self._real:
+            self._start_real()
         self._join()
 
     def stop(self) -> None:
@@ -114,6 +122,7 @@ class Rig:
         left = [psutil.Process(pid) for pid in self._tree()]
         self.keeper.stop()
         self.network.stop()
+        self._beds.close()
         wait_gone(left)
         self.disk.unmount()
 
@@ -167,9 +176,15 @@ class Rig:
         for name in [f"cf{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"[: self._count]]:
             own = place / "members" / f"{name}.kubeconfig"
             wait_for(f"member {name}", own.exists, READY_S)
-            self.add_member(name, own, place / "members" / "server.crt", place / "members" / "server.key")
+            self._add_member(name, own, place / "members" / "server.crt", place / "members" / "server.key")
 
-    def add_member(self, name: str, kubeconfig: Path, certificate: Path, key: Path) -> None:
+    def _start_real(self) -> None:
+        names = [f"rf{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"[: self._real]]
+        bed = self._beds.enter_context(started_bed(self.folder / "bed", names, nodes=self._nodes))
+        for name, member in bed.members.items():
+            self._add_member(name, member.kubeconfig, *bed.serving)
+
+    def _add_member(self, name: str, kubeconfig: Path, certificate: Path, key: Path) -> None:
         """Put a proxy before a member that runs."""
         client = Client(kubeconfig)
         target = client.http.base_url.port
@@ -201,14 +216,24 @@ class Rig:
     # -- processes by the part that they play ---------------------------------------------------------------------
 
     def leader(self) -> str | None:
-        """The controllers' process that leads: the one with a solver."""
-        return next((name for name in CONTROLLERS if self._solver(name) is not None), None)
+        """The controllers' process that leads, by its Lease; None while that names a process of the past."""
+        client = Client(random.choice(self.apis), timeout_s=2)
+        try:
+            holder = str(client.get(LEASE)["spec"]["holderIdentity"])
+        except (Refused, httpx.HTTPError, KeyError, ValueError):
+            return None
+        finally:
+            client.close()
+        with suppress(KeyError):
+            return next((name for name in CONTROLLERS if holder.endswith(f"-{self.keeper.pid(name)}")), None)
+        return None
 
-    def _solver(self, name: str) -> psutil.Process | None:
-        with suppress(psutil.Error, KeyError):
-            for child in psutil.Process(self.keeper.pid(name)).children():
-                if any("fleet.solver.process" in word for word in child.cmdline()):
-                    return child
+    def _solver(self) -> psutil.Process | None:
+        for name in CONTROLLERS:
+            with suppress(psutil.Error, KeyError):
+                for child in psutil.Process(self.keeper.pid(name)).children():
+                    if any("fleet.solver.process" in word for word in child.cmdline()):
+                        return child
         return None
 
     def named(self, target: str, dice: random.Random) -> str:
@@ -225,7 +250,7 @@ class Rig:
         if name:
             return [self.keeper.pid(name)]
         if target == "solver":
-            return [wait_for("a solver", lambda: self._solver(self.leader() or "")).pid]
+            return [wait_for("a solver", self._solver, SOLVER_S).pid]
         server = wait_for("PostgreSQL runs", lambda: process_of(self.data, "postgres"))
         if target == "backend":
             children = wait_for("backends", server.children)

@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2000)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--members", type=int, default=5, help="simulated ones (5)")
+    parser.add_argument("--real", type=int, default=0, help="real members of the test bed besides (0)")
     parser.add_argument("--minutes", type=float, default=120.0, help="no fault begins later (120)")
     parser.add_argument("--folder", type=Path, default=Path("build/chaos"), help="logs and findings go to FOLDER/SEED")
     parser.add_argument("--json", type=Path, default=Path("build/chaos.json"), help="where the figures go")
@@ -35,7 +36,8 @@ def main() -> None:
     began = time.monotonic()
     folder = (given.folder / str(given.seed)).absolute()
     harness = Harness(
-        folder, seed=given.seed, jobs=given.jobs, kills=given.kills, members=given.members, minutes=given.minutes,
+        folder, seed=given.seed, jobs=given.jobs, kills=given.kills, members=given.members, real=given.real,
+        minutes=given.minutes,
         say=lambda text: print(f"[{time.monotonic() - began:6.0f} s] {text}", file=sys.stderr, flush=True),
     )  # fmt: skip
     report = Report()
@@ -60,7 +62,10 @@ def show(result: Result) -> None:
 
 
 def _counts(result: Result) -> Table:
-    table = Table(title=f"Faults of seed {result.seed}, {result.members} simulated members", box=SIMPLE_HEAD)
+    table = Table(
+        title=f"Faults of seed {result.seed}, {result.members} simulated and {result.real} real members",
+        box=SIMPLE_HEAD,
+    )
     table.add_column("what")
     table.add_column("count", justify="right")
     table.add_column("asked", justify="right")

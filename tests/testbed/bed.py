@@ -66,6 +66,11 @@ class Bed:
             member.wait_ready(nodes)
         self._say(f"{len(members)} members with {nodes} nodes of {gpus} GPUs each are ready")
 
+    @property
+    def serving(self) -> tuple[Path, Path]:
+        """The certificate of all API servers, and its key: for a proxy that must answer in their place."""
+        return self._pki.certificate, self._pki.key
+
     def stop(self) -> None:
         """Operators first, API servers next, etcd last: an API server without etcd hangs when asked to end."""
         names = self.processes.names()
