@@ -173,9 +173,10 @@ class Load:
 
     def _suspend(self, job: str, suspend: bool) -> None:
         change = {"spec": {"runPolicy": {"suspend": suspend}}}
-        answer = until_answered(lambda: self._client().patch(self._path(job), change), self._stop, fine=(404,))
+        # 422: it has ended meanwhile
+        answer = until_answered(lambda: self._client().patch(self._path(job), change), self._stop, fine=(404, 422))
         self._done("suspend" if suspend else "resume", job, answer)
-        if suspend:
+        if suspend and answer is not None and answer["kind"] != "Status":
             self.suspended.add(job)
         else:
             self.suspended.discard(job)
@@ -186,7 +187,7 @@ class Load:
         change = {"metadata": {"annotations": {NOTE: str(asked + 1)}}}
         answer = until_answered(lambda: self._client().patch(self._path(job), change), self._stop, fine=(404,))
         self._done("edit", job, answer)
-        if answer is not None and "metadata" in answer and answer["metadata"].get("name"):
+        if answer is not None and answer["kind"] != "Status":
             self.ledger.notes[job] = (asked + 1, asked + 1)
 
     def _done(self, act: str, job: str, answer: Body | None) -> None:

@@ -84,7 +84,7 @@ def test_a_partition_strikes_old_and_new_connections_and_ends(proxy: Proxy, new_
     old, new = new_client(), new_client()
     assert old.get("/").text == "hello"
     proxy.set_mode(mode)
-    fails = httpx.ReadTimeout if mode is Mode.BLACKHOLE else (httpx.RemoteProtocolError, httpx.ReadError)
+    fails = httpx.TimeoutException if mode is Mode.BLACKHOLE else (httpx.RemoteProtocolError, httpx.NetworkError)
     with pytest.raises(fails):
         old.get("/")
     with pytest.raises(httpx.TransportError):
