@@ -9,6 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,22 +112,21 @@ class Harness:
         self._load = Load(self.rig.apis, self.findings.seed, self._jobs, self._due, self.findings, lambda: dict(state))
         self._network = Network(self.rig, self.findings.seed, self.findings)
         self._striker = Striker(self.rig, self._network, self._truth, self.findings, self.findings.seed)
-        try:
+        with ExitStack() as end:  # from below; each happens, whatever the others raise
+            end.callback(self._client.close)
+            end.callback(self._striker.close)
+            end.callback(self._note_figures)
+            for witness in self._witnesses:
+                end.callback(witness.stop)
+            end.callback(self._truth.stop)
+            end.callback(self._load.stop)
+            end.callback(self._network.stop)
             self._striker.begin()
             self._load.start()
             self._network.start()
             self._strike_all()
             self._network.stop()
             self._finish()
-        finally:
-            self._network.stop()
-            self._load.stop()
-            self._truth.stop()
-            for witness in self._witnesses:
-                witness.stop()
-            self._striker.close()
-            self._note_figures()
-            self._client.close()
 
     def _due(self) -> float:
         """Jobs that should have been submitted: as large a part of all as of the faults, and a few to begin with."""
