@@ -279,7 +279,7 @@ def pairs() -> Iterator[dict[str, Pair]]:
             bed.members["like"] = member
             member.start_apiserver()
             member.wait_apiserver()
-            member._start("aggregation", [
+            member.run("aggregation", [
                 bed._built.binary("kube-controller-manager"), f"--kubeconfig={member.kubeconfig}",
                 "--controllers=clusterrole-aggregation-controller", "--leader-elect=false", "--secure-port=0",
             ])  # fmt: skip
