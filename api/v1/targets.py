@@ -9,9 +9,9 @@ from fleet.kinds.lookup import INTERPRETERS
 
 
 def job_kinds(registry: Registry) -> list[Kind]:
-    """Every kind of job that the hub serves now."""
-    found = (registry.kind(group, kind) for group, kind in INTERPRETERS)
-    return [kind for kind in found if kind is not None]
+    """Every kind of job that the hub serves now. Plain workloads come last: a refusal names the first kind."""
+    found = [kind for group, name in INTERPRETERS if (kind := registry.kind(group, name)) is not None]
+    return sorted(found, key=lambda kind: kind.group == "apps")
 
 
 def job_kind(registry: Registry, name: str, field: str) -> Kind:

@@ -12,7 +12,7 @@ from tests.controllers.world import cluster, pytorchjob, tree
 
 JOB = "/jobs/default/PyTorchJob/job-00000"
 JOBS = {"apiGroups": ["kubeflow.org"], "resources": ["pytorchjobs"]}
-EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch"], "resources": ["*"]}
+EVERY_JOB = {"apiGroups": ["kubeflow.org", "batch", "apps"], "resources": ["*"]}
 DECISIONS = {"nonResourceURLs": ["/fleet/v1/decisions", "/fleet/v1/decisions/*"]}
 
 
@@ -25,7 +25,7 @@ async def ask(hub: Rest, method: str, path: str, token: str = "alice-token") -> 
 # (method, path, what must be granted in namespace "default"; a rule without one is granted everywhere)
 ROUTES: list[tuple[str, str, list[tuple[str, Any]], str]] = [
     ("GET", "/jobs?namespace=default&kind=PyTorchJob", [("default", {**JOBS, "verbs": ["list"]})], "pytorchjobs"),
-    ("GET", "/jobs?namespace=default", [("default", {**EVERY_JOB, "verbs": ["list"]})], "pytorchjobs"),
+    ("GET", "/jobs?namespace=default", [("default", {**EVERY_JOB, "verbs": ["list"]})], "cannot list"),
     ("GET", "/jobs?kind=PyTorchJob", [("", {**JOBS, "verbs": ["list"]})], "at the cluster scope"),
     ("GET", JOB, [("default", {**JOBS, "verbs": ["get"], "resourceNames": ["job-00000"]})], "cannot get"),
     ("POST", "/jobs", [("default", {**JOBS, "verbs": ["create"]})], "cannot create"),

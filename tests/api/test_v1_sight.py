@@ -13,7 +13,7 @@ from tests.api.rest import Rest, causes, rest
 from tests.controllers.fastloop import eventually
 from tests.controllers.world import cluster_policy, member, pytorchjob, tree
 
-JOBS = {"apiGroups": ["kubeflow.org", "batch"], "resources": ["*"], "verbs": ["get", "list", "create"]}
+JOBS = {"apiGroups": ["kubeflow.org", "batch", "apps"], "resources": ["*"], "verbs": ["get", "list", "create"]}
 SECRET = ("secret-job", "secret-waits", "team-b", "cfa")  # what alice may not read anywhere
 LEAVES = [("vision", "default"), ("speech", "team-b"), ("open", None)]
 

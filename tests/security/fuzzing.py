@@ -28,6 +28,9 @@ def _pod(container: str) -> dict[str, Any]:
 
 
 _POD = _pod("a")
+_WORKLOAD = {
+    "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, **_POD}},
+}
 _JOBS = {
     "pytorchjobs": ("pytorchReplicaSpecs", "Master", "pytorch"),
     "tfjobs": ("tfReplicaSpecs", "Worker", "tensorflow"),
@@ -44,6 +47,14 @@ _BASES: dict[str, dict[str, Any]] = {
     },
     "jobs": {"spec": {"template": {"spec": {**_POD["spec"], "restartPolicy": "Never"}}}},
     "pods": _POD,
+    **dict.fromkeys(("deployments", "statefulsets"), _WORKLOAD),
+    "workloadinterpreters": {
+        "spec": {
+            "target": {"group": "fuzz.example.com", "kind": "Thing"},
+            "components": [{"name": "main", "replicas": "object.spec.size", "template": "object.spec.template"}],
+            "state": [{"state": "Running", "when": "status.ready > 0"}],
+        },
+    },
     "elasticquotatrees": {
         "spec": {"root": {"name": "r", "min": {"cpu": 4}, "max": {"cpu": 4}, "children": [
             {"name": "a", "min": {"cpu": 1}, "max": {"cpu": 4}, "namespaces": ["team"]}]}},

@@ -159,9 +159,12 @@ def test_no_policy_makes_a_job_larger_than_it_is_charged(path: str, value: Any, 
         manifest(job, placed(job), "hub", MEMBER, [override(plain(path, value, "add"), cluster_wide=True)])
 
 
-def test_a_job_that_grew_before_it_was_sent_is_not_sent() -> None:
-    with pytest.raises(Unsafe, match="12 replicas of worker, 2 admitted"):
-        manifest(pytorchjob("one", workers=12), placed(pytorchjob("one")), "hub", MEMBER, [])
+def test_a_job_that_grew_before_it_was_sent_is_sent_in_the_size_that_it_is_charged() -> None:
+    sent = manifest(pytorchjob("one", workers=12), placed(pytorchjob("one")), "hub", MEMBER, [])
+    assert sent["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 2
+    larger = pytorchjob("one", gpus=8)
+    with pytest.raises(Unsafe, match="asks for more than it is charged"):
+        manifest(larger, placed(pytorchjob("one")), "hub", MEMBER, [])
 
 
 def test_what_a_user_wrote_under_the_hubs_keys_does_not_travel() -> None:
