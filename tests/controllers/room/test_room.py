@@ -29,6 +29,17 @@ async def submit(world: World, *names: str, **job: Any) -> None:
     await world.apply(pytorchjob("one", **job))
 
 
+async def held(world: World) -> FakeMember:
+    """The only member, with the room of job `one`, which waits for another check."""
+    cfa = world.members.by_name["cfa"]
+    await enable(world, "cfa")
+    await world.apply(tree(max_jobs=5), policy(queue=True))
+    await asks(world, "budget")
+    await world.apply(pytorchjob("one"))
+    await eventually(lambda: len(placeholders(cfa)) == 3)
+    return cfa
+
+
 def placeholders(one: FakeMember) -> list[PodView]:
     return [pod for pod in one.pods.values() if pod.placeholder]
 
@@ -122,12 +133,7 @@ async def test_room_and_admission_checks_are_two_conditions_of_one_phase() -> No
 
 async def test_a_check_that_says_no_releases_the_room() -> None:
     async with hub(member("cfa")) as world:
-        cfa = world.members.by_name["cfa"]
-        await enable(world, "cfa")
-        await world.apply(tree(max_jobs=5), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: len(placeholders(cfa)) == 3)
+        cfa = await held(world)
         await world.edit(
             "PyTorchJob", "one", lambda body: body["metadata"].update(annotations={"fleet.io/hold": "true"})
         )
@@ -136,24 +142,14 @@ async def test_a_check_that_says_no_releases_the_room() -> None:
 
 async def test_a_job_that_is_deleted_while_it_is_reserved_leaves_nothing() -> None:
     async with hub(member("cfa")) as world:
-        cfa = world.members.by_name["cfa"]
-        await enable(world, "cfa")
-        await world.apply(tree(max_jobs=5), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: len(placeholders(cfa)) == 3)
+        await held(world)
         await world.delete("PyTorchJob", "one")
         await eventually(world.nothing_left)
 
 
 async def test_placeholders_that_a_killed_hub_left_behind_are_removed() -> None:
     async with hub(member("cfa")) as world:
-        cfa = world.members.by_name["cfa"]
-        await enable(world, "cfa")
-        await world.apply(tree(max_jobs=5), policy(queue=True))
-        await asks(world, "budget")
-        await world.apply(pytorchjob("one"))
-        await eventually(lambda: len(placeholders(cfa)) == 3)
+        cfa = await held(world)
         await world.kill()
         left = [replace(pod, uid=f"left-{pod.uid}", binding="nobodys") for pod in placeholders(cfa)]
         cfa.pods.update({pod.uid: pod for pod in left})
