@@ -122,7 +122,7 @@ class RoomLoop:
         if wanted is None:
             self._swapped.pop(stored.uid, None)
         elif wanted.nomination is None and wanted.driver is Driver.PLACEHOLDERS:
-            await self._swap(stored, wanted, [pod for pod in pods if wanted.matches(pod)])
+            released = await self._swap(stored, wanted, [pod for pod in pods if wanted.matches(pod)]) and released
         elif wanted.nomination is not None and unit is not None:
             return await self._hold(stored, unit, wanted, wanted.nomination)
         return None if released else AGAIN_S
@@ -210,33 +210,34 @@ class RoomLoop:
 
     # -- the job takes the place of the placeholders
 
-    async def _swap(self, stored: Stored, wanted: Wanted, pods: Sequence[PodView]) -> None:
+    async def _swap(self, stored: Stored, wanted: Wanted, pods: Sequence[PodView]) -> bool:
+        """False while the member has not taken a part of it: a pod that stays at its gate changes nothing that would
+        bring the binding back by itself."""
         done = self._swapped.setdefault(stored.uid, set())
         done &= {pod.uid for pod in pods}
-        todo = exchange(pod for pod in pods if pod.uid not in done)
-        if todo.pairs:
-            nominated = await asyncio.gather(*(self._nominate(pair) for pair in todo.pairs))
-            sure = [pair for pair, outcome in zip(todo.pairs, nominated, strict=True) if outcome.did is Did.DONE]
-            deleted = await self._delete([pair.placeholder for pair in sure])
-            opened = [pair for pair, gone in zip(sure, deleted, strict=True) if gone]
-            done |= {pair.placeholder.uid for pair in opened}
-            await self._open(wanted.member, [pair.pod for pair in opened], done)
-            if len(opened) < len(todo.pairs):
-                self.controller.queue.add_after(stored.key, AGAIN_S)
-        await self._open(wanted.member, todo.free, done)
+        due = exchange(pod for pod in pods if pod.uid not in done)
+        nominated = await asyncio.gather(*(self._nominate(pair) for pair in due.pairs))
+        sure = [pair for pair, outcome in zip(due.pairs, nominated, strict=True) if outcome.did is Did.DONE]
+        deleted = await self._delete([pair.placeholder for pair in sure])
+        opened = [pair for pair, gone in zip(sure, deleted, strict=True) if gone]
+        done |= {pair.placeholder.uid for pair in opened}
+        taken = len(opened) == len(due.pairs)
+        taken = await self._open(wanted.member, [*(pair.pod for pair in opened), *due.free], done) and taken
         if is_true(stored.body, GANG_WHOLE) or b.finished(stored.body):
-            await self._release([pod for pod in pods if pod.uid not in done])
+            taken = await self._release([pod for pod in pods if pod.uid not in done]) and taken
+        return taken
 
     async def _nominate(self, pair: Pair) -> Outcome:
         told = {"type": TAKES, "status": "True", "reason": "RoomHeld", "message": pair.placeholder.name}
         patch = {"status": {"nominatedNodeName": pair.placeholder.node, "conditions": [told]}}
         return await self._hub.members.patch_pod(pair.pod.member, pair.pod, patch, status=True)
 
-    async def _open(self, member: str, pods: Sequence[PodView], done: set[str]) -> None:
-        """Take the gate off."""
+    async def _open(self, member: str, pods: Sequence[PodView], done: set[str]) -> bool:
+        """Take the gate off; False while the member has not answered for one of them."""
         patch = {"spec": {"schedulingGates": [{"name": GATE, "$patch": "delete"}]}}
         outcomes = await asyncio.gather(*(self._hub.members.patch_pod(member, pod, patch) for pod in pods))
         done |= {pod.uid for pod, outcome in zip(pods, outcomes, strict=True) if outcome.did is Did.DONE}
+        return all(outcome.did is not Did.UNREACHABLE for outcome in outcomes)
 
     # -- releasing
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fleet.controllers.runtime.hub import ControllerConfig
 from fleet.engine.patch import MERGE
-from fleet.members.members import PodView
+from fleet.members.members import Did, Outcome, PodView
 from tests.controllers.decide.test_admission_checks import answer, asks, states, status
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
@@ -193,3 +193,20 @@ async def test_a_member_too_old_for_gates_starts_its_gangs_without() -> None:
         await submit(world, "cfa")
         assert await world.running("one") == "cfa"
         assert not world.events("one", "QuotaReserved")
+
+
+async def test_a_member_that_does_not_answer_in_the_middle_of_the_exchange_is_asked_again() -> None:
+    async with hub(member("cfa")) as world:
+        asked, patch = 0, world.members.patch_pod
+
+        async def lossy(name: str, pod: PodView, change: Any, *, status: bool = False) -> Outcome:
+            nonlocal asked
+            asked += 1
+            if asked % 3:
+                return Outcome(Did.UNREACHABLE, "no answer")
+            return await patch(name, pod, change, status=status)
+
+        world.members.patch_pod = lossy  # type: ignore[method-assign]
+        await submit(world, "cfa")
+        assert await world.running("one") == "cfa"
+        assert asked > 6

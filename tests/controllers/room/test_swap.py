@@ -37,19 +37,19 @@ def test_a_pod_that_comes_later_finds_its_placeholder_still_there() -> None:
 
 
 def test_a_pod_that_its_operator_makes_again_has_no_placeholder_and_may_go() -> None:
-    todo = exchange([pod("w-0", "n0", gated=False), pod("w-1")])
-    assert ([p.name for p in todo.free], list(todo.pairs)) == (["w-1"], [])
+    due = exchange([pod("w-0", "n0", gated=False), pod("w-1")])
+    assert ([p.name for p in due.free], list(due.pairs)) == (["w-1"], [])
 
 
 def test_a_pod_that_leaves_takes_nobodys_place() -> None:
-    todo = exchange([held("h-0", "n0"), pod("w-old", terminating=True), pod("w-new")])
-    assert [pair.pod.name for pair in todo.pairs] == ["w-new"]
+    due = exchange([held("h-0", "n0"), pod("w-old", terminating=True), pod("w-new")])
+    assert [pair.pod.name for pair in due.pairs] == ["w-new"]
 
 
 def test_after_a_cut_a_pod_whose_placeholder_went_is_let_go_and_takes_no_second_place() -> None:
     pods = [held("h-1", "n0"), pod("w-0", takes="h-0"), pod("w-1", takes="h-1"), pod("w-2")]
-    todo = exchange(pods)
-    assert ([pair.pod.name for pair in todo.pairs], [p.name for p in todo.free]) == (["w-1"], ["w-0", "w-2"])
+    due = exchange(pods)
+    assert ([pair.pod.name for pair in due.pairs], [p.name for p in due.free]) == (["w-1"], ["w-0", "w-2"])
 
 
 @given(
@@ -69,10 +69,10 @@ def test_every_seat_is_guarded_at_every_line_and_all_pods_are_let_go_in_the_end(
     for run, acts in enumerate([*cuts, 100, 100]):
         if run >= len(cuts):
             pods.update({p.name: p for p in waiting if p.name not in pods})
-        todo = exchange([*placeholders.values(), *pods.values()])
-        steps = [("nominate", pair.pod.name, pair.placeholder) for pair in todo.pairs]
-        steps += [("delete", pair.placeholder.name, pair.placeholder) for pair in todo.pairs]
-        steps += [("open", name, None) for name in [p.pod.name for p in todo.pairs] + [p.name for p in todo.free]]
+        due = exchange([*placeholders.values(), *pods.values()])
+        steps = [("nominate", pair.pod.name, pair.placeholder) for pair in due.pairs]
+        steps += [("delete", pair.placeholder.name, pair.placeholder) for pair in due.pairs]
+        steps += [("open", name, None) for name in [p.pod.name for p in due.pairs] + [p.name for p in due.free]]
         for what, name, placeholder in steps[:acts]:
             if what == "nominate" and placeholder is not None:
                 pods[name], at[name] = replace(pods[name], takes=placeholder.name), placeholder.node
