@@ -32,7 +32,7 @@ def restore(
     """Make a hub again from its backup.
 
     The database and the data directory have to be empty. Stop all processes of the hub before, and start them after.
-    What members have run since the backup goes on: `fleet doctor` names it then.
+    Work that members have begun since the backup goes on, and `fleet doctor` names it.
     """
     import asyncio
 
