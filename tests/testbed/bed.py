@@ -27,9 +27,10 @@ from tests.testbed.pki import make_pki
 from tests.testbed.processes import Processes, free_port, wait_for
 
 Operators = Mapping[str, Sequence[str]]  # by member
-DEFAULT = "kubernetes"
+DEFAULT, GANGS = "kubernetes", "kubernetes-gangs"  # the second: with its own gang scheduling, which is alpha
 SCHEDULERS: dict[str, Callable[[RealMember], None]] = {
     DEFAULT: RealMember.start_scheduler,
+    GANGS: RealMember.start_scheduler,
     "koordinator": start_koordinator,
 }
 
@@ -55,6 +56,7 @@ class Bed:
             self.members[name] = RealMember(name, self.folder / name, self._built, self._pki, self.processes, etcd)
         members = list(self.members.values())
         for member in members:
+            member.gangs = schedulers.get(member.name) == GANGS
             member.start_apiserver()
         for member in members:
             member.wait_apiserver()

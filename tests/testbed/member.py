@@ -28,6 +28,7 @@ WEBHOOK = "validator.training-operator.kubeflow.org"
 WEBHOOK_CERTIFICATES = "k8s-webhook-server/serving-certs"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 JSON = "application/json"
+GANG_GATES = "--feature-gates=GenericWorkload=true,GangScheduling=true"
 
 
 class RealMember:
@@ -37,6 +38,7 @@ class RealMember:
     def __init__(self, name: str, folder: Path, built: Parts, pki: Pki, processes: Processes, etcd: str) -> None:
         folder.mkdir(parents=True)
         self.name = name
+        self.gangs = False  # whether it schedules gangs by Kubernetes' own means; set before it starts
         self.folder, self.pki = folder, pki
         self._built, self._processes, self._etcd = built, processes, etcd
         self._answers: dict[str, str] = {}  # what must be ready, and the address that tells
@@ -58,6 +60,7 @@ class RealMember:
             f"--service-account-key-file={pki.accounts_public}",
             f"--service-account-signing-key-file={pki.accounts_private}",
             f"--token-auth-file={pki.tokens}", "--authorization-mode=RBAC",
+            *((GANG_GATES, "--runtime-config=scheduling.k8s.io/v1alpha2=true") if self.gangs else ()),
         ])  # fmt: skip
 
     def wait_apiserver(self) -> None:
@@ -77,17 +80,19 @@ class RealMember:
         self.run("scheduler", [
             self._built.binary("kube-scheduler"), f"--kubeconfig={kubeconfig}", "--leader-elect=false",
             "--bind-address=127.0.0.1", f"--secure-port={port}", "--kube-api-qps=1000", "--kube-api-burst=2000",
+            *((GANG_GATES,) if self.gangs else ()),
         ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
 
     def start_controllers(self, more: Sequence[str] = ()) -> None:
         """kube-controller-manager and kwok; after the job kinds' CRDs, else its garbage collector learns them late."""
         kubeconfig = self._kubeconfig("controller-manager", CONTROLLER_MANAGER)
+        own = ("podgroup-protection-controller",) if self.gangs else ()
         self.run("controller-manager", [
             self._built.binary("kube-controller-manager"), f"--kubeconfig={kubeconfig}",
-            f"--controllers={','.join((*CONTROLLERS, *more))}", "--leader-elect=false",
+            f"--controllers={','.join((*CONTROLLERS, *more, *own))}", "--leader-elect=false",
             "--use-service-account-credentials=true", "--secure-port=0", f"--root-ca-file={self.pki.ca}",
             f"--service-account-private-key-file={self.pki.accounts_private}",
-            "--kube-api-qps=500", "--kube-api-burst=1000",
+            "--kube-api-qps=500", "--kube-api-burst=1000", *((GANG_GATES,) if self.gangs else ()),
         ])  # fmt: skip
         self.run("kwok", [
             self._built.binary("kwok"), f"--kubeconfig={self.kubeconfig}",

@@ -1,0 +1,62 @@
+"""A hub before one member with a gang scheduler, and the story that every gang scheduler passes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.conftest import join
+from tests.e2e.hub import Hub, Kubectl, World
+from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
+from tests.operators.jobs import stays
+from tests.testbed.bed import started_bed
+from tests.testbed.member import RealMember
+
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@contextmanager
+def hub_before(folder: Path, scheduler: str, *annotations: str) -> Iterator[World]:
+    """A hub with the member cfa, one node of 8 GPUs, under this scheduler of the bed. `annotations`: of its Cluster."""
+    with started_bed(folder / "bed", ["cfa"], nodes=1, gpus=8, scheduler=scheduler) as bed:
+        hub = Hub(folder / "hub")
+        hub.start()
+        try:
+            join(hub, "cfa", bed.members["cfa"].kubeconfig)
+            kubectl = Kubectl(hub.kubeconfig)
+            for annotation in annotations:
+                kubectl.run("annotate", "cluster", "cfa", annotation)
+            kubectl.apply(quota_tree(leaf("team", "default")))
+            kubectl.apply(gang_policy(queue=True))
+            yield World("real", hub, kubectl, ("cfa",), bed)
+        finally:
+            assert hub.stop() == 0, hub.log()
+
+
+def member_of(world: World) -> RealMember:
+    assert world.bed is not None
+    return world.bed.members["cfa"]
+
+
+def pods(world: World, job: str) -> list[dict[str, Any]]:
+    found = member_of(world).get(PODS)["items"]
+    return [pod for pod in found if (pod["metadata"].get("labels") or {}).get("training.kubeflow.org/job-name") == job]
+
+
+def bound(world: World, job: str) -> int:
+    return sum(1 for pod in pods(world, job) if pod["spec"].get("nodeName"))
+
+
+def starts_whole_when_there_is_room(world: World) -> None:
+    """The hub knows nothing of host ports: it sends three pods of one port to a member with one node."""
+    port = {"container": {"ports": [{"name": "rendezvous", "containerPort": 2222, "hostPort": 2222}]}}
+    world.kubectl.apply(pytorchjob("ports", pod=port))
+    world.until("its pods are in the member", lambda: len(pods(world, "ports")) == 3)
+    stays("no part of the gang starts", lambda: bound(world, "ports") == 0)
+    member_of(world).add_nodes(2, gpus=8, prefix="late")
+    world.until("the whole gang has nodes", lambda: bound(world, "ports") == 3)
+    world.until("the job runs", lambda: world.state("ports", "default") == "Running")
+    world.kubectl.run("delete", "pytorchjob", "ports")
+    world.until("nothing of it is left", lambda: not pods(world, "ports"))
