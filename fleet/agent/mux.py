@@ -291,8 +291,8 @@ class Mux:
         while True:
             before = clock()
             await asyncio.sleep(self.limits.ping_s)
-            if clock() - before > 2 * self.limits.ping_s + 1.0:
-                self._heard_at = clock()  # this process was stopped itself: it cannot have heard anything
+            late = clock() - before - self.limits.ping_s  # this process was stopped or starved: it cannot have heard
+            self._heard_at = min(clock(), self._heard_at + max(0.0, late))
             if clock() - self._heard_at > self.limits.silent_s:
                 self.close(f"silent for {self.limits.silent_s:g} s", 1001)
                 return
