@@ -119,7 +119,7 @@ def _rule_cost(where: str, rule: Rule, node: Node, times: int) -> Iterator[Cause
     if rule.too_large:
         yield _invalid(f"{where}.rule", rule.text, rule.error)
     for field, program in (("rule", rule.program), ("messageExpression", rule.message_expression)):
-        steps = _steps(program, node) * times
+        steps = _steps(program, node, times)
         if steps > RULE_COST_MAX:
             text = (
                 f"Forbidden: estimated rule cost exceeds budget by factor of {steps / RULE_COST_MAX:.1f}x (try "
@@ -129,9 +129,16 @@ def _rule_cost(where: str, rule: Rule, node: Node, times: int) -> Iterator[Cause
             yield Cause(f"{where}.{field}", text, "FieldValueForbidden")
 
 
-def _steps(program: Program | None, node: Node) -> int:
-    size = Declared(node)
-    return cost_of(program.expression, {"self": size, "oldSelf": size}, copies=False) if program is not None else 0
+def _steps(program: Program | None, node: Node, times: int) -> int:
+    """Of all values of one place together. The values share the bytes of one request: one of them is large, or all of
+    them are small."""
+    if program is None:
+        return 0
+    large, small = (
+        cost_of(program.expression, {"self": size, "oldSelf": size}, copies=False)
+        for size in (Declared(node), Declared(node, REQUEST_BYTES // max(1, times)))
+    )
+    return large + small * (times - 1)
 
 
 def _below(place: str, node: Any, structural: bool) -> Iterator[Place]:

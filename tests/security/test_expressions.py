@@ -248,6 +248,16 @@ def test_common_rules_pass_with_nothing_bounded(rule: str) -> None:
     assert validate(crd(schema)) == []
 
 
+def test_a_rule_of_many_places_counts_the_bytes_of_a_request_once() -> None:
+    """As in the CRD of JobSet: a list without a bound, whose items have a list of five names that may not change."""
+    name = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+    names = {"type": "array", "maxItems": 5, "items": name, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}
+    places = {"type": "array", "items": {"type": "object", "properties": {"after": names}}}
+    assert validate(crd({"type": "object", "properties": {"jobs": places}})) == []
+    names["x-kubernetes-validations"] = [{"rule": "self.all(a, self.all(b, a == b || self == oldSelf))"}]
+    assert "exceeds budget" in validate(crd({"type": "object", "properties": {"jobs": places}}))[0].message
+
+
 def test_the_estimate_is_never_less_than_the_turns_of_the_loops() -> None:
     """Whatever an expression makes of its values, a loop over it is counted in full."""
     value = {"l": list(range(40)), "m": {f"k{i}": list(range(30)) for i in range(20)}}
