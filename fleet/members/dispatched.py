@@ -15,7 +15,7 @@ from fleet.members.discovery import Served
 from fleet.members.index import ByBinding
 from fleet.members.inventory import Notify
 from fleet.members.members import Changed
-from fleet.model.untyped import digits, named, pairs, text
+from fleet.model.untyped import digits, named, pairs, rows, text
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 
@@ -62,6 +62,12 @@ class _Held:
     binding: str
 
 
+def _made_there(meta: Body) -> bool:
+    """Whether a controller of the member made the object. KubeRay gives the RayCluster of a RayJob all labels of the
+    RayJob, the hub's as well."""
+    return any(owner.get("controller") is True for owner in rows(meta.get("ownerReferences")))
+
+
 def _revision(meta: Body) -> int:
     return digits(str(meta.get("resourceVersion") or ""), 20) or 0
 
@@ -100,7 +106,7 @@ class Dispatched:
         labels = pairs(meta.get("labels"))
         key = Key(served.group, served.resource, text(meta.get("namespace")), named(meta["name"]))
         named(meta["uid"])
-        if labels.get(LABEL_HUB) != self.hub:
+        if labels.get(LABEL_HUB) != self.hub or _made_there(meta):
             self.drop(key)
             return
         held = self._held.get(key)
