@@ -7,6 +7,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "demo": ("fleet demo",),
     "join": (
         "fleet join east --kubeconfig east.kubeconfig --label pool=h100 --region eu",
+        "fleet join west --kubeconfig west.kubeconfig --enable-reservation",
         "fleet join edge --kubeconfig edge.kubeconfig --agent --hub-url https://hub.example.org:6440 > edge.yaml",
     ),
     "unjoin": ("fleet unjoin east",),

@@ -19,6 +19,14 @@ def join(
     provider: Annotated[str, typer.Option(help="Provider, for policies.")] = "",
     region: Annotated[str, typer.Option(help="Region, for policies.")] = "",
     zone: Annotated[str, typer.Option(help="Zone, for policies.")] = "",
+    enable_reservation: Annotated[
+        bool | None,
+        typer.Option(
+            "--enable-reservation/--no-enable-reservation",
+            help="Hold the room of a gang in the member before it starts (from Kubernetes 1.28 on).",
+            show_default=False,
+        ),
+    ] = None,
     agent: Annotated[
         bool, typer.Option("--agent", help="The hub cannot reach it: print the manifest of an agent to run there.")
     ] = False,
@@ -39,15 +47,16 @@ def join(
 ) -> None:
     """Join a cluster as a member.
 
-    With the credentials of a kubeconfig. Joining again changes credentials, address, labels or place. With --agent a
-    member behind a firewall joins: apply the printed manifest there. Each such join makes a new token for the agent.
+    With the credentials of a kubeconfig. Joining again changes what is given: credentials, address, labels, place,
+    whether room is held. With --agent a member behind a firewall joins: apply the printed manifest there. Each such
+    join makes a new token for the agent.
     """
     from fleet.cli import joining
     from fleet.cli.hub import connect
 
     labels = dict(_label(text) for text in label or ())
     hub = connect(hub_kubeconfig, data_dir, hub_context)
-    member = joining.Member(name, kubeconfig, context, provider, region, zone, labels)
+    member = joining.Member(name, kubeconfig, context, provider, region, zone, labels, enable_reservation)
     if agent:
         from fleet.cli.agents import hand_out
 

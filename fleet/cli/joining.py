@@ -22,6 +22,7 @@ from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
 from fleet.engine.kubeconfig import BadKubeconfig, write
 from fleet.model.names import label_problems
+from fleet.model.untyped import mapping, text
 from fleet.wellknown import AGENT, SYSTEM_NAMESPACE
 
 SECRETS = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"
@@ -45,6 +46,7 @@ class Member:
     region: str = ""
     zone: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    holds_room: bool | None = None  # whether room is held there before a gang starts; None: as stored
 
 
 def join(hub: Hub, member: Member) -> None:
@@ -53,7 +55,9 @@ def join(hub: Hub, member: Member) -> None:
     check_name(member.name)
     try:
         access = load([member.kubeconfig], context=member.context, must_exist=True)
-        identity = _look(Client(access, timeout_s=REACH_TIMEOUT_S), access)
+        client = Client(access, timeout_s=REACH_TIMEOUT_S)
+        identity = _look(client, access)
+        _check_version(member, mapping(client.get("/version").body).get("gitVersion"))
     except (BadKubeconfig, NoAnswer) as error:
         raise Failure(f"cannot join {member.name}: {error}") from error
     _put(hub, member, access, _check_identity(hub, member, identity), _cluster(member, access, identity))
@@ -76,8 +80,9 @@ def join_pull(hub: Hub, member: Member) -> str:
         "metadata": {"name": f"{AGENT}-{member.name}", "namespace": SYSTEM_NAMESPACE},
         "data": {"token-sha256": base64.b64encode(digest.encode()).decode()},
     }  # fmt: skip
-    known = hub.find(f"{CLUSTERS}/{member.name}") is not None
-    _put(hub, member, access, known, _cluster(member, access, "", mode="Pull"))
+    known = hub.find(f"{CLUSTERS}/{member.name}")
+    _check_version(member, mapping(mapping(known).get("status")).get("kubernetesVersion"))
+    _put(hub, member, access, known is not None, _cluster(member, access, "", mode="Pull"))
     hub.put_object(SECRETS, agent)
     return token
 
@@ -85,6 +90,16 @@ def join_pull(hub: Hub, member: Member) -> str:
 def check_name(name: str) -> None:
     if label_problems(name):
         raise Failure(f'"{name}" is no name for a member: lower-case letters, digits and "-", at most 63')
+
+
+def _check_version(member: Member, version: object) -> None:
+    """Raises Failure where room is wanted to be held in a member that is too old for it; not where `version` is not
+    known."""
+    from fleet.controllers.fields.rooms import too_old
+
+    trouble = too_old({"status": {"kubernetesVersion": version}}) if member.holds_room else ""
+    if trouble:
+        raise Failure(f"cannot join {member.name} with --enable-reservation: it {trouble}")
 
 
 def _put(hub: Hub, member: Member, access: Access, stored: bool, cluster: dict[str, Any]) -> None:
@@ -169,7 +184,7 @@ def _look(client: Client, access: Access) -> str:
             raise NoAnswer(
                 f"{access.server} does not let user {access.user or 'without a name'} {what}: {answer.message}"
             )
-        identity = str((answer.body.get("metadata") or {}).get("uid") or "")
+        identity = text(mapping(mapping(answer.body).get("metadata")).get("uid"))
     if not identity:
         raise NoAnswer(f"{access.server} shows no uid of its namespace kube-system, which tells clusters apart")
     return identity
@@ -199,10 +214,12 @@ def _cluster(member: Member, access: Access, identity: str, *, mode: str = "Push
         "insecureSkipTLSVerification": access.insecure or None,
         "provider": member.provider, "region": member.region, "zone": member.zone,
     }  # fmt: skip
+    spec = {key: value for key, value in spec.items() if value}
+    if member.holds_room is not None:
+        spec["enableReservation"] = member.holds_room
     metadata: dict[str, Any] = {"name": member.name}
     if member.labels:
         metadata["labels"] = dict(member.labels)
     return {
-        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata,
-        "spec": {key: value for key, value in spec.items() if value},
+        "apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec,
     }  # fmt: skip

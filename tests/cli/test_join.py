@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,8 @@ from fleet.amc.get import CLUSTERS
 from fleet.amc.kubeconfig import load
 from fleet.cli.joining import SECRETS
 from tests.cli.hub import BIN, Up, fleet, refusal, until
+
+SERVER = ("clusters", 0, "cluster", "server")
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +53,28 @@ def join(up: Up, name: str, kubeconfig: Path, *more: str) -> subprocess.Complete
     return fleet("join", name, "--kubeconfig", str(kubeconfig), "--data-dir", str(up.folder), *more)
 
 
+@contextmanager
+def server(**answers: str) -> Iterator[str]:
+    """The URL of an API server that answers by the last word of the path, else as its `other`."""
+
+    class Answering(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            word = self.path.partition("?")[0].rpartition("/")[2]
+            body = answers.get(word.replace("-", "_"), answers["other"]).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answering) as serving:
+        threading.Thread(target=serving.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{serving.server_port}"
+        serving.shutdown()
+
+
 def stored(up: Up) -> list[str]:
     return [item["metadata"]["name"] for path in (CLUSTERS, SECRETS) for item in up.hub.list(path)]
 
@@ -60,8 +88,7 @@ def test_a_simulated_member_is_reached_over_tls_and_with_its_token_alone(kubecon
 
 
 def test_what_is_wrong_is_one_line_and_nothing_is_stored(up: Up, kubeconfig: Path, tmp_path: Path) -> None:
-    server = ("clusters", 0, "cluster", "server")
-    assert refusal(join(up, "m", changed(kubeconfig, tmp_path, *server, to="http://127.0.0.1:1"))) == (
+    assert refusal(join(up, "m", changed(kubeconfig, tmp_path, *SERVER, to="http://127.0.0.1:1"))) == (
         "fleet: cannot join m: no answer from http://127.0.0.1:1: connection refused"
     )
     assert "does not accept the credentials of user admin" in refusal(
@@ -97,3 +124,43 @@ def test_joining_twice_changes_the_member_and_a_second_name_is_refused(up: Up, k
     assert (left.returncode, left.stdout) == (0, "one has left\n")
     assert stored(up) == []
     assert 'no member "one"' in refusal(fleet("unjoin", "one", "--data-dir", str(up.folder)))
+
+
+def test_a_server_that_is_no_kubernetes_api_is_refused_in_one_line(up: Up, kubeconfig: Path, tmp_path: Path) -> None:
+    with server(other="<html>Welcome</html>") as url:
+        page = changed(kubeconfig, tmp_path, *SERVER, to=url)
+        assert refusal(join(up, "m", page)).endswith(
+            "shows no uid of its namespace kube-system, which tells clusters apart"
+        )
+    assert stored(up) == []
+
+
+def test_room_is_held_in_a_member_that_is_joined_so_and_no_more_once_it_is_joined_without(
+    up: Up, kubeconfig: Path
+) -> None:
+    def holds() -> tuple[object, object]:
+        cluster = up.hub.find(f"{CLUSTERS}/one") or {}
+        told = [c for c in cluster["status"]["conditions"] if c["type"] == "ReservationEnabled"]
+        return cluster["spec"].get("enableReservation"), told[0]["status"] if told else None
+
+    assert join(up, "one", kubeconfig, "--enable-reservation").returncode == 0
+    until("the hub says so", lambda: holds() == (True, "True"))
+    assert join(up, "one", kubeconfig).returncode == 0
+    assert holds() == (True, "True")
+    assert join(up, "one", kubeconfig, "--no-enable-reservation").returncode == 0
+    until("the hub says nothing of it", lambda: holds() == (False, None))
+    assert fleet("unjoin", "one", "--data-dir", str(up.folder)).returncode == 0
+    assert stored(up) == []
+
+
+def test_room_is_not_held_in_members_that_are_too_old(up: Up, kubeconfig: Path, tmp_path: Path) -> None:
+    space, version = {"metadata": {"uid": "u-1"}}, {"gitVersion": "v1.27.9"}
+    with server(other="{}", kube_system=json.dumps(space), version=json.dumps(version)) as url:
+        old = changed(kubeconfig, tmp_path, *SERVER, to=url)
+        assert refusal(join(up, "m", old, "--enable-reservation")) == (
+            "fleet: cannot join m with --enable-reservation: it runs Kubernetes v1.27.9; room is held from v1.28 on"
+        )
+        assert stored(up) == []
+        assert "--enable-reservation" not in refusal(join(up, "m", old, "--timeout", "0"))
+        assert stored(up) == ["m", "member-m"]
+    until("its version is known", lambda: "v1.27.9" in str(up.hub.find(f"{CLUSTERS}/m")))
