@@ -29,16 +29,14 @@ OWN_OPERATORS = frozenset({KUBEFLOW, "batch"})  # groups of kinds that have an o
 LOOK_EVERY_S = 0.2
 _INDEX = "testbed/replica-index"
 _COMPONENT = "testbed/component"
-# Of kinds whose rule for Running looks through a list or compares counts: a status with which it holds.
+# Of kinds whose rule for Running is not shown as it stands (it looks through a list, or compares counts): their status.
 _RUNNING: Mapping[tuple[str, str], Body] = {
     ("jobset.x-k8s.io", "JobSet"): {
         "replicatedJobsStatus": [
             {"name": "all", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0},
         ]
     },
-    ("trainer.kubeflow.org", "TrainJob"): {
-        "jobsStatus": [{"name": "node", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}]
-    },
+    ("trainer.kubeflow.org", "TrainJob"): {},  # Trainer 2.0 says nothing
     ("apps", "StatefulSet"): {},  # its counts, which are written for all of this group
 }
 

@@ -121,6 +121,7 @@ CASES = (
         "trainer.kubeflow.org/v1alpha1", "TrainJob",
         {"trainer": {"numNodes": 4, "resourcesPerNode": {"limits": {"nvidia.com/gpu": 8}}}}, (("node", 4, 8),),
         (("Created", {"jobsStatus": []}), ("Running", {"jobsStatus": [{"name": "node", "active": 1}]}),
+         ("Running", {"conditions": [condition("Suspended", "False"), condition("Running")]}),
          ("Succeeded", {"conditions": [condition("Complete")]}), ("Failed", {"conditions": [condition("Failed")]}),
          ("Suspended", {"conditions": [condition("Suspended")]})),
     ),

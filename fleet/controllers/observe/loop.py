@@ -8,7 +8,7 @@ job.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of, to_body, total
@@ -58,6 +58,7 @@ class Sight:
     health: Health
     over_time: frozenset[str] = frozenset()  # components whose pods come and go
     fault: Fault | None = None  # of a job that has failed
+    by_pods: bool = False  # its status says nothing, and its pods say that it runs
 
     @property
     def over(self) -> str:
@@ -127,7 +128,15 @@ class ObserveLoop:
         health = interpreter.health(copies[0]) if self._hub.members.ready(member) else Health.UNKNOWN
         failed = standing.state is State.FAILED and self._hub.members.ready(member)
         fault = fault_of(pods, lambda pod: self._hub.members.node_ready(pod.member, pod.node)) if failed else None
-        return Sight(copies[0], pods, standing.state, standing.message, health, over_time, fault)
+        sight = Sight(copies[0], pods, standing.state, standing.message, health, over_time, fault)
+        return self._by_pods(binding, member, sight) if standing.state is State.UNKNOWN else sight
+
+    def _by_pods(self, binding: Body, member: str, sight: Sight) -> Sight:
+        """A job whose status says nothing (a TrainJob's, until its end) runs once all its pods have started."""
+        if not whole(binding, replace(sight, pods=[pod for pod in sight.pods if pod.phase != "Pending"])):
+            return sight
+        health = Health.HEALTHY if self._hub.members.ready(member) else Health.UNKNOWN
+        return replace(sight, state=State.RUNNING, health=health, by_pods=True)
 
     async def _write(self, stored: Stored, interpreter: Interpreter, sight: Sight | None) -> float | None:
         """Returns the seconds to wait when it is too early for details."""
@@ -312,6 +321,8 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
     if own and own["type"] == PENDING:
         return {**interpreter.first_status, "conditions": [own]}
     merged = interpreter.merge_status({"conditions": [own]} if own else {}, shown)
+    if running := _shown_by_pods(binding, interpreter, sight):
+        merged["conditions"] = [*(merged.get("conditions") or ()), running]
     for type_ in (RESIZED, b.REACHABLE):
         told = condition(binding, type_)
         if told is None or told["status"] != "False":
@@ -320,6 +331,14 @@ def job_status(binding: Body, interpreter: Interpreter, sight: Sight | None) -> 
         if shown_as:  # first, so that the last one stays what the job's STATE shows
             merged["conditions"] = [shown_as, *(merged.get("conditions") or ())]
     return merged
+
+
+def _shown_by_pods(binding: Body, interpreter: Interpreter, sight: Sight | None) -> Body | None:
+    """The condition Running of a job whose own status never says so."""
+    started = condition(binding, GANG_WHOLE)
+    if sight is None or not sight.by_pods or started is None or started["status"] != "True":
+        return None
+    return interpreter.condition("Running", "True", "PodsRunning", "every pod runs", started["lastTransitionTime"])
 
 
 def _own_condition(binding: Body, interpreter: Interpreter) -> Body | None:
