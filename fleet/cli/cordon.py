@@ -41,7 +41,7 @@ def cordon(
 
     def one(name: str) -> str:
         before, _ = edit_taints(hub, name, with_cordon)
-        return f"{name} was cordoned already" if _has(before, TAINT_CORDON) else f"{name} cordoned"
+        return f"{name} was cordoned already" if has(before, TAINT_CORDON) else f"{name} cordoned"
 
     each(members, one)
 
@@ -64,7 +64,7 @@ def uncordon(
     def one(name: str) -> str:
         before, after = edit_taints(hub, name, _without)
         said = f"{name} uncordoned" if before != after else f"{name} was not cordoned"
-        said += ", its drain has ended" if _has(before, TAINT_DRAIN) else ""
+        said += ", its drain has ended" if has(before, TAINT_DRAIN) else ""
         kept = [taint for taint in after if taint.get("effect") in ("NoSchedule", "NoExecute")]
         return said + (f"; still tainted: {taints_text(kept)}" if kept else "")
 
@@ -127,17 +127,18 @@ def edit_taints(hub: Hub, name: str, change: Callable[[Taints], Taints]) -> tupl
 
 
 def with_cordon(taints: Taints) -> Taints:
-    return taints if _has(taints, TAINT_CORDON) else [*taints, CORDON]
+    return taints if has(taints, TAINT_CORDON) else [*taints, CORDON]
 
 
-def _has(taints: Taints, key: str) -> bool:
-    return any(_own(taint) and taint.get("key") == key for taint in taints)
+def has(taints: Taints, key: str) -> bool:
+    """Whether cordon or drain put this key there."""
+    return any(own(taint) and taint.get("key") == key for taint in taints)
 
 
 def _without(taints: Taints) -> Taints:
-    return [taint for taint in taints if not _own(taint)]
+    return [taint for taint in taints if not own(taint)]
 
 
-def _own(taint: dict[str, Any]) -> bool:
+def own(taint: dict[str, Any]) -> bool:
     """Whether cordon or drain wrote it. The same key with another effect is somebody else's."""
     return (taint.get("key"), taint.get("effect")) in ((TAINT_CORDON, "NoSchedule"), (TAINT_DRAIN, "NoExecute"))

@@ -20,7 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "move": ("fleet move train --to east", "fleet move pytorchjob/train --to east -n team-a --dry-run"),
     "status": ("fleet status", "fleet status -o json"),
-    "clusters": ("fleet clusters", "fleet clusters -o json"),
+    "clusters": ("fleet clusters", "fleet clusters -o wide"),
     "queues": ("fleet queues",),
     "submit": ("fleet submit job.yaml", "kubectl get pytorchjob train -o yaml | sed s/train/again/ | fleet submit -"),
     "delete": ("fleet delete pytorchjob/train pytorchjob/eval -n team-a",),

@@ -15,7 +15,23 @@ class Output(StrEnum):
     yaml = "yaml"
 
 
+class ListOutput(StrEnum):
+    """Of a list that has more columns than fit."""
+
+    table = "table"
+    wide = "wide"
+    json = "json"
+    yaml = "yaml"
+
+    @property
+    def form(self) -> Output:
+        return Output.table if self is ListOutput.wide else Output(self)
+
+
 OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print.")]
+ListOutputOption = Annotated[
+    ListOutput, typer.Option("--output", "-o", help="How to print; wide: a table with more columns.")
+]
 KubeconfigOption = Annotated[
     Path | None,
     typer.Option("--kubeconfig", help="The hub's kubeconfig (default: FLEET_KUBECONFIG, DATA-DIR's, KUBECONFIG)."),

@@ -14,9 +14,12 @@ import pytest
 
 from fleet.amc.client import Answer
 from fleet.amc.get import CLUSTERS
-from fleet.cli.clusters import record
+from fleet.cli.clusters import COLUMNS, WIDE, line, record
 from fleet.cli.cordon import CORDON, TRIES_MAX, edit_taints, with_cordon
 from fleet.cli.hub import Hub, Refused
+from fleet.cli.options import Output
+from fleet.cli.output import show
+from fleet.controllers.cluster.draining import drain_taint
 from tests.cli.hub import BIN, Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written
@@ -79,8 +82,9 @@ def test_a_member_is_cordoned_drained_and_opened_again(up: Up) -> None:
     again = run(up, "cordon", "cfb", "cfb", "cfc")
     assert (again.returncode, again.stdout) == (1, "cfb was cordoned already\n")
     assert again.stderr.startswith('fleet: no member "cfc": cf') and state(up, "cfb") == "ready, cordoned"
-    (line,) = [line for line in run(up, "clusters").stdout.splitlines() if line.startswith("cfb ")]
-    assert "ready, cordoned" in line and "cluster.karmada.io/unschedulable:NoSchedule" in line
+    head, *lines = run(up, "clusters").stdout.splitlines()
+    assert head == "NAME   STATE             NODES   GPUS   GPUS USED   TAINTS   MESSAGE"
+    assert lines[1] == "cfb    ready, cordoned   2/2     16     0           -        -"
 
     # A dry run lists, and changes nothing.
     dry = run(up, "drain", "cfa", "--dry-run", "-o", "json")
@@ -103,12 +107,15 @@ def test_a_member_is_cordoned_drained_and_opened_again(up: Up) -> None:
         "fleet: drained of all but 1: default/fixed in cfa (it is not preemptible)",
     ]
     assert place(up, "low")[0] == "Queued" and place(up, "fixed") == ("Running", "cfa")
-    assert state(up, "cfa") == "ready, cordoned, draining"
+    assert state(up, "cfa") == "ready, draining"
+    (row,) = [row for row in run(up, "clusters").stdout.splitlines() if row.startswith("cfa ")]
+    assert "   maintenance=disk:NoSchedule   no more jobs leave; 1 stays: default/fixed (it is " in row
 
     # --force has them leave, too.
     forced = run(up, "drain", "cfa", "--force", "-o", "json")
     assert forced.returncode == 0, forced.stderr
     assert json.loads(forced.stdout) == [{"member": "cfa", "drained": True, "staying": []}]
+    assert state(up, "cfa") == "ready, drained"
     assert [one["key"] for one in taints(up, "cfa")] == [
         "maintenance", "cluster.karmada.io/unschedulable", "fleet.io/drain",
     ]  # fmt: skip
@@ -147,12 +154,44 @@ def test_an_interrupted_drain_says_that_the_hub_goes_on_and_so_it_does(up: Up) -
     until("both have left", lambda: {place(up, "low")[0], place(up, "fixed")[0]} == {"Queued"})
 
 
+def told(taints: list[dict[str, Any]], reason: str, message: str) -> dict[str, Any]:
+    """A member that is ready, with these taints and this state of its drain."""
+    ready, drain = {"type": "Ready", "status": "True"}, {"type": "Draining", "reason": reason, "message": message}
+    drain["status"] = "True" if reason == "WaitsForWork" else "False"
+    return {"metadata": {"name": "cfa"}, "spec": {"taints": taints}, "status": {"conditions": [ready, drain]}}
+
+
 def test_a_line_of_a_member_says_that_it_is_cordoned() -> None:
-    body: dict[str, Any] = {"metadata": {"name": "cfa"}, "spec": {"taints": [CORDON]}}
-    line = record(body)
-    assert (line["state"], line["ready"], line["cordoned"], line["draining"]) == (
+    shown = record({"metadata": {"name": "cfa"}, "spec": {"taints": [CORDON]}})
+    assert (shown["state"], shown["ready"], shown["cordoned"], shown["draining"]) == (
         "not ready, cordoned", False, True, False,
     )  # fmt: skip
+
+
+def test_a_line_of_a_member_that_is_drained_says_how_far_it_is() -> None:
+    taints = [CORDON, drain_taint(60, force=False)]
+    leaves = record(told(taints, "WaitsForWork", "1 to leave, 0 leaving"))
+    assert (leaves["state"], leaves["message"]) == ("ready, draining", "1 to leave, 0 leaving")
+    stays = record(told(taints, "JobsStay", "no more jobs leave; 1 stays: a/b (it is not preemptible)"))
+    assert (stays["state"], stays["draining"], stays["drained"]) == ("ready, draining", True, False)
+    empty = record(told(taints, "Drained", "no more jobs leave"))
+    assert (empty["state"], empty["draining"], empty["drained"]) == ("ready, drained", False, True)
+    assert empty["message"] == "" and "fleet.io/drain=60-per-minute:NoExecute" in empty["taints"]
+    assert line(told(taints, "Drained", ""))["taints"] == ""
+    ended = record(told([], "Drained", "no more jobs leave"))
+    assert (ended["state"], ended["message"]) == ("ready", "")
+
+
+def test_names_of_some_length_fit_eighty_columns_and_wide_shows_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = told([CORDON], "", "")
+    cluster["metadata"]["name"] = "prod-eu-west-1"
+    cluster["spec"]["apiEndpoint"] = "https://prod-eu-west-1.example.org:6443"
+    room = {"allocatable": {GPU: "4096"}, "allocated": {GPU: "4000"}}
+    cluster["status"] |= {"resourceSummary": room, "nodeSummary": {"readyNum": 512, "totalNum": 512}}
+    show([line(cluster)], COLUMNS, Output.table)
+    assert [len(said) for said in capsys.readouterr().out.splitlines() if len(said) > 80] == []
+    show([line(cluster)], WIDE, Output.table)
+    assert "https://prod-eu-west-1.example.org:6443" in capsys.readouterr().out
 
 
 class _Busy:

@@ -116,7 +116,7 @@ def test_joining_twice_changes_the_member_and_a_second_name_is_refused(up: Up, k
     assert refusal(join(up, "two", kubeconfig)) == "fleet: this cluster is joined already, as one"
     assert stored(up) == ["one", "member-one"]
 
-    listed = fleet("clusters", "--data-dir", str(up.folder)).stdout.splitlines()
+    listed = fleet("clusters", "-o", "wide", "--data-dir", str(up.folder)).stdout.splitlines()
     assert listed[0].split()[:4] == ["NAME", "STATE", "MODE", "VERSION"]
     assert listed[1].split()[:5] == ["one", "ready", "Push", "v1.36.3", "4/4"]
 

@@ -19,6 +19,7 @@ from fleet.wellknown import CLUSTER, QUEUE, WORK, unit_name
 
 DRAINING = "Draining"  # condition of a Cluster while its taint asks for it: False once nothing more leaves
 DRAINED, EVICTING, SILENT = "Drained", "WaitsForWork", "MemberUnreachable"  # its reasons
+STAYING = "JobsStay"  # nothing more leaves, and the member is not empty
 EVICTED = "MemberDrained"  # why something was evicted
 LOOK_S = 1.0  # between two looks at a member while jobs leave it
 LOOK_DRAINED_S = 5.0  # the same once no more leave; a start that was decided before the cordon may still come
@@ -53,7 +54,8 @@ class DrainLoop:
             found = await self._evict(key.name, drain, found)
         message, now = told(found, ready=ready), self._hub.clock.now()
         busy = bool(found.going or found.leaving)
-        reason = (EVICTING if ready else SILENT) if busy else DRAINED
+        over = STAYING if found.staying else DRAINED
+        reason = (EVICTING if ready else SILENT) if busy else over
         await self._hub.edit(
             key, lambda body: drain_of(body) is not None and set_condition(body, DRAINING, busy, reason, message, now),
             uid=stored.uid,

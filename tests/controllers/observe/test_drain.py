@@ -134,6 +134,7 @@ async def test_a_job_that_may_not_be_evicted_is_named_and_stays_until_it_is_forc
         await eventually(lambda: draining(world).get("status") == "False")
         assert left(world) == ["other"] and world.placed("fixed") == "cfa"
         assert draining(world)["message"] == "no more jobs leave; 1 stays: default/fixed (it is not preemptible)"
+        assert (draining(world)["status"], draining(world)["reason"]) == ("False", "JobsStay")
         await taint(world, "cfa", CORDON, drain_taint(60, force=True))
         await eventually(lambda: left(world) == ["other", "fixed"])
         await eventually(lambda: draining(world)["message"] == "no more jobs leave")
