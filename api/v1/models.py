@@ -99,6 +99,15 @@ class Attempt(Model):
     reason: str
 
 
+class Check(Model):
+    """An admission check of a job that is Reserved."""
+
+    name: str = Field(description="fleet.io/room: whether the member holds room for the job.")
+    state: str = Field(description="Pending, Ready, Retry or Rejected.")
+    message: str
+    since: str | None = Field(description="Since when it is in this state.")
+
+
 class JobDetail(Job):
     """A job with everything that the hub knows of it."""
 
@@ -107,6 +116,7 @@ class JobDetail(Job):
     requests: Amounts = Field(description="Of all its pods together.")
     components: list[Component]
     conditions: list[Condition]
+    checks: list[Check] = Field(description="What it waits for while it is Reserved.")
     failures: list[Attempt] = Field(description="Newest last.")
     object: str = Field(description="Path of the object itself in the Kubernetes API.")
 

@@ -17,6 +17,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, conditions_of
 from fleet.bindings.failures import failures_of
+from fleet.bindings.nomination import CHECKS
 from fleet.bindings.unit import (
     BACKING_OFF,
     EVICTED,
@@ -41,7 +42,7 @@ from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.model.times import rfc3339
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, text
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_POLICY, FULLY_APPLIED, HANDLING_FAILED, NO_POLICY, RESIZED, SCHEDULED
 
@@ -208,6 +209,7 @@ def detail(job: Stands, position: int | None) -> dict[str, Any]:
             for one in components
         ],
         "conditions": _told(job),
+        "checks": _checks(job.unit),
         "failures": _failures(binding) if binding is not None else [],
         "object": f"{group_path}/namespaces/{metadata.get('namespace', '')}/{job.kind.resource}/{metadata['name']}",
     }
@@ -224,6 +226,18 @@ def _told(job: Stands) -> Sequence[Mapping[str, Any]]:
     told = [*conditions_of(job.binding), *(c for c in conditions_of(job.unit) if c.get("type") == EVICTED)]
     failed = _unhandled(job)
     return told if failed is None or failed in told else [*told, failed]
+
+
+def _checks(unit: Body | None) -> list[dict[str, Any]]:
+    """The admission checks of a unit that is Reserved, as they were answered."""
+    asked = rows(b.status_of(unit).get(CHECKS)) if phase_of(unit) == RESERVED else []
+    return [
+        {
+            **{field: text(entry.get(field)) for field in ("name", "state", "message")},
+            "since": text(entry.get("lastTransitionTime")) or None,
+        }
+        for entry in asked
+    ]
 
 
 def _reason(code: str, why: str, numbers: Mapping[str, Any] | None = None) -> dict[str, Any]:

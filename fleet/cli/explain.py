@@ -27,7 +27,7 @@ UNSEEN_EVERY_S = 0.5
 WAITS = ("Queued", "Held", "BackOff", "Waiting")
 NEAR_MOST = 3  # names that are suggested
 LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
-DETAILS = ("priority", "policy", "attempt", "components", "conditions")
+DETAILS = ("priority", "policy", "attempt", "components", "checks", "conditions")
 
 
 def explain(
@@ -115,6 +115,16 @@ def evictions(conditions: list[dict[str, Any]], now: float) -> list[str]:
     ]
 
 
+def checks(entries: list[dict[str, Any]], now: float) -> list[str]:
+    """The admission checks that it waits for while it is Reserved."""
+    found = ["Checks:"] if entries else []
+    for entry in entries:
+        lasted = since(entry["since"], now)
+        state = f"{entry['state']} for {lasted}" if lasted else entry["state"]
+        found.append(f"  {entry['name']}: {state}" + (f": {entry['message']}" if entry["message"] else ""))
+    return found
+
+
 def _lines(record: dict[str, Any]) -> list[str]:
     lines = [f"{record['kind']} {record['namespace']}/{record['name']}: {record['state']}"]
     if record["member"]:
@@ -133,6 +143,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
     for title in ("queue", "priority", "policy", "attempt", "age"):
         if record[title] is not None:
             lines.append(f"{title.capitalize() + ':':<11} {record[title]}")
+    lines += checks(record["checks"], time.time())
     lines.append("Components:")
     for component in record["components"]:
         requests = ", ".join(f"{name}={amount}" for name, amount in component["requests"].items())

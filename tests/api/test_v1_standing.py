@@ -114,6 +114,23 @@ def test_failed_attempts_are_told_and_an_unreadable_annotation_counts_as_none() 
         assert [(f.member, f.at, f.reason) for f in shown.failures] == failures, annotation
 
 
+def test_the_checks_of_a_reserved_job_are_told_with_their_answers_and_none_of_a_job_that_is_not() -> None:
+    checks = [
+        {"name": "budget", "state": "Ready", "message": "paid", "lastTransitionTime": "2026-11-23T05:00:00Z"},
+        {"name": "fleet.io/room", "state": "Pending"},
+    ]
+    reserved = unit("Reserved")
+    reserved["status"]["admissionChecks"] = checks
+    bound = binding(suspension=SUSPENDED)
+    shown = JobDetail.model_validate(detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None))
+    assert shown.state == State.RESERVED
+    assert [tuple(check.model_dump().values()) for check in shown.checks] == [
+        ("budget", "Ready", "paid", "2026-11-23T05:00:00Z"), ("fleet.io/room", "Pending", "", None),
+    ]  # fmt: skip
+    reserved["status"]["phase"] = "Enqueued"
+    assert detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None)["checks"] == []
+
+
 def test_amounts_are_shown_as_kubernetes_writes_them_and_nonsense_counts_as_nothing() -> None:
     amounts = amounts_of({"cpu": "1500m", "memory": "1536Mi", "nvidia.com/gpu": 2, "amd.com/gpu": "1", "pods": "7"})
     assert quantities(amounts) == {

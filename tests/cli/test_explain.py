@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fleet.amc.client import Answer
 from fleet.cli import explain
-from fleet.cli.explain import described, evictions
+from fleet.cli.explain import checks, described, evictions
 from fleet.cli.explanation import lines, would_start
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
@@ -171,6 +171,16 @@ def test_a_job_that_was_evicted_says_since_when_and_for_whom_until_it_starts_aga
     assert evictions([{**evicted, "status": "False"}], now) == []
 
 
+def test_a_job_that_is_reserved_says_which_checks_it_waits_for_and_for_how_long() -> None:
+    budget = {"name": "budget", "state": "Pending", "message": "", "since": "2026-11-21T20:00:00Z"}
+    room = {"name": "fleet.io/room", "state": "Ready", "message": "held by 3 placeholders", "since": None}
+    now = datetime.fromisoformat("2026-11-21T20:01:30Z").timestamp()
+    assert checks([budget, room], now) == [
+        "Checks:", "  budget: Pending for 90s", "  fleet.io/room: Ready: held by 3 placeholders",
+    ]  # fmt: skip
+    assert checks([], now) == []
+
+
 class _Behind:
     """Answers for a hub whose newest snapshot shows the job from the `seen_at`-th time on that somebody asks."""
 
@@ -216,7 +226,7 @@ def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     hub = _Behind(seen_at=10**6, code="DeciderFailed")
     told, waited = asked(hub)
     assert (waited, hub.asked) == (0.0, 1)
-    empty = {"components": [], "conditions": []}
+    empty = {"components": [], "checks": [], "conditions": []}
     assert "Starts:     not worked out: the decider fails on it" in explain._lines(told | empty)
 
 
