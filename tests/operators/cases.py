@@ -2,45 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
-from tests.operators.jobs import Body, pod_template, pods_of, soon, stays
+from tests.operators.jobs import Body, pods_of, soon, stays
+from tests.operators.kinds import Kind, prepare
 from tests.testbed.member import RealMember
-
-Seen = tuple[str, str, str]  # type, status and reason of a condition
-
-
-@dataclass(frozen=True)
-class Kind:
-    """`body` makes an object of the kind, without its name, from a pod's template. `selector` finds its pods, `{name}`
-    standing for its name; `labels` are the keys of further labels on all of them."""
-
-    path: str
-    body: Callable[[Body], Body]
-    pods: int
-    selector: str
-    labels: frozenset[str]
-    running: Callable[[Body], bool]  # asks the status
-    suspend: tuple[str, ...]  # the field
-    suspended: Callable[[Body], bool]
-    succeeded: Callable[[Body], bool]
-    failed: Callable[[Body], bool]
-    container: str = "main"
-    restart: str = "Never"
-
-
-def condition(kind: str, status: str, reason: str) -> Callable[[Body], bool]:
-    """Whether a status has the condition."""
-
-    def holds(body: Body) -> bool:
-        return any(
-            (one["type"], one["status"], one.get("reason", "")) == (kind, status, reason)
-            for one in body.get("conditions", [])
-        )
-
-    return holds
 
 
 class JobCases:
@@ -49,7 +15,7 @@ class JobCases:
 
     def test_it_runs_with_all_pods_and_is_suspended_and_resumed(self, member: RealMember) -> None:
         kind = self.kind
-        self._post(member, "runs", self._template(""))
+        self._post(member, "runs")
         soon("the job runs", lambda: kind.running(self._status(member, "runs")))
         soon("all pods run", lambda: self._running(member, "runs") == kind.pods)
         for pod in self._pods(member, "runs"):
@@ -63,49 +29,40 @@ class JobCases:
 
     def test_made_suspended_it_has_no_pods_until_it_is_resumed(self, member: RealMember) -> None:
         kind = self.kind
-        self._post(member, "waits", self._template(""), suspended=True)
+        self._post(member, "waits", suspended=True)
         soon("the job is suspended", lambda: kind.suspended(self._status(member, "waits")))
         stays("a suspended job has no pods", lambda: not self._pods(member, "waits"))
         self._suspend(member, "waits", False)
         soon("all pods run", lambda: self._running(member, "waits") == kind.pods)
 
     def test_it_says_that_it_succeeded(self, member: RealMember) -> None:
-        self._post(member, "ends", self._template("1s"))
+        self._post(member, "ends", "1s")
         soon("the job succeeded", lambda: self.kind.succeeded(self._status(member, "ends")))
         assert not self.kind.failed(self._status(member, "ends"))
 
     def test_it_says_that_it_failed(self, member: RealMember) -> None:
-        self._post(member, "fails", self._template("1s", exit_code=1))
+        self._post(member, "fails", "1s", exit_code=1)
         soon("the job failed", lambda: self.kind.failed(self._status(member, "fails")))
         assert not self.kind.succeeded(self._status(member, "fails"))
 
     def test_its_pods_go_with_it(self, member: RealMember) -> None:
-        self._post(member, "goes", self._template(""))
+        self._post(member, "goes")
         soon("all pods run", lambda: self._running(member, "goes") == self.kind.pods)
         member.delete(f"{self.kind.path}/goes")
         soon("no pod is left", lambda: not self._pods(member, "goes"))
 
-    def _template(self, run_for: str, exit_code: int = 0) -> Body:
-        template = pod_template(1, name=self.kind.container, run_for=run_for, exit_code=exit_code)
-        template["spec"]["restartPolicy"] = self.kind.restart
-        return template
-
-    def _post(self, member: RealMember, name: str, template: Body, *, suspended: bool = False) -> None:
-        body = self._body(name, template)
-        member.post(self.kind.path, _merged(body, self._field(True)) if suspended else body)
-
-    def _body(self, name: str, template: Body) -> Body:
-        return {**self.kind.body(template), "metadata": {"name": name}}
+    def _post(
+        self, member: RealMember, name: str, run_for: str = "", exit_code: int = 0, *, suspended: bool = False
+    ) -> None:
+        kind = self.kind
+        prepare(kind, member, name, run_for, exit_code)
+        body = kind.job(name, run_for=run_for, exit_code=exit_code)
+        body = _merged(body, kind.suspension(True)) if suspended else body
+        # A TrainJob is refused until the webhook has heard of its runtime.
+        soon("the job is made", lambda: member.post(kind.path, body))
 
     def _suspend(self, member: RealMember, name: str, value: bool) -> None:
-        member.patch(f"{self.kind.path}/{name}", self._field(value))
-
-    def _field(self, value: bool) -> Body:
-        *outer, last = self.kind.suspend
-        patch: Body = {last: value}
-        for key in reversed(outer):
-            patch = {key: patch}
-        return patch
+        member.patch(f"{self.kind.path}/{name}", self.kind.suspension(value))
 
     def _status(self, member: RealMember, name: str) -> Body:
         status: Body = member.get(f"{self.kind.path}/{name}").get("status", {})

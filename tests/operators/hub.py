@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import join
 from tests.e2e.hub import Hub, Kubectl, World
-from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
+from tests.e2e.manifests import Manifest, gang_policy, leaf, pytorchjob, quota_tree
 from tests.operators.jobs import stays
 from tests.testbed.bed import started_bed
 from tests.testbed.member import RealMember
+from tests.testbed.operators.build import objects
 
 PODS = "/api/v1/namespaces/default/pods"
 
 
 @contextmanager
-def hub_before(folder: Path, scheduler: str, *annotations: str) -> Iterator[World]:
-    """A hub with the member cfa, one node of 8 GPUs, under this scheduler of the bed. `annotations`: of its Cluster."""
-    with started_bed(folder / "bed", ["cfa"], nodes=1, gpus=8, scheduler=scheduler) as bed:
+def hub_before(
+    folder: Path, scheduler: str, *annotations: str, operators: Sequence[str] = (), leaves: Sequence[Manifest] = ()
+) -> Iterator[World]:
+    """A hub with the member cfa, one node of 8 GPUs, under this scheduler of the bed. `annotations`: of its Cluster.
+    The CRDs of `operators` are on the hub, too. `leaves` stand beside that of the namespace default."""
+    with started_bed(folder / "bed", ["cfa"], nodes=1, gpus=8, scheduler=scheduler, operators=operators) as bed:
         hub = Hub(folder / "hub")
         hub.start()
         try:
@@ -28,11 +33,19 @@ def hub_before(folder: Path, scheduler: str, *annotations: str) -> Iterator[Worl
             kubectl = Kubectl(hub.kubeconfig)
             for annotation in annotations:
                 kubectl.run("annotate", "cluster", "cfa", annotation)
-            kubectl.apply(quota_tree(leaf("team", "default")))
+            for crd in crds(operators):
+                apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")  # MPIJob's is on the hub already
+                kubectl.run(*apply, stdin=json.dumps(crd))
+            kubectl.apply(quota_tree(leaf("team", "default"), *leaves))
             kubectl.apply(gang_policy(queue=True))
             yield World("real", hub, kubectl, ("cfa",), bed)
         finally:
             assert hub.stop() == 0, hub.log()
+
+
+def crds(operators: Sequence[str]) -> list[Manifest]:
+    found = [body for name in operators for body in objects(name)]
+    return [body for body in found if body["kind"] == "CustomResourceDefinition"]
 
 
 def member_of(world: World) -> RealMember:

@@ -5,56 +5,18 @@ No Ray runs in the pods, so the dashboards are played: a Ray job is as far as th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from tests.operators.cases import JobCases, Kind
+from tests.operators.cases import JobCases
 from tests.operators.jobs import Body, pods_of, soon, stays
+from tests.operators.kinds import RAYJOB, says
 from tests.testbed.member import RealMember
 
 
-def rayjob(template: Body) -> Body:
-    def group() -> Body:
-        return {"rayStartParams": {}, "template": {**template, "metadata": {}}}
-
-    workers = {**group(), "groupName": "workers", "replicas": 2, "minReplicas": 2, "maxReplicas": 2}
-    submitter = {**template, "spec": {**template["spec"], "restartPolicy": "Never"}}
-    spec = {
-        "entrypoint": "python train.py",
-        "backoffLimit": 0,
-        "submitterConfig": {"backoffLimit": 0},
-        "submitterPodTemplate": submitter,
-        "shutdownAfterJobFinishes": True,  # without it, a RayJob cannot be suspended
-        "rayClusterSpec": {"rayVersion": "2.46.0", "headGroupSpec": group(), "workerGroupSpecs": [workers]},
-    }
-    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "spec": spec}
-
-
-def says(deployment: str, job: str = "") -> Callable[[Body], bool]:
-    """A RayJob has no conditions: two words say how far it is."""
-
-    def holds(status: Body) -> bool:
-        return (status.get("jobDeploymentStatus", ""), status.get("jobStatus", "")) == (deployment, job)
-
-    return holds
-
-
 class TestRayJob(JobCases):
-    operators = ("kuberay",)
-    kind = Kind(
-        path="/apis/ray.io/v1/namespaces/default/rayjobs",
-        body=rayjob,
-        pods=4,
-        selector="",  # no label of its pods has a RayJob's name
-        labels=frozenset(),
-        running=says("Running", "RUNNING"),
-        suspend=("spec", "suspend"),
-        suspended=says("Suspended"),
-        succeeded=says("Complete", "SUCCEEDED"),
-        failed=says("Failed", "FAILED"),
-    )
+    operators = (RAYJOB.operator,)
+    kind = RAYJOB
 
     def test_its_pods_are_found_by_its_cluster_and_the_submitter_by_its_job(self, member: RealMember) -> None:
-        self._post(member, "found", self._template(""))
+        self._post(member, "found")
         soon("the job runs", lambda: self.kind.running(self._status(member, "found")))
         cluster = pods_of(member, f"ray.io/cluster={self._status(member, 'found')['rayClusterName']}")
         labels = [pod["metadata"]["labels"] for pod in cluster]
@@ -64,14 +26,14 @@ class TestRayJob(JobCases):
         assert "ray.io/cluster" not in submitter["metadata"]["labels"]
 
     def test_its_cluster_goes_when_it_has_ended(self, member: RealMember) -> None:
-        self._post(member, "clears", self._template("1s"))
+        self._post(member, "clears", "1s")
         soon("the job succeeded", lambda: self.kind.succeeded(self._status(member, "clears")))
         soon(
             "only the submitter is left", lambda: [_phase(pod) for pod in self._pods(member, "clears")] == ["Succeeded"]
         )
 
     def test_without_a_shutdown_at_its_end_it_cannot_be_suspended(self, member: RealMember) -> None:
-        body = self._body("refused", self._template(""))
+        body = self.kind.job("refused")
         body["spec"] |= {"suspend": True, "shutdownAfterJobFinishes": False}
         member.post(self.kind.path, body)
         soon("the job ended", lambda: says("ValidationFailed")(self._status(member, "refused")))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from tests.operators.cases import condition
-from tests.operators.jobs import PODS, Body, pod_template, pods_of, soon, stays
+from tests.operators.jobs import PODS, Body, pods_of, soon, stays
+from tests.operators.kinds import LEADERWORKERSET
 from tests.testbed.member import RealMember
 
-SETS = "/apis/leaderworkerset.x-k8s.io/v1/namespaces/default/leaderworkersets"
-LABEL = "leaderworkerset.sigs.k8s.io"
-LABELS = {f"{LABEL}/{key}" for key in ("name", "group-index", "group-key", "worker-index", "template-revision-hash")}
-AVAILABLE = condition("Available", "True", "AllGroupsReady")
+SETS = LEADERWORKERSET.path
+AVAILABLE = LEADERWORKERSET.running
 
 
 class TestLeaderWorkerSet:
-    operators = ("lws",)
+    operators = (LEADERWORKERSET.operator,)
 
     def test_its_groups_run_and_at_no_replicas_no_pod_is_left(self, member: RealMember) -> None:
         _post(member, "runs")
         soon("all groups are ready", lambda: AVAILABLE(_status(member, "runs")))
         assert len(_running(member, "runs")) == 4
-        assert all(set(pod["metadata"]["labels"]) >= LABELS for pod in _pods(member, "runs"))
+        assert all(set(pod["metadata"]["labels"]) >= LEADERWORKERSET.labels for pod in _pods(member, "runs"))
         counts = _status(member, "runs")
         assert (counts["replicas"], counts["readyReplicas"], counts["updatedReplicas"]) == (2, 2, 2)
         member.patch(f"{SETS}/runs", {"spec": {"replicas": 0}})
@@ -53,10 +51,9 @@ class TestLeaderWorkerSet:
 
 
 def _post(member: RealMember, name: str, replicas: int = 2) -> None:
-    template = {"size": 2, "workerTemplate": pod_template(1)}
-    spec = {"replicas": replicas, "leaderWorkerTemplate": template}
-    kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
-    member.post(SETS, {**kind, "metadata": {"name": name}, "spec": spec})
+    body = LEADERWORKERSET.job(name)
+    body["spec"]["replicas"] = replicas
+    member.post(SETS, body)
 
 
 def _status(member: RealMember, name: str) -> Body:
@@ -69,7 +66,7 @@ def _without(status: Body, count: str) -> Body | None:
 
 
 def _pods(member: RealMember, name: str) -> list[Body]:
-    return pods_of(member, f"{LABEL}/name={name}")
+    return pods_of(member, LEADERWORKERSET.selector.format(name=name))
 
 
 def _running(member: RealMember, name: str) -> dict[str, str]:

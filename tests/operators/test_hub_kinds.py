@@ -1,0 +1,134 @@
+"""A hub before a member with the real controllers of all job kinds: every kind through its life, as a user sees it.
+
+One leaf for each kind runs one job at a time, so that the start of the next job shows that the last has left its quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.hub import World
+from tests.e2e.jobs import Jobs
+from tests.e2e.manifests import leaf
+from tests.operators.hub import hub_before, member_of
+from tests.operators.jobs import stays
+from tests.operators.kinds import KINDS, Kind, prepare
+from tests.testbed.operators.controllers import OPERATORS
+
+Body = dict[str, Any]
+
+
+def of(*kinds: Kind) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("kind", [pytest.param(kind, id=kind.kind) for kind in kinds])
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    leaves = [leaf(kind.kind, kind.kind.lower(), **{"kube-queue/max-jobs": 1}) for kind in KINDS]
+    folder = tmp_path_factory.mktemp("kinds")
+    with hub_before(folder, "kubernetes", operators=tuple(OPERATORS), leaves=leaves) as world:
+        for kind in KINDS:
+            world.kubectl.run("create", "namespace", kind.kind.lower())
+        yield world
+
+
+class RealJobs(Jobs):
+    """The jobs of a kind, and its controller's word on them."""
+
+    def __init__(self, world: World, kind: Kind) -> None:
+        super().__init__(world, kind, kind.kind.lower())
+        self.kind = kind
+
+    def submit(self, name: str, *, run_for: str = "", exit_code: int = 0) -> None:
+        prepare(self.kind, member_of(self.world), name, run_for, exit_code)
+        super().submit(name, run_for=run_for, exit_code=exit_code)
+
+    def until(self, name: str, phase: str) -> None:
+        self.world.until(f"the unit of {name} is {phase}", lambda: self.phase(name) == phase)
+
+    def status(self, name: str) -> Body:
+        status: Body = self.world.kubectl.get(self.resource, name, "-n", self.namespace).get("status", {})
+        return status
+
+    def copy(self, name: str) -> Body:
+        path = self.kind.path.replace("/default/", f"/{self.namespace}/")
+        return member_of(self.world).get(f"{path}/{name}")
+
+    def pods(self) -> dict[str, str]:
+        """The phases of all pods in the member, by name."""
+        found = member_of(self.world).get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return {pod["metadata"]["name"]: pod["status"].get("phase", "") for pod in found}
+
+    def mirrored(self, name: str) -> bool:
+        """Whether the hub shows all that the controller says."""
+        shown, said = self.status(name), dict(self.copy(name).get("status", {}))
+        conditions = said.pop("conditions", [])
+        same = {key: shown.get(key) for key in said} == said
+        return same and all(one in shown.get("conditions", []) for one in conditions)
+
+    def leave_nothing(self) -> None:
+        self.world.until("nothing is left in the member", lambda: not self.in_members())
+        assert self.on_hub() == []
+
+
+@of(*KINDS)
+def test_a_gang_runs_and_waits_for_quota_and_leaves_nothing_when_it_is_deleted(world: World, kind: Kind) -> None:
+    jobs = RealJobs(world, kind)
+    jobs.submit("runs")
+    jobs.until("runs", "Running")
+    world.until("all its pods run", lambda: list(jobs.pods().values()) == ["Running"] * kind.pods)
+    world.until("the hub shows that it runs", lambda: (kind.on_hub or kind.running)(jobs.status("runs")))
+    world.until("the hub shows all that its controller says", lambda: jobs.mirrored("runs"))
+    told = {event["reason"] for event in world.kubectl.items("events", "-n", jobs.namespace)}
+    assert {"ScheduleBindingSucceed", "SyncSucceed"} <= told
+    (binding,) = world.kubectl.items("rb", "-n", jobs.namespace)
+    (seen,) = binding["status"]["aggregatedStatus"]
+    assert (seen["clusterName"], seen["health"]) == ("cfa", "Healthy")
+    jobs.submit("next")
+    jobs.until("next", "Enqueued")
+    before = jobs.copy("runs")["metadata"]["generation"], sorted(jobs.pods())
+    stays(
+        "hub and controller agree", lambda: (jobs.copy("runs")["metadata"]["generation"], sorted(jobs.pods())) == before
+    )
+    jobs.delete("runs")
+    jobs.until("next", "Running")
+    jobs.delete("next")
+    jobs.leave_nothing()
+
+
+@of(*(kind for kind in KINDS if kind.ends))
+def test_a_gang_that_succeeds_and_one_that_fails_say_so_and_leave_their_quota(world: World, kind: Kind) -> None:
+    jobs = RealJobs(world, kind)
+    jobs.submit("good", run_for="3s")
+    jobs.until("good", "Running")
+    jobs.submit("bad", run_for="1s", exit_code=1)
+    jobs.until("good", "Succeed")
+    jobs.submit("after")
+    jobs.until("bad", "Failed")
+    jobs.until("after", "Running")
+    assert kind.succeeded(jobs.status("good")) and not kind.failed(jobs.status("good"))
+    assert kind.failed(jobs.status("bad")) and not kind.succeeded(jobs.status("bad"))
+    jobs.delete("good", "bad", "after")
+    jobs.leave_nothing()
+
+
+@of(*(kind for kind in KINDS if kind.suspend))
+def test_a_suspended_gang_leaves_its_quota_and_its_member_until_it_is_resumed(world: World, kind: Kind) -> None:
+    jobs = RealJobs(world, kind)
+    jobs.submit("rests")
+    jobs.until("rests", "Running")
+    jobs.suspend("rests", True)
+    world.until("nothing of it is in the member", lambda: not jobs.in_members())
+    jobs.submit("between")
+    jobs.until("between", "Running")
+    assert jobs.phase("rests") == "Enqueued"
+    jobs.suspend("rests", False)
+    jobs.delete("between")
+    jobs.until("rests", "Running")
+    world.until("all its pods run", lambda: list(jobs.pods().values()) == ["Running"] * kind.pods)
+    jobs.delete("rests")
+    jobs.leave_nothing()
+    assert jobs.pods() == {}
