@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.kinds.interpreter import Body, Template
+from fleet.kinds.interpreter import Body, Interpreter, Template
 from fleet.kinds.paths import placed
 from fleet.model.untyped import at
 from fleet.wellknown import LABEL_GANG
@@ -80,6 +80,12 @@ def unknown(said: str) -> bool:
     return bool(said) and said.partition("/")[0] not in (NONE, *BY_NAME)
 
 
+def at_once(interpreter: Interpreter, body: Body) -> tuple[Template, ...]:
+    """The templates of the pods that are one gang. Pods that come later (the pod that submits a RayJob) would keep
+    the gang from its start."""
+    return tuple(template for template in interpreter.templates(body) if interpreter.together(template.name))
+
+
 def marked(body: Body, templates: Iterable[Template], choice: str, gang: str) -> Body:
     """A copy of the body whose pods are one gang for this scheduler. A template that names a scheduler keeps it."""
     name, _, other = choice.partition("/")
@@ -126,10 +132,10 @@ def group_of(body: Body, templates: Iterable[Template], choice: str, gang: str) 
 
 
 def _takes_marks(body: Body, templates: Collection[Template]) -> bool:
-    """Whether every pod of the job comes of a template that stands in it (a gang that is marked in part never starts),
-    and its own controller makes no gang of them."""
+    """Whether every pod of the gang comes of a template that stands in the job (a gang that is marked in part never
+    starts), and its own controller makes no gang of them."""
     own_gang = (body["apiVersion"].partition("/")[0], body["kind"]) in _GANGS_OF_THEIR_OWN
-    return not own_gang and all(template.own for template in templates)
+    return not own_gang and bool(templates) and all(template.own for template in templates)
 
 
 def _words(gang: str, templates: Iterable[Template]) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from fleet.kinds import interpreter_of
-from fleet.kinds.gangs import chosen, group_of, marked
+from fleet.kinds.gangs import at_once, chosen, group_of, marked, unmarked
 from fleet.wellknown import LABEL_GANG
 from tests.controllers.world import pytorchjob
+from tests.kinds.bodies import pods
 
 KOORD = "gang.scheduling.koordinator.sh"
+RAYJOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r", "namespace": "a"}}
 VOLCANO_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v", "namespace": "a"}}
 
 
@@ -72,6 +74,31 @@ def test_a_kind_whose_controller_makes_gangs_itself_is_left_alone() -> None:
     job = {**VOLCANO_JOB, "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template}]}}
     assert marked(job, templates(job), "Volcano", "v") == job
     assert group_of(job, templates(job), "Volcano", "v") is None
+
+
+def test_pods_that_come_later_are_not_of_the_gang() -> None:
+    """KubeRay makes the pod that submits a RayJob when the cluster is ready."""
+    cluster = {"headGroupSpec": {"template": pods(0)}, "workerGroupSpecs": [{"replicas": 2, "template": pods()}]}
+    job = {**RAYJOB, "spec": {"rayClusterSpec": cluster, "submitterPodTemplate": pods(0)}}
+    interpreter = interpreter_of(job["apiVersion"], job["kind"])
+    assert interpreter is not None
+    done = marked(job, at_once(interpreter, job), "Koordinator", "r")
+    told = {t.name: (t.template["metadata"].get("annotations") or {}) for t in templates(done)}
+    assert {name: said.get(f"{KOORD}/min-available") for name, said in told.items()} == {
+        "head": "3", "group0": "3", "submitter": None,
+    }  # fmt: skip
+    group = group_of(job, at_once(interpreter, job), "Volcano", "r")
+    assert group is not None and group["spec"] == {"minMember": 3}
+    assert unmarked(at_once(interpreter, done), "r") == "Koordinator"
+
+
+def test_a_job_whose_pods_all_come_and_go_is_no_gang_of_its_member() -> None:
+    meta = {"name": "w", "namespace": "a", "annotations": {"fleet.io/size": "replicas=2,cpu=1"}}
+    job = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "metadata": meta, "spec": {}}
+    interpreter = interpreter_of(job["apiVersion"], job["kind"])
+    assert interpreter is not None
+    assert marked(job, at_once(interpreter, job), "Coscheduling", "w") == job
+    assert group_of(job, at_once(interpreter, job), "Coscheduling", "w") is None
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from fleet.controllers.fields.starting import Way, dequeued, placed
 from fleet.controllers.runtime.hub import Hub, kind_of, object_key
 from fleet.engine.status import StatusError, conflict
 from fleet.kinds import Interpreter, interpreter_of
-from fleet.kinds.gangs import unmarked
+from fleet.kinds.gangs import at_once, unmarked
 from fleet.kinds.gates import ungated
 from fleet.kinds.topology import apart, topologies
 from fleet.members.members import Did
@@ -145,7 +145,7 @@ def job_of(there: Body, interpreter: Interpreter) -> tuple[Body, Way]:
     """The job as the hub sends it, made of a copy of it in a member, and how it went there."""
     sent = copy.deepcopy(there)
     named = {"metadata": {"name": binding_name(str(there["kind"]), str(there["metadata"]["name"]))}}
-    gang = unmarked(interpreter.templates(sent), gang_name(named))
+    gang = unmarked(at_once(interpreter, sent), gang_name(named))
     job = copy.deepcopy(interpreter.stamp(sent, {}, {}))
     templates = [template for template in interpreter.templates(job) if template.own]
     domain, room = "", ""

@@ -19,7 +19,7 @@ from fleet.controllers.dispatch.outgoing import checked
 from fleet.controllers.dispatch.overrides import blaming, overridden
 from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.kinds import interpreter_of
-from fleet.kinds.gangs import group_of, marked
+from fleet.kinds.gangs import at_once, group_of, marked
 from fleet.kinds.gates import gated
 from fleet.kinds.topology import within
 from fleet.model.untyped import mapping
@@ -98,7 +98,7 @@ def _manifest(
         annotations = {**{key: value for key, value in state.items() if key not in told}, **annotations}
         stamped = interpreter.stamp(changed, {**told, **labels}, annotations)
         if gang := b.annotation(binding, ANNOTATION_GANG):
-            stamped = marked(stamped, interpreter.templates(stamped), gang, gang_name(binding))
+            stamped = marked(stamped, at_once(interpreter, stamped), gang, gang_name(binding))
         return hashed(checked(stamped, source, labels, charged))
     body = _marked(overridden(_bare(source), source, cluster, policies), labels, annotations)
     return hashed(checked(body, source, labels, None))
@@ -110,7 +110,7 @@ def pod_group(job: Body, binding: Body, hub_id: str) -> Body | None:
     interpreter = interpreter_of(job["apiVersion"], job["kind"])
     if not gang or interpreter is None:
         return None
-    group = group_of(job, interpreter.templates(job), gang, gang_name(binding))
+    group = group_of(job, at_once(interpreter, job), gang, gang_name(binding))
     if group is None:
         return None
     return hashed(_marked(group, marks(hub_id, binding), {ANNOTATION_JOB: b.job_name(binding)}))
