@@ -19,6 +19,7 @@ from fleet.wellknown import (
     ANNOTATION_CHECKPOINT,
     ANNOTATION_FORCE_DELETE,
     ANNOTATION_HOLD,
+    ANNOTATION_MIN_REPLICAS,
     ANNOTATION_NOTICE,
     PREEMPTIBLE_LABELS,
 )
@@ -29,6 +30,10 @@ _YES_OR_NO = 'must be "true" or "false"'
 
 def _whole(text: str) -> bool:
     return digits(text, _DIGITS_MAX) is not None
+
+
+def _counts(text: str) -> bool:
+    return bool(digits(text, _DIGITS_MAX))
 
 
 def _notice(text: str) -> bool:
@@ -49,6 +54,7 @@ _OF_BOTH: _Wanted = {
 _OF_JOBS: _Wanted = {
     ANNOTATION_HOLD: (lambda text: text in ("true", "false"), _YES_OR_NO),
     ANNOTATION_CHECKPOINT: (lambda text: seconds(text) is not None, "must be a time such as 2026-11-21T13:55:00Z"),
+    ANNOTATION_MIN_REPLICAS: (_counts, "must be a whole number of replicas, at least 1"),
 }
 _LABELS: _Wanted = dict.fromkeys(PREEMPTIBLE_LABELS, (_yes_or_no, _YES_OR_NO))
 

@@ -31,7 +31,7 @@ from fleet.model.quantity import BadQuantity, quantity
 from fleet.model.untyped import at, mapping
 from fleet.objects.writing import Review
 from fleet.ports import Body
-from fleet.wellknown import ANNOTATION_SIZE, KUBEFLOW
+from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW
 
 _CONTAINERS = ("initContainers", "containers")
 _MAY_END = ("Never", "OnFailure")
@@ -61,11 +61,21 @@ def _checks(interpreter: Interpreter) -> tuple[Check, ...]:
         held_later(interpreter),
         status_by_hub,
         of_new(asked_of_job),
+        of_new(partial(_min_replicas, interpreter)),
         *_of_kind(interpreter),
         fits_its_pods(interpreter),
         known_classes(interpreter),
         used_by_pods(interpreter),
     )
+
+
+def _min_replicas(interpreter: Interpreter, body: Body) -> Sequence[Cause]:
+    """The annotation says nothing on a job of a kind with a field for its fewest replicas, or with a fixed size."""
+    said = at(body, "metadata", "annotations", ANNOTATION_MIN_REPLICAS)
+    if said is None or interpreter.takes_min_replicas:
+        return []
+    why = f"a {interpreter.kind} does not take its fewest replicas from this annotation"
+    return [invalid(f"metadata.annotations[{ANNOTATION_MIN_REPLICAS}]", said, why)]
 
 
 def _of_kind(interpreter: Interpreter) -> tuple[Check, ...]:

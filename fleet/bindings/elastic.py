@@ -1,54 +1,55 @@
 """Elastic jobs: the fewest replicas that a job says it can start with.
 
-Only a job whose own framework takes workers that come later is elastic: a PyTorchJob with an `elasticPolicy`. Its
-minimum is `elasticPolicy.minReplicas`, or what `runPolicy.schedulingPolicy.minAvailable` leaves for its workers. The
-binding keeps the number beside the replicas, as `minReplicas` of the component.
+The declaration of a kind says how a job of it names its fewest replicas, and by which field their number changes
+(fleet/kinds). The binding keeps the range beside the replicas, as `minReplicas` and `replicaStep` of a component: the
+decider reads bindings alone, and a change of the declaration does not change what is charged.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED
+from fleet.kinds.interpreter import Interpreter, Range
 from fleet.model.unit import Component
-from fleet.model.untyped import at, rows, text, whole
+from fleet.model.untyped import rows, text, whole
 from fleet.ports import Body
 
-LEAST = "minReplicas"  # of a component of a binding
-_KIND, _WORKER = "PyTorchJob", "worker"
+LEAST, STEP = "minReplicas", "replicaStep"  # of a component of a binding
 
 
-def with_least(job: Body, components: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
-    """The components of a binding, with the fewest replicas of each that its job names fewer for."""
-    found = _least(job, components)
-    return tuple(
-        {**component, LEAST: found}
-        if component["name"] == _WORKER and 0 < found < component["replicas"]
-        else {**component}
-        for component in components
-    )
+def with_ranges(
+    job: Body, components: Iterable[Mapping[str, Any]], interpreter: Interpreter
+) -> tuple[dict[str, Any], ...]:
+    """The components of a binding, each with its range where its job can run with fewer replicas of it."""
+    ranges = interpreter.ranges(job)
+    return tuple({**component, **_said(ranges.get(component["name"]))} for component in components)
 
 
-def _least(job: Body, components: Iterable[Mapping[str, Any]]) -> int:
-    """The fewest workers; 0 for a job that is not elastic."""
-    policy = at(job, "spec", "elasticPolicy")
-    if job.get("kind") != _KIND or not isinstance(policy, dict):
-        return 0
-    own = whole(policy.get("minReplicas"))
-    available = whole(at(job, "spec", "runPolicy", "schedulingPolicy", "minAvailable"))
-    others = sum(component["replicas"] for component in components if component["name"] != _WORKER)
-    return own or (max(1, available - others) if available > 0 else 0)
+def _said(found: Range | None) -> dict[str, int]:
+    if found is None:
+        return {}
+    return {LEAST: found.least, STEP: found.step} if found.step > 1 else {LEAST: found.least}
+
+
+def ranges_of(binding: Body) -> dict[str, Range]:
+    """The ranges by component, of those that have one; empty for a job that is not elastic."""
+    spec = b.spec_of(binding)
+    bodies = (*rows(spec.get("components")), *rows(spec.get(WANTED)))
+    return {
+        text(body.get("name")).lower(): Range(least, max(1, whole(body.get(STEP))))
+        for body in bodies
+        if (least := whole(body.get(LEAST))) > 0
+    }
 
 
 def least_of(binding: Body) -> dict[str, int]:
-    """The fewest replicas by component, of those that name fewer; empty for a job that is not elastic."""
-    spec = b.spec_of(binding)
-    bodies = (*rows(spec.get("components")), *rows(spec.get(WANTED)))
-    return {text(body.get("name")).lower(): number for body in bodies if (number := whole(body.get(LEAST))) > 0}
+    """The fewest replicas by component, of those that name fewer."""
+    return {name: found.least for name, found in ranges_of(binding).items()}
 
 
 def resized(components: Iterable[Component], replicas: Mapping[str, int]) -> tuple[Component, ...]:

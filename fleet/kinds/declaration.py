@@ -58,6 +58,8 @@ class ComponentRule:
     replicas: Expression | None = None
     at_most: Expression | None = None
     minimum: Expression | None = None
+    count: Place | None = None  # the field that says how many replicas it has
+    per: Expression | None = None  # pods of each replica
     template: Place | None = None
     pods: PodsFrom | None = None
     together: bool = True
@@ -90,6 +92,7 @@ class Declaration:
     group: str
     kind: str
     components: tuple[ComponentRule, ...]
+    minimum: Expression | None = None  # of the pods of all components together
     states: tuple[StateRule, ...] = ()
     suspend: Keys = ()
     priority_class: Keys = ()
@@ -148,6 +151,7 @@ class _Reader:
             group=text(target.get("group")),
             kind=text(target.get("kind")),
             components=components,
+            minimum=self._expression("spec.minimum", spec.get("minimum"), _OBJECT),
             states=tuple(
                 rule
                 for i, entry in enumerate(rows(spec.get("state")))
@@ -184,6 +188,11 @@ class _Reader:
         pods = self._pods(f"{where}.pods", mapping(said["pods"]), roots) if said.get("pods") is not None else None
         if (said.get("template") is None) == (said.get("pods") is None):
             self._flaw(where, text(said.get("name")), "needs either template or pods, and not both")
+        replicas = self._expression(f"{where}.replicas", said.get("replicas"), roots)
+        minimum = self._expression(f"{where}.minimum", said.get("minimum"), roots)
+        count = self._count(f"{where}.replicasPath", said, roots)
+        if minimum is not None and count is None:
+            self._flaw(f"{where}.minimum", minimum.text, "needs replicasPath, the field for its replicas")
         together = said.get("atOnce") is not False
         if not together and each is not None:
             self._flaw(f"{where}.atOnce", "false", "is for a component without forEach")
@@ -193,13 +202,22 @@ class _Reader:
             name_from=name_from,
             order={name.lower(): position for position, name in enumerate(texts(said.get("order")))},
             when=self._expression(f"{where}.when", said.get("when"), roots),
-            replicas=self._expression(f"{where}.replicas", said.get("replicas"), roots),
+            replicas=replicas,
             at_most=self._expression(f"{where}.atMost", said.get("atMost"), roots),
-            minimum=self._expression(f"{where}.minimum", said.get("minimum"), roots),
+            minimum=minimum,
+            count=count,
+            per=self._expression(f"{where}.podsPerReplica", said.get("podsPerReplica"), roots),
             template=template,
             pods=pods,
             together=together,
         )
+
+    def _count(self, where: str, said: Mapping[str, Any], roots: Keys) -> Place | None:
+        """The field that says how many replicas a component has: `replicas` itself, where that is a plain path."""
+        if said.get("replicasPath") is not None:
+            return self._place(where, said["replicasPath"], roots)
+        root, steps = parsed(plain) if is_path(plain := text(said.get("replicas"))) else ("", ())
+        return Place(root, steps) if root in ("object", "item") and steps else None
 
     def _pods(self, where: str, said: Mapping[str, Any], roots: Keys) -> PodsFrom:
         found: dict[str, list[tuple[str, Expression]]] = {"requests": [], "fields": []}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from fleet.kinds import pods
 from fleet.kinds.declaration import ComponentRule, Declaration, Dropped, Keys, PodsFrom
 from fleet.kinds.expressions import Expression
-from fleet.kinds.interpreter import Body, Dependency, Health, PodLabels, Standing, State, Template
+from fleet.kinds.interpreter import Body, Dependency, Health, PodLabels, Range, Standing, State, Template
 from fleet.kinds.paths import Step, Steps, drop, getter, placed, put, spelled
 from fleet.kinds.sizes import annotation, declared_size
 from fleet.model.quantity import BadQuantity
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, rows, text, whole
-from fleet.wellknown import ANNOTATION_SIZE
+from fleet.model.untyped import digits, mapping, rows, text, whole
+from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE
 
 
 class DeclaredKind:
@@ -28,6 +28,7 @@ class DeclaredKind:
         self._drop = _by_condition(declaration.drop)
         self._suspend = getter("object", declaration.suspend)
         self._priority = getter("object", declaration.priority_class)
+        self._ranged = any(rule.minimum is not None for rule in declaration.components)
         self._over_time = frozenset(rule.name for rule in declaration.components if not rule.together)
 
     @property
@@ -93,12 +94,37 @@ class DeclaredKind:
     def health(self, body: Body) -> Health:
         return self.state(body.get("status")).health
 
-    def minimum(self, body: Body) -> Mapping[str, int]:
-        found: dict[str, int] = {}
-        for reader in self._components:
-            if reader.rule.minimum is not None:
-                found.update(reader.minimum(body))
-        return found
+    @property
+    def takes_min_replicas(self) -> bool:
+        rules = (rule.minimum for rule in self.declaration.components)
+        return any(rule is not None and ANNOTATION_MIN_REPLICAS in rule.text for rule in rules)
+
+    def ranges(self, body: Body) -> Mapping[str, Range]:
+        if not self._ranged:
+            return {}
+        parts = [part for reader in self._components for part in reader.parts(body, ranged=True)]
+        if len({part.name for part in parts}) < len(parts):
+            return {}  # components of one name cannot be told apart
+        sizes = {part.name: part.pods for part in parts}
+        found = {part.name: part.range for part in parts if part.range is not None}
+        rule = self.declaration.minimum
+        least = whole(rule.read({"object": body})) if rule is not None and found else 0
+        short = least - sum(found[name].least if name in found else pods for name, pods in sizes.items())
+        for part in parts:
+            if short > 0 and part.name in found:
+                kept, step = found[part.name]
+                more = min(-(-short // step) * step, part.pods - kept)
+                found[part.name], short = Range(kept + more, step), short - more
+        return {name: range_ for name, range_ in found.items() if range_.least < sizes[name]}
+
+    def sized(self, body: Body, most: Mapping[str, int]) -> Body:
+        parts = [part for reader in self._components for part in reader.parts(body)]
+        if len({part.name for part in parts}) < len(parts):
+            return body
+        for part in parts:
+            if part.place and part.pods > most.get(part.name, part.pods):
+                body = placed(body, part.place, most[part.name] // part.per)
+        return body
 
     def together(self, component: str) -> bool:
         return component not in self._over_time
@@ -194,6 +220,16 @@ def _apart(found: list[Template]) -> Iterator[Template]:
         yield template if name == template.name else template._replace(name=name)
 
 
+class _Part(NamedTuple):
+    """One component of a body. `place`: where the body says how many replicas, of `per` pods each, it has."""
+
+    name: str
+    pods: int
+    per: int
+    place: Steps
+    range: Range | None
+
+
 class _Reader:
     """One component of a declaration, compiled."""
 
@@ -237,16 +273,22 @@ class _Reader:
             for key in keys
         ]
 
-    def minimum(self, body: Body) -> Iterator[tuple[str, int]]:
-        if self.rule.minimum is None:
-            return
-        entries = self._entries(body) if self._each is not None else [({"object": body}, 0)]
-        for values, _ in entries:
-            if self.rule.when is not None and self.rule.when.read(values) is not True:
+    def parts(self, body: Body, *, ranged: bool = False) -> Iterator[_Part]:
+        """Its components in this body, without their templates. `ranged`: with the range of each."""
+        rule = self.rule
+        entries = self._entries(body) if self._each is not None else [({"object": body}, "")]
+        for values, step in entries:
+            if rule.when is not None and rule.when.read(values) is not True:
                 continue
-            least, replicas = whole(self.rule.minimum.read(values), -1), self._replicas(values)
-            if 0 <= least < replicas:
-                yield self._name(values) if self._each is not None else self.rule.name, least
+            name = self._name(values) if self._each is not None else rule.name
+            pods = self._replicas(values)
+            per = max(1, whole(rule.per.read(values), 1)) if rule.per is not None else 1
+            steps: Steps = ()
+            if rule.count is not None:
+                steps = (*self._base, step, *rule.count.steps) if rule.count.root == "item" else rule.count.steps
+            said = rule.minimum.read(values) if ranged and rule.minimum is not None and rule.together else None
+            least = -(-(digits(said) or whole(said)) // per) * per  # whole replicas
+            yield _Part(name, pods, per, steps, Range(least, per) if 0 < least < pods else None)
 
     def _entries(self, body: Body) -> list[tuple[dict[str, Any], Step]]:
         """The entries of the list or map, each as the values that expressions see, with its key or position."""

@@ -67,6 +67,13 @@ class Template(NamedTuple):
         return self.own or bool(self.labels)
 
 
+class Range(NamedTuple):
+    """The fewest pods that a component may run with, and by how many its number changes at a time."""
+
+    least: int
+    step: int = 1
+
+
 class PodLabels(NamedTuple):
     """The labels by which the kind's own controller marks its pods: of the job's name, and of the component; "" for
     none."""
@@ -128,8 +135,18 @@ class Interpreter(Protocol):
         """Failed is unhealthy; a job that waits for its pods is healthy; one without a status is unknown."""
         ...
 
-    def minimum(self, body: Body) -> Mapping[str, int]:
-        """Of the components that may run with fewer replicas: the fewest, by name."""
+    @property
+    def takes_min_replicas(self) -> bool:
+        """Whether the annotation fleet.io/min-replicas of a job says with how few replicas it may run."""
+        ...
+
+    def ranges(self, body: Body) -> Mapping[str, Range]:
+        """Of the components that may run with fewer pods than they have, by name."""
+        ...
+
+    def sized(self, body: Body, most: Mapping[str, int]) -> Body:
+        """The body with at most so many pods of the components that are named; the very body where it has no more. A
+        component whose declaration names no field for the number stays as it is."""
         ...
 
     def together(self, component: str) -> bool:

@@ -68,6 +68,7 @@ ANNOTATION_ROOM = "fleet.io/room"  # on a binding: how its room in the member wa
 ANNOTATION_RESERVATION = "fleet.io/enable-reservation"  # on a Cluster: "true", as spec.enableReservation
 # On a job of a kind without pod templates: its pods at once and their requests, "replicas=4,cpu=8,nvidia.com/gpu=2".
 ANNOTATION_SIZE = "fleet.io/size"
+ANNOTATION_MIN_REPLICAS = "fleet.io/min-replicas"  # on a job whose kind has no field for its fewest replicas
 ANNOTATION_DOMAIN = "fleet.io/topology-domain"  # on a binding: the value that was chosen for it in its member
 ANNOTATION_HOLD = "fleet.io/hold"  # on a job, copied to its binding: "true" keeps a waiting job from starting
 ANNOTATION_MOVE = "fleet.io/move-to"  # on a job, copied to its binding: the member of its next placement

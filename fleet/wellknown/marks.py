@@ -54,6 +54,7 @@ _ENTRIES: tuple[tuple[str, Writer, str, str, str], ...] = (
     (w.ANNOTATION_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "a node label: all pods on one value"),
     (w.KUEUE_TOPOLOGY, Writer.USER, "annotation", "jobs, pod templates", "the same, in Kueue's name"),
     (w.ANNOTATION_SIZE, Writer.USER, "annotation", _JOB, "pods at once and their requests, where no template has them"),
+    (w.ANNOTATION_MIN_REPLICAS, Writer.USER, "annotation", _JOB, "replicas that are enough to start, of some kinds"),
     (w.ANNOTATION_BACKOFF_LIMIT, Writer.USER, "annotation", "jobs, policies", "attempts before a job is held"),
     (w.ANNOTATION_FORCE_DELETE, Writer.USER, "annotation", "jobs, policies", "seconds until pods that stay are killed"),
     (w.ANNOTATION_NOTICE, Writer.USER, "annotation", "jobs, policies", "seconds of notice before an eviction"),

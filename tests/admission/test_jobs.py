@@ -26,6 +26,13 @@ def bound(annotations: Body) -> Body:
     return {**job(), "metadata": {"name": "j", "annotations": annotations}}
 
 
+def batchjob(least: str) -> Body:
+    template = pod()
+    template["spec"]["restartPolicy"] = "Never"
+    meta = {"name": "j", "annotations": {"fleet.io/min-replicas": least}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": {"parallelism": 4, "template": template}}
+
+
 REFUSED = [
     pytest.param(job(replicas=0), "spec.pytorchReplicaSpecs", id="no pods"),
     pytest.param({**job(), "spec": {"pytorchReplicaSpecs": {}}}, "spec.pytorchReplicaSpecs", id="no replica types"),
@@ -114,3 +121,18 @@ async def test_how_often_a_job_is_tried_is_a_number(hub: Hub, text: str) -> None
     body["metadata"] = {"name": "j", "annotations": {"fleet.io/backoff-limit": text}}
     refusal = await hub.refused(body)
     assert [cause.field for cause in refusal.causes] == ["metadata.annotations[fleet.io/backoff-limit]"]
+
+
+@pytest.mark.parametrize("text", ["all", "-1", "1.5", "0"])
+async def test_the_fewest_replicas_of_a_job_are_a_number(hub: Hub, text: str) -> None:
+    body = batchjob("2")
+    assert (await hub.create(body))["metadata"]["name"] == "j"
+    body["metadata"] = {"name": "k", "annotations": {"fleet.io/min-replicas": text}}
+    refusal = await hub.refused(body)
+    assert [cause.field for cause in refusal.causes] == ["metadata.annotations[fleet.io/min-replicas]"]
+    assert "must be a whole number of replicas, at least 1" in refusal.causes[0].message
+
+
+async def test_the_fewest_replicas_are_not_said_twice(hub: Hub) -> None:
+    refusal = await hub.refused(bound({"fleet.io/min-replicas": "1"}))
+    assert "a PyTorchJob does not take its fewest replicas from this annotation" in refusal.causes[0].message

@@ -13,14 +13,14 @@ from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool, Taint
 from fleet.model.unit import Component
 from fleet.ports import Body, Key
-from fleet.wellknown import ATTEMPT, GATE, LABEL_BINDING
+from fleet.wellknown import ATTEMPT, GATE, KUBEFLOW, LABEL_BINDING
 
 PLURALS = {
     "PyTorchJob": "pytorchjobs", "Job": "jobs", "TFJob": "tfjobs", "MPIJob": "mpijobs", "ConfigMap": "configmaps",
     "Secret": "secrets", "Namespace": "namespaces", "Service": "services",
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
     "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
-    "RayService": "rayservices",
+    "RayService": "rayservices", "RayCluster": "rayclusters", "Deployment": "deployments",
 }  # fmt: skip
 
 
@@ -123,9 +123,10 @@ def with_condition(body: Body, type_: str, message: str, at: str) -> Body:
     conditions = changed.setdefault("status", {}).setdefault("conditions", [])
     for entry in conditions:
         entry["status"] = "False" if entry["type"] == "Running" else entry["status"]
+    updated = {"lastUpdateTime": at} if body["apiVersion"].startswith(KUBEFLOW) else {}
     conditions.append({
         "type": type_, "status": "True", "reason": f"Job{type_}", "message": message, "lastTransitionTime": at,
-        "lastUpdateTime": at,
+        **updated,
     })  # fmt: skip
     return changed
 

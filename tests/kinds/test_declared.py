@@ -164,18 +164,6 @@ def test_a_leader_worker_set_without_leaders_template_has_workers_alone() -> Non
     assert [(c.name, c.replicas) for c in found] == [("worker", 6)]
 
 
-def test_the_fewest_replicas_of_a_gang_that_may_shrink() -> None:
-    specs = {"Master": {"template": pods()}, "Worker": {"replicas": 4, "template": pods()}}
-    torch: Body = {"metadata": {}, "spec": {"pytorchReplicaSpecs": specs}}
-    reader = kind_of("kubeflow.org/v1", "PyTorchJob")
-    assert reader.minimum(torch) == {}
-    torch["spec"]["elasticPolicy"] = {"minReplicas": 2}
-    assert reader.minimum(torch) == {"worker": 2}
-    groups = [{"groupName": "a", "replicas": 3, "minReplicas": 1, "numOfHosts": 2, "template": pods()}]
-    ray = {"metadata": {}, "spec": {"headGroupSpec": {"template": pods(0)}, "workerGroupSpecs": groups}}
-    assert kind_of("ray.io/v1", "RayCluster").minimum(ray) == {"a": 2}
-
-
 def test_pods_that_come_and_go_are_not_waited_for_at_once() -> None:
     workflow = kind_of("argoproj.io/v1alpha1", "Workflow")
     spark = kind_of("sparkoperator.k8s.io/v1beta2", "SparkApplication")

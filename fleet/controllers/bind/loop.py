@@ -18,7 +18,7 @@ from fleet.admission.travel import propagatable
 from fleet.admission.workloads import carries_pods, known, may_stay_beside_gangs
 from fleet.bindings import binding as b
 from fleet.bindings.components import to_body
-from fleet.bindings.elastic import with_least
+from fleet.bindings.elastic import with_ranges
 from fleet.bindings.trees import TreeReader
 from fleet.controllers.bind.awaiting import tell, waiting_for, why_waits
 from fleet.controllers.bind.spec import Wanted, new_binding, settle, settle_unclaimed
@@ -282,7 +282,7 @@ def wanted_of_job(
         found = interpreter.components(body)
     except BadQuantity:
         found = ()  # decide refuses a gang without components and says why
-    components = with_least(body, [to_body(c, interpreter.priority_class(body)) for c in found])
+    components = with_ranges(body, [to_body(c, interpreter.priority_class(body)) for c in found], interpreter)
     priority = _priority(class_name, priority_classes)
     return Wanted(
         body, policy, True, components, priority, suspended=interpreter.suspended(body), must_queue=must_queue

@@ -20,12 +20,13 @@ import structlog
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.conditions import PODS_PENDING, condition, is_true, set_condition
-from fleet.bindings.elastic import give, least_of, resized
+from fleet.bindings.elastic import give, ranges_of, resized
 from fleet.controllers.decide.elastic import others_wait
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.engine.status import conflict
+from fleet.kinds.interpreter import Range
 from fleet.model.order import queue_order
 from fleet.model.unit import Component
 from fleet.placement.growing import Lack, lacks, larger
@@ -74,15 +75,15 @@ class Growing:
         sources = picture.sources[key]
         binding = sources.binding.body
         asked: Sequence[Component] = wanted_of(binding)
-        least = least_of(binding)
+        ranges = ranges_of(binding)
         if not is_true(binding, GANG_WHOLE):
             lack: Lack | None = NOT_WHOLE
-        elif least and others_wait(picture, key):
+        elif ranges and others_wait(picture, key):
             lack = OTHERS_WAIT
         else:
             lack = await asyncio.to_thread(lacks, snapshot, key, asked, now)
-            if lack is not None and least:
-                part = await asyncio.to_thread(_most, snapshot, key, asked, components_of(binding), least, now)
+            if lack is not None and ranges:
+                part = await asyncio.to_thread(_most, snapshot, key, asked, components_of(binding), ranges, now)
                 if part is not None:
                     asked, lack = part, None
         if lack is not None:
@@ -126,21 +127,27 @@ class Growing:
 
 
 def _most(
-    snapshot: Snapshot, key: str, asked: Sequence[Component], had: Sequence[Component], least: Mapping[str, int],
-    now: float,
+    snapshot: Snapshot, key: str, asked: Sequence[Component], had: Sequence[Component],
+    ranges: Mapping[str, Range], now: float,
 ) -> Sequence[Component] | None:  # fmt: skip
     """The most that an elastic job, which cannot have all that it asks for, can have: as many replicas more of its
-    elastic component as there is room and quota for. None where that is no replica more."""
+    elastic components, one after the other, as there is room and quota for. None where that is no replica more."""
     have = {part.name.lower(): part.replicas for part in had}
-    name, want = next(((p.name.lower(), p.replicas) for p in asked if p.name.lower() in least), ("", 0))
-    low, high = have.get(name, 0), want - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if lacks(snapshot, key, resized(asked, {name: middle}), now) is None:
-            low = middle
-        else:
-            high = middle - 1
-    return resized(asked, {name: low}) if low > have.get(name, 0) else None
+    found = {p.name.lower(): min(p.replicas, have.get(p.name.lower(), 0)) for p in asked if p.name.lower() in ranges}
+    for part in asked:
+        name = part.name.lower()
+        if name not in found:
+            continue
+        begin, step = found[name], ranges[name].step
+        low, high = 0, (part.replicas - begin) // step
+        while low < high:
+            middle = (low + high + 1) // 2
+            if lacks(snapshot, key, resized(asked, {**found, name: begin + middle * step}), now) is None:
+                low = middle
+            else:
+                high = middle - 1
+        found[name] = begin + low * step
+    return resized(asked, found) if any(count > have.get(name, 0) for name, count in found.items()) else None
 
 
 def _may(binding: Body) -> bool:
@@ -150,7 +157,7 @@ def _may(binding: Body) -> bool:
 def _state(picture: Picture, key: str) -> object:
     """All that counts for a job here, beside the snapshot."""
     binding = picture.sources[key].binding.body
-    waits = bool(least_of(binding)) and others_wait(picture, key)
+    waits = bool(ranges_of(binding)) and others_wait(picture, key)
     return binding["metadata"].get("generation"), is_true(binding, GANG_WHOLE), waits
 
 

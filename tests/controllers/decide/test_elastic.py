@@ -6,9 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
-from fleet.bindings.elastic import with_least
 from fleet.ports import Body
 from fleet.wellknown import RESIZED
 from tests.controllers.fakemember import FakeMember
@@ -151,23 +148,3 @@ async def test_a_job_in_a_member_where_room_is_held_starts_whole_or_not() -> Non
         await world.apply(elastic("one", 8, 2, gpus=2))
         await settle(5)
         assert world.placed("one") == "" and world.phase("one") == "Enqueued"
-
-
-@pytest.mark.parametrize(
-    ("spec", "found"),
-    [
-        ({"elasticPolicy": {"minReplicas": 2}}, 2),
-        ({"elasticPolicy": {}, "runPolicy": {"schedulingPolicy": {"minAvailable": 3}}}, 2),
-        ({"elasticPolicy": {"minReplicas": 4}}, None),
-        ({"elasticPolicy": {"minReplicas": 0}}, None),
-        ({"elasticPolicy": {"minReplicas": True}}, None),
-        ({"elasticPolicy": None}, None),
-        ({"runPolicy": {"schedulingPolicy": {"minAvailable": 3}}}, None),
-        ({"elasticPolicy": {}, "runPolicy": {"schedulingPolicy": {"minAvailable": 1}}}, 1),
-    ],
-)
-def test_the_minimum_is_what_an_elastic_policy_says(spec: Body, found: int | None) -> None:
-    components = [{"name": "master", "replicas": 1}, {"name": "worker", "replicas": 4}]
-    master, worker = with_least({"kind": "PyTorchJob", "spec": spec}, components)
-    assert "minReplicas" not in master and worker.get("minReplicas") == found
-    assert with_least({"kind": "TFJob", "spec": spec}, components) == tuple(components)

@@ -35,8 +35,12 @@ def test_a_batch_job_runs_as_many_pods_at_once_as_it_is_charged() -> None:
     assert made["spec"] == {"parallelism": 4, "completions": 50, "template": template}
 
 
-def test_a_count_that_stands_elsewhere_and_another_component_stay_for_the_last_look() -> None:
+def test_completions_bound_the_pods_of_a_batch_job_and_its_parallelism_is_what_is_taken_down() -> None:
     job = {"kind": "Job", "spec": {"parallelism": 9, "completions": 5, "template": {}}}
-    assert fitted(job, JOB, [Component("main", 4, NOTHING)])["spec"]["parallelism"] == 9
+    assert fitted(job, JOB, [Component("main", 5, NOTHING)]) is job
+    assert fitted(job, JOB, [Component("main", 4, NOTHING)])["spec"]["parallelism"] == 4
+
+
+def test_another_component_stays_for_the_last_look() -> None:
     more = pytorchjob("one", workers=5)
-    assert fitted(more, PYTORCHJOB, [Component("master", 1, NOTHING)]) == more
+    assert fitted(more, PYTORCHJOB, [Component("master", 1, NOTHING)]) is more
