@@ -1,9 +1,10 @@
 """Elastic jobs become smaller before others are evicted: fewer replicas are a smaller victim than the whole job.
 
 Where a plan evicts elastic jobs that have more than their least, the same fleet is decided with these jobs at their
-least, and without evictions. If the job that takes back starts there, nobody leaves: the elastic jobs give up their
-newest replicas, through the job's own API, and the room goes to the jobs that wait as any room does. While pods are on
-their way out, nothing more is taken back in that member, for a bounded time.
+least, and without evictions. If the job that takes back starts there, nobody leaves. Further such decisions look for
+the largest sizes that are small enough. The elastic jobs give up their newest replicas, through the job's own API, and
+the room goes to the jobs that wait as any room does. While pods are on their way out, nothing more is taken back in
+that member, for a bounded time.
 """
 
 from __future__ import annotations
@@ -13,24 +14,26 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import is_true, set_condition
-from fleet.bindings.elastic import least_of, resized, take
+from fleet.bindings.elastic import ranges_of, resized, take
 from fleet.controllers.decide.decider import SEED
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.decide import decide
+from fleet.kinds.interpreter import Range
 from fleet.members.members import PodView
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.charge import beyond
 from fleet.model.plan import Plan, RoomClaim
 from fleet.model.reason import named_to
-from fleet.model.unit import Unit
+from fleet.model.unit import Component, Unit
 from fleet.ports import Body, Committed, Fenced, StoreUnavailable, Write
 from fleet.snapshot import Changes, Snapshot
 from fleet.wellknown import GANG_WHOLE, RESIZED
@@ -38,7 +41,8 @@ from fleet.wellknown import GANG_WHOLE, RESIZED
 log = structlog.get_logger(__name__)
 
 MADE_ROOM = "MadeRoom"  # reason of RESIZED
-_NUMBER = re.compile(r"(\d+)$")
+SEARCH_S = 1.0  # for the largest sizes that are small enough; then jobs give up more than they must
+_NUMBER = re.compile(r"-(\d{1,4})$")  # of a replica; longer ones are names by chance
 
 
 class Shrinking:
@@ -71,7 +75,7 @@ class Shrinking:
         found: dict[str, str] = {}
         for key in picture.growing:
             unit, binding = picture.snapshot.units[key], picture.sources[key].binding.body
-            if unit.member and least_of(binding) and beyond(unit.components, components_of(binding)):
+            if unit.member and ranges_of(binding) and beyond(unit.components, components_of(binding)):
                 found[key] = unit.member
         self._since = {key: self._since.get(key, now) for key in found}
         patience = self._hub.config.claim_s
@@ -89,42 +93,66 @@ class Shrinking:
 
     async def _spared(self, picture: Picture, claim: RoomClaim, victims: Iterable[str], now: float) -> bool:
         """Whether elastic jobs among the victims became smaller, so that nobody needs to leave for this claim."""
-        smaller = [unit for key in victims if (unit := self._smaller(picture, key)) is not None]
-        if not smaller:
+        found = [sizes for key in victims if (sizes := self._sizes(picture, key)) is not None]
+        found.sort(key=lambda sizes: (picture.snapshot.units[sizes.unit].placed_at or 0.0, sizes.unit))
+        if not found:
             return False
-        world = _without_surplus(picture.snapshot, smaller)
-        tried = await asyncio.to_thread(decide, world, now=now, seed=SEED, solver=None)
-        if all(placement.unit != claim.unit for placement in tried.placements):
-            return False
-        writes: list[Write] = []
-        for unit in smaller:
-            writes += self._writes(picture.sources[unit.id], picture.snapshot.units[claim.unit], now)
-        return isinstance(await self._hub.commit(writes), Committed)
+        began = self._hub.clock.monotonic()
 
-    def _smaller(self, picture: Picture, key: str) -> Unit | None:
-        """The unit at its least, with the seats that it keeps; None for a unit that has no more to give up."""
+        async def starts(levels: Mapping[str, int]) -> bool:
+            units = [self._smaller(picture, sizes.unit, sizes.at[levels[sizes.unit]]) for sizes in found]
+            world = _without_surplus(picture.snapshot, units)
+            tried = await asyncio.to_thread(decide, world, now=now, seed=SEED, solver=None)
+            return any(placement.unit == claim.unit for placement in tried.placements)
+
+        levels = {sizes.unit: len(sizes.at) - 1 for sizes in found}
+        if not await starts(levels):
+            return False
+        for sizes in found:  # the oldest keeps the most
+            low = 0
+            while low < levels[sizes.unit] and self._hub.clock.monotonic() < began + SEARCH_S:
+                middle = (low + levels[sizes.unit]) // 2
+                if await starts({**levels, sizes.unit: middle}):
+                    levels[sizes.unit] = middle
+                else:
+                    low = middle + 1
+        writes: list[Write] = []
+        for sizes in found:
+            if levels[sizes.unit]:
+                size = sizes.at[levels[sizes.unit]]
+                writes += self._writes(picture.sources[sizes.unit], size, picture.snapshot.units[claim.unit], now)
+        return bool(writes) and isinstance(await self._hub.commit(writes), Committed)
+
+    def _sizes(self, picture: Picture, key: str) -> _Sizes | None:
+        """None for a unit that has no more to give up."""
         unit, binding = picture.snapshot.units[key], picture.sources[key].binding.body
-        least, has = least_of(binding), components_of(binding)
-        if not least or not unit.seats or not beyond(has, resized(has, least)) or not is_true(binding, GANG_WHOLE):
+        if not unit.seats or not is_true(binding, GANG_WHOLE):
             return None
+        found = sizes_of(components_of(binding), ranges_of(binding))
+        return _Sizes(key, found) if len(found) > 1 else None
+
+    def _smaller(self, picture: Picture, key: str, size: Mapping[str, int]) -> Unit:
+        """The unit at this size, with the seats that it keeps."""
+        unit = picture.snapshot.units[key]
         pods = [pod for pod in self._hub.members.pods_of(key) if pod.member == unit.member and pod.holds_room]
-        gone = _held_by(_surplus(pods, least))
+        gone = _held_by(_surplus(pods, size))
         seats = tuple(
             replace(seat, free=seat.free.plus(less), holds=seat.holds.minus(less))
             for seat in unit.seats
             for less in (gone.get(seat.node, NOTHING),)
         )
-        visible = tuple((name, min(count, least.get(name.lower(), count))) for name, count in unit.visible)
-        return replace(unit, components=resized(unit.components, least), visible=visible, seats=seats)
+        visible = tuple((name, min(count, size.get(name.lower(), count))) for name, count in unit.visible)
+        return replace(unit, components=resized(unit.components, size), visible=visible, seats=seats)
 
-    def _writes(self, sources: Sources, preemptor: Unit, now: float) -> list[Write]:
-        binding, least = sources.binding, least_of(sources.binding.body)
+    def _writes(self, sources: Sources, size: Mapping[str, int], preemptor: Unit, now: float) -> list[Write]:
+        binding = sources.binding
         reader = named_to(binding.key.namespace, preemptor.name)
-        shown = [f"{c.name} {c.replicas} -> {least[c.name]}" for c in components_of(binding.body) if c.name in least]
+        had = components_of(binding.body)
+        shown = [f"{c.name} {c.replicas} -> {size[c.name]}" for c in had if size.get(c.name, c.replicas) < c.replicas]
         message = f"is made smaller, to make room for {reader}: {', '.join(shown)}"
 
         def shrink(body: Body) -> Body:
-            take(body, least)
+            take(body, size)
             set_condition(body, RESIZED, False, MADE_ROOM, message, now)
             return body
 
@@ -135,18 +163,41 @@ class Shrinking:
         ]
 
 
-def _surplus(pods: Sequence[PodView], least: Mapping[str, int]) -> list[PodView]:
-    """The pods that an operator takes away when the replicas become so few: those with the highest numbers."""
+class _Sizes(NamedTuple):
+    """The sizes of one unit from its present one down to its least: replicas by component."""
+
+    unit: str
+    at: Sequence[Mapping[str, int]]
+
+
+def sizes_of(has: Sequence[Component], ranges: Mapping[str, Range]) -> list[dict[str, int]]:
+    """The sizes of a job from its present one, which names no component, down to its least. Its last component gives up
+    replicas first."""
+    size: dict[str, int] = {}
+    found = [size]
+    for part in reversed(has):
+        name, count = part.name.lower(), part.replicas
+        least, step = ranges.get(name, Range(count))
+        while count - step >= least:
+            count -= step
+            size = {**size, name: count}
+            found.append(size)
+    return found
+
+
+def _surplus(pods: Sequence[PodView], size: Mapping[str, int]) -> list[PodView]:
+    """The pods that an operator probably takes away when the replicas become so few: those with the highest numbers,
+    and where names have no numbers, the newest."""
     found: list[PodView] = []
-    for name, count in least.items():
+    for name, count in size.items():
         mine = sorted((pod for pod in pods if pod.component.lower() == name), key=_number)
         found += mine[count:]
     return found
 
 
-def _number(pod: PodView) -> tuple[int, str]:
+def _number(pod: PodView) -> tuple[int, float, str]:
     found = _NUMBER.search(pod.name)
-    return int(found[1]) if found is not None else -1, pod.name
+    return int(found[1]) if found is not None else -1, pod.since, pod.name
 
 
 def _held_by(pods: Iterable[PodView]) -> dict[str, Amounts]:

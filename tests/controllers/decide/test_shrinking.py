@@ -24,10 +24,10 @@ async def borrows(world: World, name: str, least: int, workers: int = 8) -> None
     await world.running(name)
 
 
-def drop(world: World, name: str, *numbers: int) -> None:
-    """The job's operator has taken away these workers."""
+def drop(world: World, name: str, *numbers: int, component: str = "worker") -> None:
+    """The job's operator has taken away these pods."""
     pods = world.members.by_name["cfa"].pods
-    names = {f"{name}-worker-{number}" for number in numbers}
+    names = {f"{name}-{component}-{number}" for number in numbers}
     for uid in [uid for uid, pod in pods.items() if pod.name in names]:
         del pods[uid]
     world.members._tell("cfa", "pod", world.members.job("cfa", "default", name) or {})
