@@ -23,6 +23,7 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.kinds import interpreter_of
 from fleet.members.members import Changed
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339, seconds
@@ -237,8 +238,12 @@ class FailoverLoop:
         user = not fault.infrastructure
         moves, most = failed(failures_of(stored.body), user=user), failures_max(stored.body, user=user)
         where = f"in member {member}" + (f" by the infrastructure ({fault.why})" if fault.why else "")
-        if moves >= most:
-            message = f"the job failed {where} after {moves} moves: it stays Failed"
+        final = not self._retryable(stored, member)
+        if final or moves >= most:
+            told = (
+                ", and is not to be tried again, as its WorkloadInterpreter says" if final else f" after {moves} moves"
+            )
+            message = f"the job failed {where}{told}: it stays Failed"
             await self._stay(stored, message, now)
             return None
         message = f"the job failed {where}" + (f": {over['message']}" if over.get("message") else "")
@@ -247,6 +252,13 @@ class FailoverLoop:
         if not await self._evictor.evict(stored, reason=APPLICATION, message=message, failure=failure):
             return 1.0
         return None
+
+    def _retryable(self, stored: Stored, member: str) -> bool:
+        """As the declaration of its kind says, of its copy with the status there."""
+        resource = b.resource_of(stored.body)
+        interpreter = interpreter_of(resource.get("apiVersion"), resource.get("kind"))
+        copies = (body for name, body in self._hub.members.copies(stored.uid) if name == member)
+        return interpreter is None or all(map(interpreter.retryable, copies))
 
     async def _stay(self, stored: Stored, message: str, now: float) -> None:
         def unit(body: Body) -> bool:

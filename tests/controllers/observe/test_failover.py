@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
+import pytest
+import yaml
+
+from fleet.kinds import INTERPRETERS
+from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
 
@@ -61,6 +68,27 @@ async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three
         await settle(120)
         assert world.phase("one") == "Failed"
         assert world.attempt("one") == 4
+
+
+@pytest.mark.parametrize("reason", ["", "NodeLost"])
+async def test_a_job_that_its_kind_calls_final_stays_failed_at_once(reason: str) -> None:
+    shipped = files("fleet.kinds").joinpath("declared", "pytorchjob.yaml").read_text()
+    declaration: Body = yaml.safe_load(shipped)
+    declaration["spec"]["retryable"] = '!status.conditions.exists(c, c.reason == "JobFailed")'
+    try:
+        async with hub(member("cfa"), member("cfb")) as world:
+            failover = {"application": {"decisionConditions": {"tolerationSeconds": 0}, "purgeMode": "Directly"}}
+            await world.apply(declaration, tree(), policy(queue=True, failover=failover), pytorchjob("one"))
+            first = await world.running("one")
+            world.members.finish("one", "Failed", reason=reason)
+            await eventually(lambda: "is not to be tried again" in world.message("one"))
+            await settle(60)
+            assert (world.state("one"), world.placed("one"), world.attempt("one")) == ("Failed", first, 1)
+            assert world.events("one", "EvictWorkloadFromClusterFailed")[0]["message"].startswith(
+                f"the job failed in member {first}"
+            )
+    finally:
+        INTERPRETERS.declare(())
 
 
 async def test_failures_of_nodes_do_not_count_against_the_job() -> None:
