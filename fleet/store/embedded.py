@@ -41,7 +41,7 @@ UNPRIVILEGED = ("postgres", "nobody")  # whom to run as when we are root
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_MAX = 103  # bytes; the strictest of the systems we run on
 START_TIMEOUT_S = 60.0  # crash recovery included
-SUPERVISE_EVERY_S = 1.0
+SUPERVISE_EVERY_S = 0.25
 SERVER_LOG_MAX = 10 << 20  # bytes; an older log is kept once
 
 # Small, and durable: nothing here trades an acknowledged write for speed.

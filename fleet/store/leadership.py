@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
+import itertools
 import time
 
 import asyncpg
@@ -29,7 +30,8 @@ LOCK_CLASS = 0x666C  # of the two-number advisory locks; the second number is ma
 ALIVE_EVERY_S = 1.0
 TAKEOVER_S = 10.0
 SURE_PART = 0.7  # of the take-over time; the rest is for what was begun just before
-RETRY_S = 0.5
+RETRY_S = 0.1  # the longest time without a leader, where another stands by
+DEPOSE_EVERY = 5  # tries; the look for a holder that shows no life costs more than they do
 
 SILENT_HOLDER = """
     SELECT a.pid FROM pg_locks l JOIN pg_stat_activity a USING (pid)
@@ -57,8 +59,10 @@ class PostgresLeadership:
             with contextlib.suppress(*BROKEN):
                 connection = await connect(self._dsn, f"leader {name}")
                 try:
+                    tries = itertools.count()
                     while not await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", LOCK_CLASS, number):
-                        await self._depose(connection, name, number)
+                        if next(tries) % DEPOSE_EVERY == 0:
+                            await self._depose(connection, name, number)
                         await asyncio.sleep(RETRY_S)
                     shown_at = time.monotonic()
                     epoch = await self._raise_epoch(connection, name, holder)

@@ -48,7 +48,7 @@ MAX_COMMITS = 500  # in one batch
 MAX_WRITES = 2000
 MAX_BYTES = 16 << 20  # of bodies; a write that does not fit goes first into the next batch
 MAX_WAITING = 20_000  # commits; more are refused
-RETRY_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0)  # pauses before a batch that did not happen is given up
+RETRY_S = (0.05, 0.1, 0.2, *[0.4] * 22)  # pauses before a batch that did not happen is given up
 RESOLVE_S = 300.0  # how long an unknown outcome is asked for
 
 
