@@ -12,18 +12,19 @@ from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
-
-import httpx
 
 from api.http import Answer, Request, Stream
 from api.routing import Route
 from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.engine.status import StatusError, bad_request, not_found, unavailable
-from fleet.members.kubeconfig import Dial, Dialled
-from fleet.members.relay import client_from_kubeconfig
+from fleet.members.kubeconfig import Dial
 from fleet.ports import Key, Store
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:  # loaded by the first request: an API process that was killed is back without it
+    import httpx
 
 ANSWER_S = 9.0  # until a member begins to answer
 CONNECT_S = 5.0
@@ -54,14 +55,11 @@ class ClusterProxy:
     """Answers the subresource `proxy` of clusters. `aclose` when the API stops."""
 
     def __init__(
-        self, store: Store, *, dial: Dial | None = None,
-        make_client: Callable[[str, Dialled | None], httpx.AsyncClient] = client_from_kubeconfig,
-        answer_s: float = ANSWER_S,
+        self, store: Store, *, dial: Dial | None = None, answer_s: float = ANSWER_S
     ) -> None:  # fmt: skip
         """`dial` reaches members that only their agents reach."""
         self._dial = dial
         self._store = store
-        self._make_client = make_client
         self._answer_s = answer_s
         self._pools: dict[str, _Pool] = {}
 
@@ -71,6 +69,8 @@ class ClusterProxy:
             await pool.client.aclose()
 
     async def __call__(self, route: Route, request: Request) -> Answer:
+        import httpx
+
         pool = await self._pool(route.name)
         if pool.requests >= MAX_REQUESTS:
             raise StatusError(
@@ -120,6 +120,8 @@ class ClusterProxy:
 
     async def _pool(self, name: str) -> _Pool:
         """The member's pool; StatusError 404 for an unknown cluster, 503 for one without usable credentials."""
+        from fleet.members.relay import client_from_kubeconfig
+
         cluster = await self._store.get(Key(CLUSTER, "clusters", "", name))
         if cluster is None:
             raise not_found(CLUSTER, "clusters", name)
@@ -139,7 +141,7 @@ class ClusterProxy:
         try:
             text = b64decode((secret.body.get("data") or {}).get("kubeconfig", ""), validate=True).decode()
             dialled = partial(self._dial, name) if pull and self._dial is not None else None
-            client = await asyncio.to_thread(self._make_client, text, dialled)
+            client = await asyncio.to_thread(client_from_kubeconfig, text, dialled)
         except (BadKubeconfig, Base64Error, UnicodeDecodeError, TypeError) as error:
             raise unavailable(f"cluster {name}: its kubeconfig cannot be used: {error}", 5) from None
         known = self._pools.get(name)

@@ -12,7 +12,6 @@ from typing import Any
 import orjson
 
 from fleet.engine.status import StatusError
-from fleet.notation.codec import decode_snapshot
 from fleet.ports import Store
 from fleet.snapshot import Snapshot
 
@@ -62,4 +61,7 @@ def _json(row: Mapping[str, Any]) -> bytes:
 
 
 def _decoded(row: Mapping[str, Any]) -> Latest:
+    # The notation loads the whole decision core, which an API process that was killed should not wait for.
+    from fleet.notation.codec import decode_snapshot
+
     return Latest(row["id"], decode_snapshot(orjson.loads(_json(row))), float(row["now"]))

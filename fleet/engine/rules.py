@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import cel
-
 from fleet.engine.celcost import Actual, cost_of, weight_of
+from fleet.engine.celpackage import cel
 from fleet.engine.celsyntax import MATCHES, BadExpression, Expression, TooLarge, read
 from fleet.engine.pattern import Pattern
 from fleet.engine.status import Cause, cut
