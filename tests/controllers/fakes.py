@@ -40,6 +40,7 @@ class FakeMembers:
         self.named: frozenset[tuple[str, str]] = frozenset()
         self._uids = 0
         self.tasks: set[asyncio.Task[None]] = set()
+        self.heard: set[str] = set()  # members that show life though they are not read
 
     # -- the protocol
 
@@ -47,7 +48,7 @@ class FakeMembers:
         return list(self.by_name)
 
     def silent_s(self, name: str) -> float | None:
-        return 0.0 if self.ready(name) else None
+        return 0.0 if self.ready(name) or name in self.heard else None
 
     def ready(self, name: str) -> bool:
         return name in self.by_name and not self.by_name[name].down

@@ -7,7 +7,8 @@ inputs of its decision as preconditions, so a unit that changed meanwhile drops 
 deciding again. An exception of `decide` is a bug: decider.py finds a way around it, and faults.py tells of it.
 
 A process that begins knows no member yet. To decide then would send jobs to whichever member is read first, and tell
-all other jobs that there are no members, so it waits for the members that are said to be ready, for a bounded time.
+all other jobs that there are no members, so it waits for the members that are said to be ready, for a bounded time. A
+member that shows no life meanwhile is not waited for beside others that are read: its silence is news of its own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ GATHER_MAX_S = 0.3
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
 SPARED_S = 5.0  # until it looks again at jobs for which elastic jobs have become smaller; pods that leave wake it, too
-LOOK_S = 0.5  # between two looks at members that are not read yet; a member that is read brings the next one sooner
+LOOK_S = 0.25  # between two looks at members that are not read yet; a member that is read brings the next one sooner
 UNREAD_TOLD = 10  # of what cannot be read in one cycle
 _CYCLE = Key("", "", "", "decide")
 
@@ -84,7 +85,7 @@ class DecideLoop:
         self._last: Snapshot | None = None
         self._seen: Snapshot | None = None  # the picture that this cycle decides on
         self._stands_until: float | None = None  # the plan for `_last`, if nothing but time changes
-        self._reads_until: float | None = None  # monotonic; None before the first look
+        self._first_look: float | None = None  # monotonic
         self._began = False  # whether the members were read once, or waited for long enough
         self._took_s = 0.0  # by the last cycle that decided something
         self._lost = 0  # cycles in a row of which nothing could be committed
@@ -238,10 +239,20 @@ class DecideLoop:
 
     def _may_begin(self, clock: float) -> bool:
         """See the module. `clock`: monotonic seconds."""
-        if self._reads_until is None:
-            self._reads_until = clock + self._hub.config.members_read_s
-        self._began = self._began or clock >= self._reads_until or self._builder.all_read()
+        if self._began:
+            return True
+        if self._first_look is None:
+            self._first_look = clock
+        waited = clock - self._first_look
+        self._began = waited >= self._hub.config.members_read_s or self._read_enough(waited)
         return self._began
+
+    def _read_enough(self, waited: float) -> bool:
+        """Whether no member is left that will be read soon."""
+        members, unread = self._hub.members, self._builder.unread()
+        heard = (members.silent_s(name) for name in unread)
+        silent = all((waited if at is None else at) >= self._hub.config.members_heard_s for at in heard)
+        return not unread or (silent and any(members.ready(name) for name in members.names()))
 
     async def _carry_out(
         self, picture: Picture, whole: Picture, plan: Plan, reasons: Mapping[str, Reason], now: float

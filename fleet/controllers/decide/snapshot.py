@@ -157,7 +157,7 @@ class SnapshotBuilder:
         units.update(self._seated(kept.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now))
-        config = self._config if self.all_read() else self._waiting_config
+        config = self._waiting_config if self.unread() else self._config
         waits = self._waits
         self._last = Snapshot(tree, units, members, config).following(self._last)
         sized = tuple(growing), tuple(elastic)
@@ -216,14 +216,12 @@ class SnapshotBuilder:
                 known.pools = pools
             yield unit.id, unit
 
-    def all_read(self) -> bool:
-        """Whether every member is read, or its Cluster says that it is not ready. After a start it is not so yet, and
-        for a moment when a member falls silent; evicting waits for it."""
-        return all(
-            self._members.ready(stored.key.name)
-            for stored in self._store.scan(CLUSTER, "clusters")
-            if is_true(stored.body, "Ready") and not b.deleting(stored.body)
-        )
+    def unread(self) -> list[str]:
+        """Members that are not read though their Clusters say that they are ready. After a start there are some, and
+        for a moment when a member falls silent; evicting waits for them."""
+        said = self._store.scan(CLUSTER, "clusters")
+        ready = [stored.key.name for stored in said if is_true(stored.body, "Ready") and not b.deleting(stored.body)]
+        return [name for name in ready if not self._members.ready(name)]
 
     def _read_tree(self, stored: Stored | None) -> tuple[QuotaTree | None, int]:
         """The tree, and a number that is another when it is. A Queue whose status alone changes leaves both."""

@@ -37,6 +37,7 @@ class ControllerConfig:
     head_after_s: float = 600.0  # a job that has waited so long has room collected for it; 0: none ever
     guarantee_delay_s: float | None = None  # guaranteed jobs wait so long for an overdue head; None: head_after_s
     members_read_s: float = 15.0  # a process that begins decides nothing until the members are read, or for so long
+    members_heard_s: float = 2.0  # of a member that shows no life for so long: the others are enough to begin with
     gather_s: float = 0.03  # decide waits this long for more after the first change
     chunk_units_max: int = 200  # of one commit of a plan
     reason_writes_per_s: int = 100  # reasons of waiting units, all together

@@ -28,21 +28,49 @@ async def said_to_be_ready(world: World) -> None:
 async def test_nothing_is_decided_or_said_until_the_members_are_known_again() -> None:
     async with hub(member("cfa"), member("cfb"), start=False) as world:
         await said_to_be_ready(world)
+        world.members.heard = {"cfa", "cfb"}  # they answer, and their lists are long
         await world.apply(policy(placement=NEAR_FIRST), pytorchjob("train"))
         world.start()
         await settle(2)
         assert not world.events("train"), "that there were no members would not be true"
         world.members.set_down("cfa", False)
-        await settle(2)
+        await settle(5)
         assert not world.placed("train"), "it belongs into cfb, which nobody has looked at"
         world.members.set_down("cfb", False)
         assert await world.running("train") == "cfb"
 
 
-async def test_a_member_that_is_said_to_be_ready_and_never_answers_is_not_waited_for_long() -> None:
+async def test_a_member_that_shows_no_life_is_not_waited_for_beside_others() -> None:
     async with hub(member("cfa"), member("cfb"), start=False) as world:
         await said_to_be_ready(world)
         world.members.set_down("cfa", False)
         await world.apply(policy(placement=NEAR_FIRST), pytorchjob("train"))
         world.start()
-        await eventually(lambda: world.placed("train") == "cfa", within_s=20)
+        await settle(1.5)
+        assert not world.placed("train"), "cfb may just be slow"
+        await eventually(lambda: world.placed("train") == "cfa", within_s=2)
+        assert world.members.silent_s("cfb") is None
+
+
+async def test_a_member_whose_lists_never_end_is_not_waited_for_long() -> None:
+    async with hub(member("cfa"), member("cfb"), start=False) as world:
+        await said_to_be_ready(world)
+        world.members.heard = {"cfb"}
+        world.members.set_down("cfa", False)
+        await world.apply(policy(placement=NEAR_FIRST), pytorchjob("train"))
+        world.start()
+        await settle(10)
+        assert not world.placed("train")
+        await eventually(lambda: world.placed("train") == "cfa", within_s=10)
+        assert not world.members.ready("cfb")
+
+
+async def test_without_any_member_nothing_is_said_for_as_long_as_one_may_come() -> None:
+    async with hub(member("cfa"), start=False) as world:
+        await said_to_be_ready(world)
+        await world.apply(policy(), pytorchjob("train"))
+        world.start()
+        await settle(10)
+        assert not world.events("train")
+        await eventually(lambda: world.events("train"), within_s=10)
+        assert not world.placed("train")
