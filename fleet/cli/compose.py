@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import importlib
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
     from fleet.controllers.runtime.metrics import Metrics
     from fleet.engine.registry import Registry
     from fleet.objects.objects import Objects
+    from fleet.solver.process import ProcessSolver
     from fleet.store.postgres import PostgresStore
 
 DATABASE_WAIT_S = 60.0
-DATABASE_RETRY_S = 0.5
+DATABASE_RETRY_S = 0.2
 KINDS_WAIT_S = 10.0
-STAND_AGAIN_S = 0.5  # after the leadership was lost
+STAND_AGAIN_S = 0.2  # after the leadership was lost
 STAND_AGAIN_MAX_S = 30.0  # after it could not even be asked for, again and again
+SOLVER_KEPT_S = 5.0  # by a process that leads no more: it may be the next to lead, and a new one takes seconds
+LED = ("fleet.controllers.manager", "fleet.controllers.runtime.heartbeat", "fleet.members.clusters")  # by a leader
 # Net new objects before the collector looks at the young ones, and how many such looks before it goes a generation up.
 # The default of 700 was measured to cost a fifth of the CPU: nearly all objects here are parsed JSON, which lives long
 # and has no cycles, so looking early finds nothing.
@@ -258,6 +262,7 @@ async def _lead(
     import structlog
 
     from fleet.controllers.runtime.terms import end_term
+    from fleet.solver.process import ProcessSolver
 
     log = structlog.get_logger(__name__)
     async with database(data, url) as dsn, base(data, dsn) as hub, contextlib.AsyncExitStack() as stack:
@@ -269,10 +274,14 @@ async def _lead(
             stack.push_async_callback(gate.rbac.stop)
         await _same_hub(hub, record=False)  # the API records it: namespaces are its work
         await end_term(hub.objects)
+        for module in LED:  # before it leads: a hub without a leader waits for nothing that could be done ahead
+            importlib.import_module(module)
+        solver = ProcessSolver()
+        stack.callback(solver.close)
         hub_id, pause = data.hub_id, STAND_AGAIN_S
         while not stop.is_set():
             try:
-                led = await _lead_once(hub, hub_id, dsn, stop, on_ready, config, metrics)
+                led = await _lead_once(hub, hub_id, dsn, stop, on_ready, config, metrics, solver)
             except Exception:  # a bug, or a database that refuses: nothing of this turn is left, so try another
                 log.exception("leading failed", again_in_s=pause)
                 led = False
@@ -291,10 +300,12 @@ async def _lead_once(
     on_ready: Callable[[], None],
     config: ControllerConfig,
     metrics: Metrics,
+    solver: ProcessSolver,
 ) -> bool:
     """Wait for the leadership and run every loop until it is lost, or until `stop`; whether it led. On return nothing
     that this turn began runs any more: its loops have ended, and its members are disconnected. A write of a thread of
-    it is refused, since its epoch is over and its `leadership` sure of nothing."""
+    it is refused, since its epoch is over and its `leadership` sure of nothing. The solver writes nothing, and is the
+    next turn's, too, if that comes soon."""
     import os
     import socket as sockets
 
@@ -308,7 +319,11 @@ async def _lead_once(
     leading = asyncio.create_task(leadership.acquire("controllers", holder))
     stopping = asyncio.create_task(stop.wait())
     try:
-        await asyncio.wait({leading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for patience in (SOLVER_KEPT_S, None):
+            await asyncio.wait({leading, stopping}, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            if leading.done() or stopping.done():
+                break
+            await asyncio.to_thread(solver.close)
         if not leading.done():
             return False
         dialer = dialer_of(hub)
@@ -322,7 +337,7 @@ async def _lead_once(
         for task in (lost, stopping):
             task.add_done_callback(lambda _: over.set())
         try:
-            await _run_loops(parts, holder, over, on_ready)
+            await _run_loops(parts, holder, solver, over, on_ready)
         finally:
             await cancelled(lost)
             await members.stop()
@@ -334,18 +349,22 @@ async def _lead_once(
         await leadership.release()
 
 
-async def _run_loops(parts: Hub, holder: str, over: asyncio.Event, on_ready: Callable[[], None]) -> None:
-    """Run every loop of the leader `holder`, with a solver of their own, until `over`."""
+async def _run_loops(
+    parts: Hub, holder: str, solver: ProcessSolver, over: asyncio.Event, on_ready: Callable[[], None]
+) -> None:
+    """Run every loop of the leader `holder` until `over`."""
+    import structlog
+
     from fleet.controllers.decide.loop import DecideLoop
     from fleet.controllers.manager import build_loops
-    from fleet.controllers.runtime.controller import run_all
+    from fleet.controllers.runtime.controller import cancelled, run_all
     from fleet.controllers.runtime.heartbeat import Heartbeat
     from fleet.ports import Fenced
-    from fleet.solver.process import ProcessSolver
 
-    solver, metrics = ProcessSolver(), parts.metrics
-    solver.warm()
+    metrics = parts.metrics
+    warming = asyncio.create_task(asyncio.to_thread(solver.warm))
     try:
+        structlog.get_logger(__name__).info("this process leads", epoch=parts.epoch)
         metrics.leader.set(1)
         on_ready()
         loops = build_loops(parts, solver)
@@ -355,7 +374,7 @@ async def _run_loops(parts: Hub, holder: str, over: asyncio.Event, on_ready: Cal
         pass
     finally:
         metrics.leader.set(0)
-        solver.close()
+        await cancelled(warming)
 
 
 async def simulate(
