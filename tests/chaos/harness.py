@@ -8,7 +8,7 @@ import statistics
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,16 +68,16 @@ class Harness:
 
     def __init__(
         self, folder: Path, *, seed: int, jobs: int, kills: int, members: int, minutes: float, real: int = 0,
-        idle_s: float = IDLE_S, say: Callable[[str], None] = lambda _: None,
+        only: Collection[str] = (), idle_s: float = IDLE_S, say: Callable[[str], None] = lambda _: None,
     ) -> None:  # fmt: skip
-        """`minutes`: no fault begins later. `idle_s`: how long an idle hub must stand still."""
+        """`minutes`: no fault begins later. `only`: as of `steps`. `idle_s`: how long an idle hub must stand still."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         self.findings = Findings(folder, seed)
         self.rig = Rig(folder, seed=seed, members=members, real=real)
         self._say, self._idle_s = say, idle_s
         self._minutes, self._jobs = minutes, jobs
-        self._steps = steps(seed, kills)
+        self._steps = steps(seed, kills, only)
         self._done = 0
         self.result = Result(seed, members, real, {"jobs": jobs, "kills": kills, "minutes": minutes})
 

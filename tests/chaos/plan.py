@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -54,12 +54,13 @@ class NetworkFault:
     seconds: float
 
 
-def steps(seed: int, kills: int) -> list[Step]:
-    """`kills` kills, with other faults in between."""
+def steps(seed: int, kills: int, only: Collection[str] = ()) -> list[Step]:
+    """`kills` kills, with other faults in between; with `only`, kills of these targets alone."""
     dice, found = random.Random(f"steps {seed}"), []
+    killed = {target: weight for target, weight in KILLED.items() if not only or target in only}
     for number in range(1, kills + 1):
-        found.append(Step(Kind.KILL, _draw(dice, KILLED), dice.uniform(0.0, 1.0)))
-        if number % KILLS_FOR_OTHERS == 0:
+        found.append(Step(Kind.KILL, _draw(dice, killed), dice.uniform(0.0, 1.0)))
+        if number % KILLS_FOR_OTHERS == 0 and not only:
             found.append(_other(dice))
     return found
 

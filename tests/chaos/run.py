@@ -18,6 +18,7 @@ from rich.table import Table
 
 from tests.bench.report import Report
 from tests.chaos.harness import Harness, Result
+from tests.chaos.plan import KILLED
 
 GOAL_S = 5.0  # p95 after a kill
 
@@ -30,6 +31,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=5, help="simulated ones (5)")
     parser.add_argument("--real", type=int, default=0, help="real members of the test bed besides (0)")
     parser.add_argument("--minutes", type=float, default=120.0, help="no fault begins later (120)")
+    parser.add_argument("--only", nargs="+", choices=KILLED, default=(), help="kill these alone, and nothing else")
     parser.add_argument("--folder", type=Path, default=Path("build/chaos"), help="logs and findings go to FOLDER/SEED")
     parser.add_argument("--json", type=Path, default=Path("build/chaos.json"), help="where the figures go")
     given = parser.parse_args()
@@ -37,7 +39,7 @@ def main() -> None:
     folder = (given.folder / str(given.seed)).absolute()
     harness = Harness(
         folder, seed=given.seed, jobs=given.jobs, kills=given.kills, members=given.members, real=given.real,
-        minutes=given.minutes,
+        minutes=given.minutes, only=given.only,
         say=lambda text: print(f"[{time.monotonic() - began:6.0f} s] {text}", file=sys.stderr, flush=True),
     )  # fmt: skip
     report = Report()
