@@ -19,9 +19,8 @@ import structlog
 from api.http import Answer, Request, Upgrade
 from api.routing import Route
 from api.websocket import handshake
-from fleet.agent.lease import GROUP, RENEW_S, RESOURCE, fresh, key_of, read, renewed, taken
+from fleet.agent.lease import GROUP, RENEW_S, REPLACED, RESOURCE, fresh, key_of, read, renewed, taken
 from fleet.agent.mux import Mux, MuxLimits, Pipe, Stream, StreamBroken
-from fleet.agent.serving import REPLACED
 from fleet.agent.splice import splice
 from fleet.engine.status import StatusError, not_found, unavailable
 from fleet.model.untyped import mapping

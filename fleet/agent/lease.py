@@ -16,6 +16,7 @@ from fleet.wellknown import AGENT, ANNOTATION_TUNNEL, SYSTEM_NAMESPACE
 
 GROUP, RESOURCE = "coordination.k8s.io", "leases"
 RENEW_S = 10.0
+REPLACED = 4001  # code of a close: a newer connection of the same agent serves
 LATE_S = 30.0  # a Lease that is older: the process that held the tunnel is gone, or cannot write
 
 

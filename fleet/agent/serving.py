@@ -14,12 +14,12 @@ from random import Random
 
 import structlog
 
+from fleet.agent.lease import REPLACED
 from fleet.agent.mux import Mux, MuxLimits, Stream
 from fleet.agent.pipe import CONNECT_S, Refused, connect, session
 from fleet.agent.splice import Socket, splice
 from fleet.wellknown import CLUSTER
 
-REPLACED = 4001  # code of a close: a newer connection of the same agent serves
 API_S = 4.0  # to connect to the API server: less than the hub waits, so that the hub hears why
 log = structlog.get_logger(__name__)
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from fleet.cli.datadir import DataDir
 
 if TYPE_CHECKING:
+    import aiohttp
+
     from api.tunnels import Tunnels
     from fleet.agent.dialer import Dialer
     from fleet.cli.compose import Base
@@ -39,14 +41,10 @@ def holder_of(hub: Base, address: str) -> Tunnels:
 
 def dialer_of(hub: Base, own: Tunnels | None = None) -> Dialer:
     """For any process: reaches members through the process that holds their tunnel, which may be this one."""
-    import aiohttp
-
     from api.peers import PeerTokens
     from fleet.agent.dialer import Dialer
     from fleet.agent.lease import Holding, key_of, read
     from fleet.agent.mux import Pipe
-    from fleet.agent.pipe import connect, session
-    from fleet.agent.serving import path_of
 
     tokens = PeerTokens(hub.data.service_account_key.read_bytes(), hub.clock)
     clients: list[aiohttp.ClientSession] = []
@@ -56,6 +54,9 @@ def dialer_of(hub: Base, own: Tunnels | None = None) -> Dialer:
         return read(stored.body if stored is not None else None)
 
     async def reach(address: str, name: str) -> Pipe:
+        from fleet.agent.pipe import connect, session  # loads aiohttp, which an API process starts without
+        from fleet.agent.serving import path_of
+
         if not clients:
             clients.append(session())
         return await connect(clients[0], f"https://{address}{path_of(name, 'dial')}", tokens.issue(), _tls(hub.data))
