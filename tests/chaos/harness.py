@@ -9,6 +9,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -179,14 +180,20 @@ class Harness:
             # What was asked to be deleted meanwhile may be missing, and what was edited meanwhile may be newer.
             ledger.asked |= self._load.ledger.asked
             ledger.judge(found["jobs"], self.findings, final=False)
-        for witness in self._witnesses:
-            try:
-                witness.check(self._client)
-            except (AssertionError, httpx.HTTPError, Refused) as error:
-                self.findings.add("I5", witness.path, str(error))
+        self._ask_witnesses(lambda witness: witness.check(self._client))
         self._checked_at = time.monotonic()
         self._judge_rest()
         self._network.go_on()
+
+    def _ask_witnesses(self, question: Callable[[Witness], object]) -> None:
+        """All at once: each answers when a stream has been silent for seconds."""
+        with ThreadPoolExecutor(len(self._witnesses)) as threads:
+            asked = [(witness, threads.submit(question, witness)) for witness in self._witnesses]
+        for witness, answer in asked:
+            try:
+                answer.result()
+            except (AssertionError, httpx.HTTPError, Refused) as error:
+                self.findings.add("I5", witness.path, str(error))
 
     def _judge_rest(self) -> None:
         for text in self._books.above:
@@ -203,15 +210,10 @@ class Harness:
         self._load.stop()
         self._say("faults are over; all jobs must end")
         self._until("lost", self._unfinished)
-        self._check()
         found = jobs_of(self._client)
         self._load.ledger.judge(found, self.findings, final=True)
         self._judge_idle()
-        for witness in self._witnesses:
-            try:
-                witness.judge()
-            except (AssertionError, httpx.HTTPError, Refused) as error:
-                self.findings.add("I5", witness.path, str(error))
+        self._ask_witnesses(Witness.judge)
         self._say("deleting everything")
         for job in jobs_of(self._client):
             namespace, _, name = job.partition("/")

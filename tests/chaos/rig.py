@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -97,6 +98,7 @@ class Rig:
         """`members` simulated ones, and `real` ones of the test bed."""
         self.folder, self.data = folder, folder / "hub"
         self._seed, self._count, self._real, self._nodes = seed, members, real, nodes
+        self._far = folder / "far"
         self._beds = ExitStack()
         self.disk = Disk(self.data, 2048)
         self.keeper = Keeper(folder / "logs")
@@ -108,8 +110,9 @@ class Rig:
 
     def start(self) -> None:
         self.disk.mount()
-        self._start_hub()
         self._start_members()
+        self._start_hub()
+        self._proxy_members()
         if self._real:
             self._start_real()
         self._join()
@@ -146,11 +149,14 @@ class Rig:
             own = self.folder / f"{name}.kubeconfig"
             data.kubeconfig.rename(own)
             self.apis.append(own)
-            wait_for(f"{name} answers", lambda own=own: self._answers(own), READY_S)
+            if name == self.api_names[0]:  # which makes all that the others share
+                wait_for(f"{name} answers", lambda own=own: self._answers(own), READY_S)
         for name in CONTROLLERS:
             self._skewed(name, "controllers", "--data-dir", self.data, *TUNING)
         (self.data / "kubeconfig").write_bytes(self.apis[0].read_bytes())
         (self.data / "kubeconfig").chmod(0o600)
+        for name, own in zip(self.api_names, self.apis, strict=True):
+            wait_for(f"{name} answers", lambda own=own: self._answers(own), READY_S)
         wait_for("a leader", self.leader, READY_S)
 
     def _skewed(self, name: str, *arguments: object) -> None:
@@ -170,9 +176,11 @@ class Rig:
 
     def _start_members(self) -> None:
         """Simulated ones, all in one process: what an oracle sees of two of them is equally old."""
-        place = self.folder / "far"
-        command = [BIN / "fleet", "sim", "--data-dir", place, "--members", self._count, "--nodes", self._nodes]
+        command = [BIN / "fleet", "sim", "--data-dir", self._far, "--members", self._count, "--nodes", self._nodes]
         self.keeper.start("sim", *command)
+
+    def _proxy_members(self) -> None:
+        place = self._far
         for name in [f"cf{letter}" for letter in "abcdefghijklmnopqrstuvwxyz"[: self._count]]:
             own = place / "members" / f"{name}.kubeconfig"
             wait_for(f"member {name}", own.exists, READY_S)
@@ -196,13 +204,16 @@ class Rig:
         self.behind[name] = behind(kubeconfig, proxy, target, self.folder / f"{name}.kubeconfig")
 
     def _join(self) -> None:
-        for name, kubeconfig in self.behind.items():
-            command = [BIN / "fleet", "join", name, "--kubeconfig", kubeconfig, "--data-dir", self.data]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
+        with ThreadPoolExecutor(len(self.behind)) as threads:
+            for done in threads.map(self._joined, *zip(*self.behind.items(), strict=True)):
+                assert done.returncode == 0, done.stdout + done.stderr
         client = Client(self.apis[0])
         wait_for("all members are ready", lambda: self.ready(client) == set(self.members), READY_S)
         client.close()
+
+    def _joined(self, name: str, kubeconfig: Path) -> subprocess.CompletedProcess[str]:
+        command = [BIN / "fleet", "join", name, "--kubeconfig", kubeconfig, "--data-dir", self.data]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
     @staticmethod
     def ready(client: Client) -> set[str]:
