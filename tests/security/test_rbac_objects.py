@@ -176,10 +176,10 @@ async def test_a_role_of_a_million_grants_is_refused_before_they_are_compared(se
     )
     many = [f"r{number}" for number in range(1000)]
     body = {**role("n", many, many), "rules": [{"verbs": many, "resources": many, "apiGroups": many}]}
-    began = time.monotonic()
+    began = time.process_time()
     answer = await post(served, f"{RBAC}/namespaces/default/roles", body, "alice-token")
     assert answer.status_code == 403 and str(MAX_COMPARED) in answer.text
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 @pytest.mark.parametrize(
@@ -191,12 +191,12 @@ def test_no_shape_of_a_role_makes_the_comparison_long(shape: tuple[int, int, int
     held = [
         PolicyRule(frozenset({"w0"}), frozenset({"w0"}), frozenset({"w0"}), frozenset({f"n{n}"})) for n in range(20_000)
     ]
-    began = time.perf_counter()
+    began = time.process_time()
     try:
         assert missing([wanted], held)
     except TooMuch:
         pass
-    assert time.perf_counter() - began < 2.0  # of a machine under load; 0.1 s else
+    assert time.process_time() - began < 2.0  # about 0.1 s
 
 
 async def test_rules_beyond_the_bound_neither_count_nor_cost() -> None:
@@ -277,9 +277,9 @@ async def test_thousands_of_bindings_do_not_stop_the_request_after_a_change() ->
     for _ in range(5):
         await put(store, "roles", "good", GOOD_ROLE, "ns-7")
         rbac.invalidate()
-        began = time.perf_counter()
+        began = time.process_time()
         assert rbac.allowed(somebody, Attributes("list", "", "configmaps", "", "ns-7"))
-        slowest.append(time.perf_counter() - began)
+        slowest.append(time.process_time() - began)
     print(f"the check after a change among 5,000 bindings: {min(slowest) * 1000:.1f} ms")
     assert min(slowest) < 0.1
     await store.stop()
