@@ -170,6 +170,10 @@ class ClusterMembers:
             return Outcome(Did.UNREACHABLE, f"there is no member {name}")
         return await member.look(body)
 
+    async def warning(self, name: str, body: Body) -> str:
+        member = self._members.get(name)
+        return await member.warning(body) if member is not None else ""
+
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         member = self._members.get(name)
         if member is None:

@@ -10,6 +10,7 @@ requests (docs/decisions/0008).
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -30,11 +31,18 @@ KEPT_S = 60.0  # an idle connection
 ANSWER_BYTES_MAX = 64 << 20  # of one whole answer: a page of 500 pods is a tenth of it
 LINE_BYTES_MAX = 16 << 20  # of one line of a stream: no API server stores an object so large
 _NO_ANSWER = (aiohttp.ClientError, OSError)
+NOT_REACHABLE, BAD_ANSWERS = "ClusterNotReachable", "BadAnswers"
+NOT_TRUSTED, NOT_LET_IN = "CertificateNotTrusted", "CredentialsRefused"
 _CONNECT_ONLY = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)  # the rest is bounded around the request
 
 
 class Unreachable(Exception):
-    """No answer: refused, reset, timed out, or something that is not the API."""
+    """No answer: refused, reset, timed out, or something that is not the API. `reason`: of the Cluster's condition,
+    while this is the cause of its silence."""
+
+    def __init__(self, message: str, reason: str = NOT_REACHABLE) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +69,22 @@ def _decode(content: bytes, status: int) -> Body:
     except orjson.JSONDecodeError:
         # Proxies and dying servers answer in prose; 2xx prose is not a Kubernetes API.
         if 200 <= status < 300:
-            raise Unreachable("the server's answer is not JSON") from None
+            raise Unreachable("the server's answer is not JSON", BAD_ANSWERS) from None
         return {"message": content[:300].decode("utf-8", "replace").strip()}
     return body if isinstance(body, dict) else {}
+
+
+def _unreachable(error: Exception, where: str = "") -> Unreachable:
+    text = f"{where}{error or type(error).__name__}"
+    of_tls = isinstance(error, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError)
+    if of_tls:
+        return Unreachable(f"its certificate is not of the CA in its kubeconfig: {text}", NOT_TRUSTED)
+    return Unreachable(text)
+
+
+def not_let_in(where: str, answer: Answer) -> Unreachable:
+    """For an answer 401: the credentials have expired, or were taken back."""
+    return Unreachable(f"{where}: it refuses the credentials in its kubeconfig: {answer.message}", NOT_LET_IN)
 
 
 def _connector(access: Access) -> aiohttp.BaseConnector:
@@ -125,7 +146,7 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
+            raise _unreachable(error) from error
         finally:
             self._places.release()
         return Answer(response.status, _decode(answered, response.status), response.headers.get("etag", ""))
@@ -159,7 +180,7 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"/readyz: no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
-            raise Unreachable(f"/readyz: {error or type(error).__name__}") from error
+            raise _unreachable(error, "/readyz: ") from error
         return Answer(response.status, {"message": text[:300]})
 
     @asynccontextmanager
@@ -179,7 +200,7 @@ class Connection:
                 else:
                     yield Answer(200, {}), _split(response)
         except (TimeoutError, *_NO_ANSWER) as error:
-            raise Unreachable(str(error) or type(error).__name__) from error
+            raise _unreachable(error) from error
 
 
 async def _nothing() -> AsyncIterator[bytes]:

@@ -63,6 +63,11 @@ class Catalogue:
     def kind(self, api_version: str, kind: str) -> Served | None:
         return self._by_kind.get((api_version, kind))
 
+    def versions(self, api_version: str, kind: str) -> tuple[str, ...]:
+        """The versions in which the kind of this group is served."""
+        group = api_version.rpartition("/")[0]
+        return tuple(s.api_version for s in self.served if (s.group, s.kind) == (group, kind))
+
     def resource(self, group: str, resource: str) -> Served | None:
         return self._by_resource.get((group, resource))
 

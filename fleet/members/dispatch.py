@@ -11,14 +11,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 
-from fleet.members.connection import Answer, Connection, Unreachable
+from fleet.members.connection import BAD_ANSWERS, Answer, Connection, Unreachable
 from fleet.members.discovery import Served
 from fleet.members.inventory import attempt_of
 from fleet.members.members import Did, Outcome
+from fleet.members.refusals import cause_of
+from fleet.model.reason import Code
+from fleet.model.untyped import mapping, rows, text
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_USERS, FIELD_MANAGER, LABEL_BINDING, LABEL_HUB
 
 LOOKS = 3
+EVENTS_MAX = 100  # about one object that are looked through
 
 
 def outcome_of(answer: Answer) -> Outcome:
@@ -26,13 +30,20 @@ def outcome_of(answer: Answer) -> Outcome:
     if answer.ok:
         return Outcome(Did.DONE, body=answer.body)
     # 401 is the connection's trouble and 429 a matter of time: neither says anything about the object.
-    if answer.status in (401, 429) or answer.status >= 500:
+    if answer.status in (401, 429):
         return Outcome(Did.UNREACHABLE, answer.message)
+    if answer.status >= 500:
+        return Outcome(Did.UNREACHABLE, answer.message, cause=cause_of(answer.status, answer.message))
     if answer.status == 404:
         return Outcome(Did.NOT_FOUND, answer.message)
     if answer.status == 409:
         return Outcome(Did.CONFLICT, answer.message)
-    return Outcome(Did.REFUSED, answer.message)
+    return Outcome(Did.REFUSED, answer.message, cause=cause_of(answer.status, answer.message))
+
+
+def unanswered(error: Unreachable) -> Outcome:
+    """The outcome of a request without an answer, or with one that means nothing."""
+    return Outcome(Did.UNREACHABLE, str(error), cause=Code.MEMBER_FAILS if error.reason == BAD_ANSWERS else None)
 
 
 def why_not(existing: Body, wanted: Body, overwrite: bool) -> str:
@@ -62,6 +73,23 @@ def _missing_namespace(answer: Answer) -> bool:
     return answer.status == 404 and details.get("kind") in ("namespaces", "Namespace")
 
 
+def _object_in(answer: Answer, path: str) -> Body:
+    """The object that the member answered with. Raises Unreachable for anything else: what was done is not known."""
+    meta = mapping(answer.body.get("metadata"))
+    if not (text(meta.get("uid")) and text(meta.get("resourceVersion"))):
+        raise Unreachable(f"its answer about {path} is no object", BAD_ANSWERS)
+    return answer.body
+
+
+def _said_at(event: Body) -> str:
+    times = (
+        event.get("lastTimestamp"),
+        event.get("eventTime"),
+        mapping(event.get("metadata")).get("creationTimestamp"),
+    )
+    return next((text(at) for at in times if at), "")
+
+
 class Dispatcher:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -72,7 +100,7 @@ class Dispatcher:
         try:
             found = await self._there(served, served.path(meta.get("namespace") or "", meta["name"]), meta["name"])
         except Unreachable as error:
-            return Outcome(Did.UNREACHABLE, str(error))
+            return unanswered(error)
         return found if isinstance(found, Outcome) else Outcome(Did.DONE, body=found)
 
     async def apply(self, served: Served, body: Body, known: Body | None, *, overwrite: bool) -> Outcome:
@@ -93,14 +121,26 @@ class Dispatcher:
                 if outcome.did is not Did.CONFLICT:
                     return outcome
         except Unreachable as error:
-            return Outcome(Did.UNREACHABLE, str(error))
+            return unanswered(error)
         return outcome
+
+    async def warning(self, body: Body) -> str:
+        """The newest Warning event about exactly this object; "" where there is none, or none may be read."""
+        meta = body["metadata"]
+        params = {"fieldSelector": f"involvedObject.uid={meta['uid']},type=Warning", "limit": str(EVENTS_MAX)}
+        path = f"/api/v1/namespaces/{meta['namespace']}/events"
+        try:
+            answer = await self._connection.request("GET", path, params=params, even_lost=False)
+        except Unreachable:
+            return ""
+        found = rows(answer.body.get("items")) if answer.ok else []
+        return text(max(found, key=_said_at, default={}).get("message"))
 
     async def _look(self, path: str) -> Body | Outcome | None:
         answer = await self._connection.request("GET", path, even_lost=False)
         if answer.status == 404:
             return None
-        return answer.body if answer.ok else outcome_of(answer)
+        return _object_in(answer, path) if answer.ok else outcome_of(answer)
 
     async def _there(self, served: Served, path: str, name: str) -> Body | Outcome:
         """Return what stands at the path, or the outcome where nothing does."""
@@ -131,6 +171,8 @@ class Dispatcher:
         outcome = outcome_of(answer)
         if outcome.did is Did.NOT_FOUND:
             return Outcome(Did.REFUSED, outcome.message)
+        if outcome.did is Did.DONE:
+            _object_in(answer, path)
         return outcome
 
     async def _create_namespace(self, name: str) -> Outcome:
@@ -163,7 +205,7 @@ class Dispatcher:
                 options["gracePeriodSeconds"] = grace_s
             answer = await self._connection.request("DELETE", path, body=options, even_lost=False)
         except Unreachable as error:
-            return Outcome(Did.UNREACHABLE, str(error))
+            return unanswered(error)
         if answer.status == 409 and "uid" in answer.message.lower():
             return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
         return outcome_of(answer)
@@ -176,7 +218,7 @@ class Dispatcher:
                 content_type="application/strategic-merge-patch+json", even_lost=False,
             )  # fmt: skip
         except Unreachable as error:
-            return Outcome(Did.UNREACHABLE, str(error))
+            return unanswered(error)
         if answer.status == 409:
             return Outcome(Did.NOT_FOUND, answer.message)  # another object has the name now
         return outcome_of(answer)
@@ -212,7 +254,7 @@ class Dispatcher:
                 content_type="application/merge-patch+json", even_lost=False,
             )  # fmt: skip
         except Unreachable as error:
-            return Outcome(Did.UNREACHABLE, str(error))
+            return unanswered(error)
         if answer.status == 409:
             return Outcome(Did.UNREACHABLE, answer.message)  # the object changed meanwhile: try again
         return outcome_of(answer)

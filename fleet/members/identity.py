@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from fleet.members.connection import Connection, Unreachable
+from fleet.members.connection import Connection, Unreachable, not_let_in
 from fleet.model.untyped import mapping, text
 
 PATH = "/api/v1/namespaces/kube-system"
@@ -41,4 +41,4 @@ async def read_identity(connection: Connection) -> Identity:
         return Identity(uid)
     if answer.ok or answer.status in NOT_THERE:
         return Identity("", answer.message if not answer.ok else "its namespace kube-system has no uid")
-    raise Unreachable(f"{PATH}: {answer.message}")
+    raise not_let_in(PATH, answer) if answer.status == 401 else Unreachable(f"{PATH}: {answer.message}")

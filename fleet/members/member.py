@@ -18,7 +18,8 @@ from typing import Any
 
 import structlog
 
-from fleet.members.connection import Connection, Unreachable
+from fleet.members.connection import Connection, Unreachable, not_let_in
+from fleet.members.contact import Contact
 from fleet.members.discovery import Catalogue, Discovery, Served
 from fleet.members.dispatch import Dispatcher
 from fleet.members.dispatched import Dispatched, KindSink, followed_always, optional
@@ -32,6 +33,7 @@ from fleet.members.potential import potential_pools
 from fleet.members.traits import Limits, State, Traits
 from fleet.model.amounts import NOTHING, Amounts
 from fleet.model.member import Member
+from fleet.model.reason import Code
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 from fleet.wellknown import LABEL_HUB
@@ -57,7 +59,8 @@ class OneMember:
         self.name, self.hub = name, hub
         self._judge = judge
         self._connection, self._limits, self._notify = connection, limits, notify
-        connection.lost = self._lost
+        self._life = Contact(limits.lost_after_s)
+        connection.lost = self._life.lost
         self._nodes = Nodes()
         self.dispatched = Dispatched(name, hub, copies, companions, notify)
         self._pods = PodSink(name, hub, self._nodes, pods, notify, self.dispatched.job)
@@ -78,8 +81,6 @@ class OneMember:
         self._model: Member | None = None
         self._modelled = 0  # version of the nodes that `_model` was made from
         self._version = ""
-        self._last_contact: float | None = None
-        self._trouble = ""
         self._refused: tuple[str, str] | None = None  # reason and message, while it is another cluster than it should
         self._was_ready = False
         self._began = 0.0
@@ -111,15 +112,15 @@ class OneMember:
                 return await run()
             except Exception as error:
                 log.exception("member task failed", member=self.name, task=what)
-                self._trouble = f"{what}: {error!r}"
+                self._life.note(f"{what}: {error!r}")
                 await asyncio.sleep(RESTART_PAUSE_S)
 
     # -- is it there
 
     def _contact(self) -> None:
         """Note a sign of life. A silence ends with `_return` alone."""
-        if not self._lost():
-            self._last_contact = asyncio.get_running_loop().time()
+        if not self._life.lost():
+            self._life.heard()
             if not self._was_ready:
                 self._review()
 
@@ -133,8 +134,7 @@ class OneMember:
             self._notify(Changed(self.name, "ready"))
         if refused is not None:
             return
-        first, self._last_contact = self._last_contact is None, asyncio.get_running_loop().time()
-        if first:
+        if self._life.heard():
             for what, run in (("discover", self._discover), *((f.path, f.run) for f in self._inventory)):
                 self._spawn(what, run)
         for follower in (*self._inventory, *self._kinds.values()):
@@ -142,19 +142,14 @@ class OneMember:
         self._rediscover.set()
         self._review()
 
-    def _lost(self) -> bool:
-        if self._last_contact is None:
-            return True
-        return asyncio.get_running_loop().time() - self._last_contact > self._limits.lost_after_s
-
     def silent_s(self) -> float | None:
-        return None if self._last_contact is None else asyncio.get_running_loop().time() - self._last_contact
+        return self._life.silent_s()
 
     def _complete(self) -> bool:
         return self._catalogue is not None and all(f.synced for f in (*self._inventory, *self._needed))
 
     def ready(self) -> bool:
-        return not self._lost() and self._complete()
+        return not self._life.lost() and self._complete()
 
     def _review(self) -> None:
         ready = self.ready()
@@ -168,25 +163,26 @@ class OneMember:
         while True:
             try:
                 answer = await self._connection.probe(self._limits.probe_s)
+                self._life.let_in(answer.status != 401)
                 # 403 and 404 come from an API that lives and does not show its health to us.
                 if answer.ok or answer.status in (403, 404):
-                    if self._lost():
+                    if self._life.lost():
                         await self._return()
                     self._contact()
+                elif answer.status == 401:
+                    raise not_let_in("/readyz", answer)
                 else:
-                    self._trouble = f"/readyz: {answer.message}"
+                    self._life.note(f"/readyz: {answer.message}")
             except Unreachable as error:
-                self._trouble = str(error)
+                self._life.note(str(error), error.reason)
             self._review()
             await asyncio.sleep(self._limits.probe_every_s)
 
     def _reason(self) -> tuple[str, str]:
         if self._refused is not None:
             return self._refused
-        if self._last_contact is None:
-            return "ClusterNotReachable", self._trouble or "not contacted yet"
-        if self._lost():
-            return "ClusterNotReachable", f"does not answer: {self._trouble or 'no sign of life'}"
+        if self._life.lost():
+            return self._life.why_lost()
         if not self._complete():
             errors = [f.error for f in (*self._inventory, *self._needed) if not f.synced and f.error]
             return "InventoryIncomplete", "; ".join(errors) or "the first lists are not complete"
@@ -200,8 +196,8 @@ class OneMember:
                 await self._discover_once()
                 pause = self._limits.discover_every_s
             except Unreachable as error:
-                if not self._lost():  # else the probe knows better
-                    self._trouble = str(error)
+                if not self._life.lost():  # else the probe knows better
+                    self._life.note(str(error), error.reason)
                 pause = min(2.0, self._limits.discover_every_s)
             self._rediscover.clear()
             try:
@@ -323,7 +319,7 @@ class OneMember:
 
     async def _served(self, body: Body) -> Served | Outcome:
         api_version, kind = body["apiVersion"], body["kind"]
-        if self._lost():
+        if self._life.lost():
             return Outcome(Did.UNREACHABLE, f"member {self.name}: {self._reason()[1]}")
         served = self._catalogue.kind(api_version, kind) if self._catalogue else None
         if served is None:
@@ -333,12 +329,18 @@ class OneMember:
                 return Outcome(Did.UNREACHABLE, str(error))
             served = self._catalogue.kind(api_version, kind) if self._catalogue else None
         if served is None:
-            return Outcome(Did.REFUSED, f"member {self.name} does not serve {kind} in {api_version}")
+            others = ", ".join(self._catalogue.versions(api_version, kind)) if self._catalogue else ""
+            text = f"member {self.name} does not serve {kind} in {api_version}"
+            text += f", but in {others}" if others else ""
+            return Outcome(Did.REFUSED, text, cause=Code.KIND_NOT_SERVED)
         return served
 
     async def look(self, body: Body) -> Outcome:
         served = await self._served(body)
         return served if isinstance(served, Outcome) else await self._dispatcher.look(served, body)
+
+    async def warning(self, body: Body) -> str:
+        return await self._dispatcher.warning(body)
 
     async def apply(self, body: Body, *, overwrite: bool) -> Outcome:
         served = await self._served(body)

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
+from fleet.model.reason import Code
 from fleet.model.unit import Seat
 from fleet.ports import Body, Key
 
@@ -33,6 +34,7 @@ class Outcome:
     did: Did
     message: str = ""
     body: Body | None = None
+    cause: Code | None = None  # of a refusal, where the answer tells it
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,10 @@ class Members(Protocol):
 
     async def look(self, name: str, body: Body) -> Outcome:
         """Ask the member for the object that `body` names, whoever put it there: DONE with it, or NOT_FOUND."""
+        ...
+
+    async def warning(self, name: str, body: Body) -> str:
+        """The newest warning that controllers of the member wrote about this object; "" for none."""
         ...
 
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:

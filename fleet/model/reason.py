@@ -41,6 +41,15 @@ class Code(StrEnum):
     ADMISSION_CHECKS = "AdmissionChecks"
     MEMBER_UNREACHABLE = "MemberUnreachable"
     MEMBER_REFUSED = "MemberRefused"
+    KIND_NOT_SERVED = "KindNotServed"
+    NO_CONTROLLER = "NoController"
+    MEMBER_QUOTA = "MemberQuotaExceeded"
+    ADMISSION_DENIED = "AdmissionDenied"
+    MEMBER_FORBIDS = "MemberForbids"
+    NAME_TAKEN = "NameTaken"
+    INVALID_THERE = "InvalidInMember"
+    MEMBER_TOO_OLD = "MemberTooOld"
+    MEMBER_FAILS = "MemberFails"
     OVERRIDE_FAILED = "OverrideFailed"
     DATA_MISSING = "DataMissing"
     DECIDER_FAILED = "DeciderFailed"
@@ -69,6 +78,7 @@ class Entry:
 _QUOTA = ("node", "resource", "request", "used", "max", "short")
 _GAP = ("pods", "member", "short", "what")
 _NODES = ("nodes", "causes")
+_THERE = ("member", "message")
 _CLOSEST = "Closest is {member}: {short} pods find no node with {what}"
 _NONE_AVAILABLE = "0/{nodes} nodes are available: {causes}"
 
@@ -168,6 +178,25 @@ TABLE: Mapping[Code, Entry] = {
         Severity.WARNING, "member {member} cannot be reached; the job stays where it is until it can", ("member",)
     ),
     Code.MEMBER_REFUSED: Entry(Severity.WARNING, "member {member} refused it: {message}", ("member", "message")),
+    Code.KIND_NOT_SERVED: Entry(
+        Severity.WARNING, "its kind is not there: {message}; install its CRD in the member", _THERE
+    ),
+    Code.NO_CONTROLLER: Entry(
+        Severity.WARNING, "member {member} took it, and no controller there acts on it: {message}", _THERE
+    ),
+    Code.MEMBER_QUOTA: Entry(Severity.WARNING, "a quota of member {member} has no room for it: {message}", _THERE),
+    Code.ADMISSION_DENIED: Entry(Severity.WARNING, "admission of member {member} denied it: {message}", _THERE),
+    Code.MEMBER_FORBIDS: Entry(
+        Severity.WARNING, "member {member} does not give the hub's account the right to it: {message}", _THERE
+    ),
+    Code.NAME_TAKEN: Entry(Severity.WARNING, "its name is taken in member {member}: {message}", _THERE),
+    Code.INVALID_THERE: Entry(Severity.WARNING, "member {member} finds it invalid: {message}", _THERE),
+    Code.MEMBER_TOO_OLD: Entry(
+        Severity.WARNING, "member {member} is too old, it knows no server-side apply: {message}", _THERE
+    ),
+    Code.MEMBER_FAILS: Entry(
+        Severity.WARNING, "member {member} answers, and fails when it is sent: {message}; the hub tries again", _THERE
+    ),
     Code.OVERRIDE_FAILED: Entry(
         Severity.WARNING, "cannot be sent to member {member}: {message}; mend or delete that policy",
         ("member", "message"),

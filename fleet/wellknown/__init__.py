@@ -107,6 +107,7 @@ QUEUING = "Queuing"  # on bindings and jobs: True/Enqueued while it waits, False
 SCHEDULED = "Scheduled"  # on bindings
 FULLY_APPLIED = "FullyApplied"  # on bindings
 GANG_WHOLE = "PodsReady"  # on bindings: every pod of this attempt has had a node at the same time
+KINDS_AVOIDED = "KindsAvoided"  # on Clusters: True while no job of some kinds goes there
 NODES_AVOIDED = "NodesAvoided"  # on Clusters: True while nodes of it are counted out, since jobs failed there
 PENDING = "Pending"  # on jobs outside quota: True while nothing takes them
 RESIZED = "Resized"  # on bindings, and on jobs while False: a job that has its room asks for more; also an Event

@@ -51,7 +51,9 @@ class FakeMember:
     refuse: str = ""  # refuses every apply of a job with this message
     refuse_pods: str = ""  # refuses every placeholder with this message
     slow_s: float = 0.0  # every act takes this long
-    no_pods: bool = False  # its operator does nothing
+    no_pods: bool = False  # its operator makes no pods
+    idle: bool = False  # nothing acts on its jobs
+    warns: str = ""  # the newest warning about every job
     start_s: float = 0.1  # from a pod's node until it runs
     runtime_s: float | None = None  # jobs succeed by themselves after this
     delete_s: float = 0.05  # from an accepted delete until nothing is left

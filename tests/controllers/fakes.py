@@ -115,6 +115,9 @@ class FakeMembers:
         there = member.objects.get(key_of(body))
         return Outcome(Did.NOT_FOUND) if there is None else Outcome(Did.DONE, body=there)
 
+    async def warning(self, name: str, body: Body) -> str:
+        return self.by_name[name].warns
+
     async def apply(self, name: str, body: Body, *, overwrite: bool = False) -> Outcome:
         member = await self._reached(name)
         if isinstance(member, Outcome):
@@ -134,10 +137,12 @@ class FakeMembers:
         stored["metadata"]["uid"] = existing["metadata"]["uid"] if existing else f"m{self._uids}"
         if existing is not None and "status" in existing:
             stored["status"] = existing["status"]
+        if is_job and member.no_pods and "status" not in stored:
+            stored = with_condition(stored, "Created", "", rfc3339(self._now()))
         member.objects[key_of(body)] = stored
         member.applies.append(stored)
         self._tell(name, "job", stored)
-        if is_job and not member.no_pods:
+        if is_job and not (member.no_pods or member.idle):
             self._start(self._operate(member, stored) if existing is None else self._more(member, stored))
         return Outcome(Did.UNREACHABLE, "timed out") if member.lose_answers else Outcome(Did.DONE, body=stored)
 

@@ -38,15 +38,15 @@ GANG_WHOLE_S = 30.0
 class Whole:
     """Objects are written as a user writes them, in the namespace default."""
 
-    def __init__(self, members: tuple[SimulatedCluster, ...]) -> None:
+    def __init__(self, members: tuple[SimulatedCluster, ...], **config: Any) -> None:
         clock, ids = WallClock(), RandomIds()
         self.members = {member.name: member for member in members}
         self.store, self.registry = MemoryStore(clock), Registry(load_kinds())
         self.objects = Objects(self.store, self.registry, clock, ids, rules=rules())
         self.joined = ClusterMembers()
-        config = ControllerConfig(status_interval_s=0.1, gang_whole_s=GANG_WHOLE_S)
+        bounds = ControllerConfig(**{"status_interval_s": 0.1, "gang_whole_s": GANG_WHOLE_S, **config})
         self.hub = Hub(
-            self.store, self.objects, self.registry, self.joined, clock, ids, "hub", config=config
+            self.store, self.objects, self.registry, self.joined, clock, ids, "hub", config=bounds
         )  # fmt: skip
 
     def kind(self, name: str) -> Kind:
@@ -59,6 +59,12 @@ class Whole:
             namespace = body["metadata"].get("namespace", "default") if kind.namespaced else ""
             made.append(await self.objects.create(kind, namespace, copy.deepcopy(body), ALICE))
         return made
+
+    async def join(self, name: str, kubeconfig: str) -> None:
+        secret, data = f"member-{name}", base64.b64encode(kubeconfig.encode()).decode()
+        meta = {"name": secret, "namespace": SYSTEM_NAMESPACE}
+        await self.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"kubeconfig": data}})
+        await self.create(cluster(name, secretRef={"name": secret, "namespace": SYSTEM_NAMESPACE}))
 
     async def patch(self, kind: str, name: str, patch: Body, options: Options = ALICE) -> Written:
         return await self.objects.patch(
@@ -133,11 +139,13 @@ def _ending(body: Body, exit_code: int) -> Body:
 
 
 @asynccontextmanager
-async def whole(*names: str, gpus: int = 4, crds: Sequence[Body] = ()) -> AsyncIterator[Whole]:
+async def whole(
+    *names: str, gpus: int = 4, crds: Sequence[Body] = (), max_jobs: int = 1, **config: Any
+) -> AsyncIterator[Whole]:
     """A running hub whose leaf of the namespace default runs one job at a time, and a policy that queues every kind.
-    `crds`: further kinds, of the hub and its members."""
+    `crds`: further kinds, of the hub and its members. `config`: bounds of the loops."""
     members = tuple(SimulatedCluster(name, [NodeShape(1, gpus)], pod_start_s=0.02, pod_stop_s=0.02) for name in names)
-    world, stop = Whole(members), asyncio.Event()
+    world, stop = Whole(members, **config), asyncio.Event()
     for member in members:
         await member.start()
     for crd in crds:
@@ -151,14 +159,11 @@ async def whole(*names: str, gpus: int = 4, crds: Sequence[Body] = ()) -> AsyncI
     for name in ("default", TREE_NAMESPACE, QUEUE_NAMESPACE, SYSTEM_NAMESPACE):
         await world.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     for member in members:
-        secret, data = f"member-{member.name}", base64.b64encode(member.kubeconfig.encode()).decode()
-        meta = {"name": secret, "namespace": SYSTEM_NAMESPACE}
-        await world.create({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"kubeconfig": data}})
-        await world.create(cluster(member.name, secretRef={"name": secret, "namespace": SYSTEM_NAMESPACE}))
+        await world.join(member.name, member.kubeconfig)
     selectors = [{"apiVersion": "kubeflow.org/v1", "kind": kind.kind} for kind in world.registry
                  if kind.group == "kubeflow.org"]  # fmt: skip
     selectors.append({"apiVersion": "batch/v1", "kind": "Job"})
-    await world.create(tree(max_jobs=1), cluster_policy(queue=True, resourceSelectors=selectors, failover=None))
+    await world.create(tree(max_jobs=max_jobs), cluster_policy(queue=True, resourceSelectors=selectors, failover=None))
     running = asyncio.create_task(run_all(build_loops(world.hub, None), stop))
     try:
         yield world

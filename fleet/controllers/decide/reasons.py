@@ -14,6 +14,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import condition, set_condition
+from fleet.bindings.failures import failures_of
 from fleet.bindings.unit import in_queue, message_of, reason_of
 from fleet.controllers.decide.commit import SCHEDULER
 from fleet.controllers.decide.snapshot import Picture, Sources
@@ -28,6 +29,7 @@ from fleet.wellknown import SCHEDULE_FAILED, SCHEDULED
 
 log = structlog.get_logger(__name__)
 
+CAUSE = "cause"  # number of a back-off
 UNITS_AT_ONCE = 25  # in one commit
 CONDITION_REASONS = {
     Code.QUOTA_EXHAUSTED: "QuotaExceeded",
@@ -112,7 +114,8 @@ class ReasonWriter:
         batch: list[_Due] = []
         pause: float | None = None
         for unit_id, whole in list(self._reasons.items()):
-            reason = whole.told_to(picture.sources[unit_id].binding.key.namespace)
+            binding = picture.sources[unit_id].binding
+            reason = with_cause(whole, binding.body).told_to(binding.key.namespace)
             said = self._known(unit_id, picture.sources[unit_id])
             due, wait = self._due(unit_id, reason, said, picture.sources[unit_id].unit is not None, now)
             if due is None and wait == 0:
@@ -212,7 +215,7 @@ class ReasonWriter:
             writes.append(self._hub.change(unit.key, lambda body: _explain_unit(body, reason, text, now), uid=unit.uid))
         binding = sources.binding
         if due.on_binding:
-            code = CONDITION_REASONS.get(reason.code, "Unschedulable")
+            code = CONDITION_REASONS.get(reason.code) or str(reason.numbers.get(CAUSE) or "Unschedulable")
             writes.append(
                 self._hub.change(binding.key, lambda body: _explain_binding(body, code, text, now), uid=binding.uid)
             )
@@ -222,6 +225,12 @@ class ReasonWriter:
             resource = binding.body["spec"]["resource"]
             writes.append(self._events.write(resource, SCHEDULE_FAILED, text, warning=True, component=SCHEDULER))
         return writes
+
+
+def with_cause(reason: Reason, binding: Body) -> Reason:
+    """A back-off with the code of the failure that it follows, so that programs need not read the text."""
+    failures = failures_of(binding) if reason.code is Code.BACK_OFF else ()
+    return Reason(reason.code, {**reason.numbers, CAUSE: failures[-1].reason}) if failures else reason
 
 
 def _uid(sources: Sources) -> str:

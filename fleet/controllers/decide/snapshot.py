@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 
 from fleet.bindings import binding as b
 from fleet.bindings.components import WANTED, wanted_of
-from fleet.bindings.conditions import is_true
+from fleet.bindings.conditions import condition, is_true
 from fleet.bindings.elastic import least_of
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.trees import read_tree, tree_object
 from fleet.bindings.unit import queue_of
+from fleet.controllers.cluster.idle import idle_kinds
 from fleet.controllers.cluster.matching import (
     PREFER,
     Candidate,
@@ -28,6 +29,7 @@ from fleet.members.members import Members, PodView
 from fleet.model.amounts import NOTHING
 from fleet.model.member import Member, Pool
 from fleet.model.unit import Phase, Seat, Unit
+from fleet.model.untyped import text
 from fleet.ports import Body, Key, Store, Stored
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Config, Snapshot
@@ -153,7 +155,7 @@ class SnapshotBuilder:
         if named != self._named:
             self._named = frozenset(named)
             self._members.tell_apart(self._named)
-        members = self._read_members()
+        members = self._read_members(now)
         units.update(self._seated(kept.values(), members))
         queues = self._store.scan(QUEUE, "queues", namespace=QUEUE_NAMESPACE)
         units.update(self._waits.look(queues, units, lambda key: sources[key].unit, self._members.pods_of, now))
@@ -234,17 +236,23 @@ class SnapshotBuilder:
                 self._tree, self._trees = tree, self._trees + 1
         return self._tree, self._trees
 
-    def _read_members(self) -> dict[str, Member]:
-        going = {s.key.name for s in self._store.scan(CLUSTER, "clusters") if b.deleting(s.body)}
+    def _read_members(self, now: float) -> dict[str, Member]:
+        clusters = {s.key.name: s.body for s in self._store.scan(CLUSTER, "clusters")}
         members: dict[str, Member] = {}
         for name in sorted(self._members.names()):
             model = self._members.model(name)
-            if name in going:
+            cluster = clusters.get(name)
+            if cluster is not None and b.deleting(cluster):
                 model = replace(model or Member(name), ready=False, not_ready_reason="the cluster is being removed")
             elif model is None:
-                model = Member(name, ready=False, not_ready_reason="its inventory has not been read yet")
+                said = condition(cluster or {}, "Ready") or {}
+                why = text(said.get("message")) if said.get("status") == "False" else ""
+                model = Member(name, ready=False, not_ready_reason=why or "its inventory has not been read yet")
             elif model.ready and not self._members.ready(name):
                 model = replace(model, ready=False, not_ready_reason=model.not_ready_reason or "it does not answer")
+            idle = idle_kinds(cluster, now)
+            if idle and model.kinds is not None:
+                model = replace(model, kinds=model.kinds.difference(idle))
             members[name] = model
         return members
 

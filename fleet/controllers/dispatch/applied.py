@@ -55,6 +55,9 @@ def applied(
     if failed:
         unreachable = all(o.did in (Did.DONE, Did.UNREACHABLE) for o in outcomes.values())
         reason = str(Code.MEMBER_UNREACHABLE) if unreachable else "FullyAppliedFailed"
+        causes = {str(o.cause) for o in outcomes.values() if o.did is not Did.DONE and o.cause is not None}
+        if len(causes) == 1:
+            reason = causes.pop()
         if all(o.did in (Did.DONE, Did.SUSPENDED) for o in outcomes.values()):
             reason = "DispatchingSuspended"
         if any(o.did is Did.OVERRIDE for o in outcomes.values()):

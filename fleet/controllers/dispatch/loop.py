@@ -27,6 +27,7 @@ from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overdue import Overdue
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
+from fleet.controllers.dispatch.refused import fails, reason_in, tell_unit
 from fleet.controllers.dispatch.withdraw import Withdrawal
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.runtime.controller import Controller, Source
@@ -44,15 +45,16 @@ from fleet.wellknown import (
     FULLY_APPLIED,
     LABEL_HUB,
     POLICY,
+    QUEUE,
     SYNC_FAILED,
     SYNC_SUCCEED,
     SYSTEM_NAMESPACE,
     WORK,
+    unit_name,
 )
 
 log = structlog.get_logger(__name__)
 
-CODES = {Did.OVERRIDE: Code.OVERRIDE_FAILED, Did.NO_DATA: Code.DATA_MISSING}  # others: the member refused it
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
 
@@ -207,6 +209,8 @@ class DispatchLoop:
         written = await self._hub.edit(
             stored.key, lambda body: applied(body, outcomes, missing, left, self._hub.clock.now()), uid=stored.uid
         )
+        if written and b.is_gang(stored.body):
+            await self._tell_unit(stored.key, fails(outcomes))
         whole = not missing and all(outcome.did is Did.DONE for outcome in outcomes.values())
         if written and whole and wanted and not is_true(stored.body, FULLY_APPLIED):
             text = f"Successfully applied to cluster {', '.join(wanted)}"
@@ -215,6 +219,11 @@ class DispatchLoop:
             return self._again(stored.key)
         self._tries.pop(stored.key, None)
         return None
+
+    async def _tell_unit(self, key: Key, reason: Reason | None) -> None:
+        now = self._hub.clock.now()
+        unit = Key(QUEUE, "queueunits", key.namespace, unit_name(key.name))
+        await self._hub.edit(unit, lambda body: tell_unit(body, reason, now))
 
     def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
         """Why the object must not go to any member, however its binding was made; "" when it may."""
@@ -235,16 +244,17 @@ class DispatchLoop:
             if outcome.did in (Did.DONE, Did.SUSPENDED):
                 continue
             again = True
-            foreign = outcome.did is Did.CONFLICT and not self._ours(outcome.body)
-            if outcome.did not in (Did.REFUSED, *CODES) and not foreign:
+            now, bound = self._hub.clock.now(), self._hub.config.member_fails_s
+            foreign = not self._ours(outcome.body)
+            reason = reason_in(member, outcome, stored.body, foreign=foreign, now=now, bound_s=bound)
+            if reason.code is Code.MEMBER_UNREACHABLE:
                 continue
-            code = CODES.get(outcome.did, Code.MEMBER_REFUSED)
-            message = Reason(code, {"member": member, "message": outcome.message}).text
+            code, message = str(reason.code), reason.text
             await self._events.record(stored.body["spec"]["resource"], SYNC_FAILED, message, warning=True)
             # Running work is not stopped because a change of it was refused: FullyApplied says so.
             if b.is_gang(stored.body) and not self._there(stored.body, [member]):
-                failure = Failure(member, self._hub.clock.now(), str(code))
-                await self._evictor.evict(stored, reason=str(code), message=message, failure=failure)
+                failure = Failure(member, now, code)
+                await self._evictor.evict(stored, reason=code, message=message, failure=failure)
         return again
 
     def _stays(self, binding: Body) -> bool:

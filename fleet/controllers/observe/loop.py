@@ -18,6 +18,7 @@ from fleet.bindings.faults import FAILURE, Fault, fault_of
 from fleet.bindings.faults import to_body as to_status
 from fleet.bindings.unit import DEQUEUED, FAILED, QUEUED_PHASES, RUNNING, SUCCEEDED, binding_of, phase_of
 from fleet.controllers.fields.evictor import Evictor
+from fleet.controllers.observe.podless import untouched, why_podless
 from fleet.controllers.runtime.aside import kept
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub, object_key
@@ -180,15 +181,26 @@ class ObserveLoop:
             return None
         homeless = [pod for pod in sight.pods if not pod.node and pod.phase == "Pending"]
         limit = self._whole_s(binding, member) * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
+        podless = sight.copy if not sight.pods else None
+        if podless is not None and untouched(podless):
+            limit = min(limit, self._hub.config.gang_whole_s)
         left = since + limit - self._hub.clock.now()
         if left > 0:
             return left + 0.01
+        if podless is not None:
+            told = await why_podless(self._hub, member, podless, limit)
+            if told is not None:
+                await self._withdraw(stored, member, str(told.code), told.text)
+                return None
         have, want = sum(1 for pod in sight.pods if pod.node), _replicas(binding)
         why = next((f": {pod.name}: {pod.reason}" for pod in homeless if pod.reason), "")
         message = f"only {have} of {want} pods found a node in member {member} within {limit:.0f} s{why}"
-        failure = Failure(member, self._hub.clock.now(), "GangNotWhole")
-        await self._evictor.evict(stored, reason="GangNotWhole", message=message, failure=failure)
+        await self._withdraw(stored, member, "GangNotWhole", message)
         return None
+
+    async def _withdraw(self, stored: Stored, member: str, reason: str, message: str) -> None:
+        failure = Failure(member, self._hub.clock.now(), reason)
+        await self._evictor.evict(stored, reason=reason, message=message, failure=failure)
 
     def _whole_s(self, binding: Body, member: str) -> float:
         """How long a gang there may wait for its nodes: an autoscaler needs minutes to add some. A gang that is held

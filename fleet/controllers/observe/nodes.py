@@ -1,5 +1,5 @@
 """Failing nodes: the members' models show no room there for a time, new copies keep off them, and the Cluster names
-them.
+them. The kinds that it names as avoided come back when their time is over.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.controllers.cluster import idle
 from fleet.controllers.cluster.failing import (
     FIELD,
     Failing,
@@ -62,11 +63,12 @@ class NodesLoop:
         found += [one for one in still_avoided(stored.body, now) if one.node not in new]
         self._hub.members.avoid_nodes(key.name, frozenset(one.node for one in found))
         known = avoided_in(stored.body)
-        await self._hub.edit(key, lambda body: settle(body, found, now), uid=stored.uid)
+        await self._hub.edit(key, lambda body: settle(body, found, now) | idle.settle(body, now), uid=stored.uid)
         for one in found:
             if one.node not in known:
                 await self._events.record(stored.body, NODE_AVOIDED, one.text, warning=True)
-        return min(one.until for one in found) - now + 0.01 if found else None
+        ends = [one.until for one in found] + list(idle.idle_kinds(stored.body, now).values())
+        return min(ends) - now + 0.01 if ends else None
 
 
 def settle(cluster: Body, found: list[Failing], now: float) -> bool:

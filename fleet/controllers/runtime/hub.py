@@ -47,6 +47,7 @@ class ControllerConfig:
     held_whole_s: float = 600.0  # the same where its room is held, or the member has a gang scheduler
     nodes_added_s: float = 900.0  # the same in a member whose Cluster lists nodes that its autoscaler could add
     status_interval_s: float = 1.0  # between two status writes of one job, after the first
+    member_fails_s: float = 120.0  # a member that answers and fails on one job is tried for so long, then the next
     unhealthy_s: float = 300.0  # a failed job is moved after this, where the policy does not say
     member_lost_s: float = 300.0  # a lost member's jobs are moved after this, where the policy opts in and does not say
     member_reported_s: float = 10.0  # a job says MemberUnreachable after its member was silent for this long

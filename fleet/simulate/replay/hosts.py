@@ -185,6 +185,9 @@ class Hosts:
         there = self._hosts[name].copies.get(key_of(body))
         return Outcome(Did.NOT_FOUND) if there is None else Outcome(Did.DONE, body=there.body)
 
+    async def warning(self, name: str, body: Body) -> str:
+        return ""
+
     async def relabel(
         self, name: str, body: Body, labels: Mapping[str, str | None], annotations: Mapping[str, str | None]
     ) -> Outcome:
