@@ -22,7 +22,10 @@ from fleet.wellknown import LABEL_BINDING, LABEL_HUB
 # Groups whose kinds a member must let the hub see before it is ready.
 JOB_GROUPS = frozenset({"kubeflow.org"})
 # Dependencies of jobs that came later.
-OPTIONAL = frozenset({("", "persistentvolumeclaims"), ("", "serviceaccounts"), ("", "services")})
+OPTIONAL = frozenset({
+    ("", "persistentvolumeclaims"), ("", "serviceaccounts"), ("", "services"),
+    ("scheduling.k8s.io", "priorityclasses"),
+})  # fmt: skip
 # Objects that stand in a member beside a copy, for its scheduler: gangs, and room that is held.
 COMPANIONS = frozenset(
     {

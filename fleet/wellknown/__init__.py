@@ -120,6 +120,7 @@ SYNC_SUCCEED = "SyncSucceed"
 SYNC_FAILED = "SyncFailed"
 EVICT_SUCCEED = "EvictWorkloadFromClusterSucceed"
 EVICT_FAILED = "EvictWorkloadFromClusterFailed"
+PRIORITY_CLASS_DIFFERS = "PriorityClassDiffers"  # a member has its own of that name, of another value
 STATE_NOT_KEPT = "StateNotPreserved"  # a rule of statePreservation found no value, or a value that fits no label
 FINISHED_FOUND = "FinishedWorkFound"  # an attempt that the hub had given up succeeded
 NODE_AVOIDED = "NodeAvoided"  # on a Cluster

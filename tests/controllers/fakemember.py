@@ -21,6 +21,7 @@ PLURALS = {
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
     "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
     "RayService": "rayservices", "RayCluster": "rayclusters", "Deployment": "deployments",
+    "PriorityClass": "priorityclasses",
 }  # fmt: skip
 
 

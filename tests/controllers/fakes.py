@@ -130,6 +130,8 @@ class FakeMembers:
             refusal = why_not(existing, body, overwrite)
             if refusal:
                 return Outcome(Did.CONFLICT, refusal, existing)
+            if body["kind"] == "PriorityClass" and existing["value"] != body["value"]:
+                return Outcome(Did.REFUSED, "value: Forbidden: may not be changed in an update.")
             if "deletionTimestamp" in existing["metadata"]:
                 return Outcome(Did.UNREACHABLE, "is still being deleted", existing)
         stored = copy.deepcopy(body)

@@ -7,6 +7,7 @@ import uuid
 from typing import Any
 
 from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch.classes import difference
 from fleet.controllers.dispatch.manifests import dependency, users_of, with_users
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Did
@@ -304,3 +305,22 @@ async def test_a_headless_service_is_shared_as_dependencies_are(joined: ClusterM
     stored = await target.get(f"/api/v1/namespaces/{target.namespace}/services/ring")
     assert stored is not None and users_of(stored) == {"b-1", "b-2"}
     assert stored["spec"]["clusterIP"] == "None" and stored["spec"]["selector"] == {"app": "ring"}
+
+
+async def test_a_priority_class_is_shared_and_known_beside_the_objects_of_namespaces(
+    joined: ClusterMembers, target: Target
+) -> None:
+    name = f"high-{target.namespace}"
+    source = {
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": 10,
+        "globalDefault": True,
+    }  # fmt: skip
+    body = dependency(source, HUB, ["b-1"], Candidate("cfa", {}, {}), [])
+    assert (await joined.apply("cfa", body)).did is Did.DONE
+    copy = joined.find("cfa", Key("scheduling.k8s.io", "priorityclasses", "", name))
+    assert copy is not None and not difference(body, copy) and not copy.get("globalDefault")
+    outcome = await joined.apply("cfa", with_users(copy, HUB, ["b-1", "b-2"]))
+    assert outcome.did is Did.DONE, outcome
+    stored = await target.get(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+    assert stored is not None and users_of(stored) == {"b-1", "b-2"}
+    assert (await joined.delete("cfa", stored)).did is Did.DONE

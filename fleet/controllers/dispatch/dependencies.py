@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Sequence
 from fleet.admission.travel import why_not
 from fleet.bindings import binding as b
 from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.manifests import (
     CLAIM,
     DEPENDENCIES,
@@ -25,26 +26,42 @@ from fleet.controllers.dispatch.manifests import (
     hash_of,
     headless,
     is_dependency,
+    key_of,
     users_of,
     with_users,
 )
+from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.terms import Terms, stamp_of, stamped
 from fleet.kinds.interpreter import Dependency
 from fleet.members.members import Did, Outcome
+from fleet.model.reason import Code
 from fleet.model.untyped import rows, text
 from fleet.ports import Body, Key, Stored
-from fleet.wellknown import ANNOTATION_HASH, ANNOTATION_SENT, ANNOTATION_USERS, LABEL_BINDING, LABEL_HUB, WORK
+from fleet.wellknown import (
+    ANNOTATION_HASH,
+    ANNOTATION_SENT,
+    ANNOTATION_USERS,
+    LABEL_BINDING,
+    LABEL_HUB,
+    PRIORITY_CLASS_DIFFERS,
+    WORK,
+)
+
+TOLD_MAX = 10_000  # warnings that are kept in mind, so that none is said at each look
 
 
 class Dependencies:
-    """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims, accounts, Services."""
+    """Sends and withdraws what pod templates name: ConfigMaps, Secrets, claims, accounts, Services,
+    PriorityClasses."""
 
-    def __init__(self, hub: Hub, index: BindingIndex, terms: Terms) -> None:
+    def __init__(self, hub: Hub, index: BindingIndex, terms: Terms, events: EventRecorder) -> None:
         self._hub = hub
         self._index = index
         self._terms = terms
+        self._events = events
+        self._told: set[tuple[str, str, str]] = set()  # uid of a binding, member and text of a warning
         self._locks: dict[tuple[str, Key], asyncio.Lock] = {}
         self._bindings: dict[Key, set[Key]] = {}
 
@@ -54,12 +71,11 @@ class Dependencies:
 
     def are_sent(self, dependency: Dependency) -> bool:
         """Whether the hub has the object and may send it."""
-        kind, namespace, name = dependency
-        key = Key("", DEPENDENCIES[kind], namespace, name)
+        key = key_of(dependency)
         source = self._hub.store.peek(key)
         if source is None or b.deleting(source.body):
             return False
-        return not why_not(self._hub.registry.need("", key.resource), key, source.body, tenant=True)
+        return not why_not(self._hub.registry.need(key.group, key.resource), key, source.body, tenant=True)
 
     async def send(
         self, stored: Stored, member: str, wanted: Iterable[Dependency], cluster: Candidate, overrides: Sequence[Body]
@@ -68,10 +84,12 @@ class Dependencies:
         have. Something foreign of that name in the member is left as it is, and serves."""
         missing: list[str] = []
         for kind, namespace, name in self._with_secrets(wanted):
-            key = Key("", DEPENDENCIES[kind], namespace, name)
+            key = key_of((kind, namespace, name))
             self._bindings.setdefault(key, set()).add(stored.key)
             source = self._hub.store.peek(key)
-            if source is not None and why_not(self._hub.registry.need("", key.resource), key, source.body, tenant=True):
+            if source is not None and why_not(
+                self._hub.registry.need(key.group, key.resource), key, source.body, tenant=True
+            ):
                 missing.append(f"{kind} {namespace}/{name} (its type stays on the hub)")
                 continue
             if source is None or b.deleting(source.body):
@@ -90,12 +108,28 @@ class Dependencies:
                 body = dependency(source.body, self._hub.hub_id, users, cluster, overrides)
                 if there is not None and hash_of(there) == hash_of(body) and not b.deleting(there):
                     continue
+                if kind == classes.KIND and there is not None and classes.difference(body, there):
+                    outcome = await self._hub.members.delete(member, there)  # such a change is refused
+                    return Outcome(Did.UNREACHABLE, f"{kind} {name} is made anew in the member"), missing
                 outcome = await self._hub.members.apply(
                     member, stamped(body, await self._stamp(there, stored.revision))
                 )
-            if outcome.did not in (Did.DONE, Did.CONFLICT):
+            if kind == classes.KIND and outcome.did is Did.CONFLICT and outcome.body is not None:
+                await self._warn(stored, member, name, classes.difference(body, outcome.body))
+            if kind == classes.KIND and outcome.cause is Code.MEMBER_FORBIDS:
+                missing.append(f"{kind} {name} (member {member} gives the hub no right to it)")
+            elif outcome.did not in (Did.DONE, Did.CONFLICT):
                 return outcome, missing
         return None, missing
+
+    async def _warn(self, stored: Stored, member: str, name: str, differs: str) -> None:
+        """Tell once that the member's own class of that name counts."""
+        text = f"PriorityClass {name} of member {member} is its own and stays as it is: it has {differs}"
+        if differs and (stored.uid, member, text) not in self._told:
+            if len(self._told) >= TOLD_MAX:
+                self._told.clear()
+            self._told.add((stored.uid, member, text))
+            await self._events.record(stored.body["spec"]["resource"], PRIORITY_CLASS_DIFFERS, text, warning=True)
 
     def _with_secrets(self, wanted: Iterable[Dependency]) -> list[Dependency]:
         """With the Secrets that service accounts add to their pods, and those that they name beside and the hub may
@@ -116,9 +150,8 @@ class Dependencies:
     async def release(self, member: str, copy: Body, uid: str, *, stays: bool = False) -> bool:
         """Take the binding off the copy's users, and the copy away with the last; `stays`: leave it to the member
         instead, without our claim. False: try again."""
-        key = Key(
-            "", DEPENDENCIES.get(copy["kind"], ""), copy["metadata"].get("namespace", ""), copy["metadata"]["name"]
-        )
+        group, resource = DEPENDENCIES.get(copy["kind"], ("", ""))
+        key = Key(group, resource, copy["metadata"].get("namespace", ""), copy["metadata"]["name"])
         async with self._lock(member, key):
             there = self._hub.members.find(member, key)
             if there is None or not is_dependency(there) or uid not in users_of(there):
@@ -159,7 +192,7 @@ def is_kept(hub: Hub, copy: Body) -> bool:
     if copy.get("kind") != CLAIM:
         return False
     meta = copy["metadata"]
-    source = hub.peek("", DEPENDENCIES[CLAIM], meta.get("namespace", ""), meta["name"])
+    source = hub.peek(*DEPENDENCIES[CLAIM], meta.get("namespace", ""), meta["name"])
     return source is not None and not b.deleting(source)
 
 

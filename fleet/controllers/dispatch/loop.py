@@ -21,6 +21,7 @@ from fleet.controllers.cluster.failing import avoided_in
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.additions import nodes_off
 from fleet.controllers.dispatch.applied import applied, tasks_done
+from fleet.controllers.dispatch.classes import classes_of
 from fleet.controllers.dispatch.data import without_data
 from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import DEPENDENCIES, hash_of, manifest, marks, pod_group
@@ -74,7 +75,7 @@ class DispatchLoop:
         self._evictor = evictor
         self._index = index
         self._terms = terms
-        self._dependencies = Dependencies(hub, index, terms)
+        self._dependencies = Dependencies(hub, index, terms, events)
         self._withdrawal = Withdrawal(hub, self._dependencies, events)
         self._overdue = Overdue(hub, events)
         self._in_flight: dict[str, int] = {}
@@ -85,7 +86,7 @@ class DispatchLoop:
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(CLUSTER, "clusters", self._on_cluster),
-            *(Source("", resource, self._on_dependency) for resource in DEPENDENCIES.values()),
+            *(Source(*resource, self._on_dependency) for resource in DEPENDENCIES.values()),
             *(Source(POLICY, resource, self._on_override) for resource in OVERRIDES),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
@@ -306,7 +307,7 @@ class DispatchLoop:
                     return lacks, missing
             if interpreter is not None and propagates:
                 outcome, missing = await self._dependencies.send(
-                    stored, member, interpreter.dependencies(source), cluster, overrides
+                    stored, member, interpreter.dependencies(source) | classes_of(body, interpreter), cluster, overrides
                 )
                 if outcome is not None:
                     return outcome, missing

@@ -13,6 +13,7 @@ from fleet.bindings import binding as b
 from fleet.bindings import preserved
 from fleet.bindings.components import components_of
 from fleet.controllers.cluster.matching import Candidate
+from fleet.controllers.dispatch import classes
 from fleet.controllers.dispatch.additions import off_nodes, with_environment
 from fleet.controllers.dispatch.fitted import fitted
 from fleet.controllers.dispatch.outgoing import checked
@@ -21,9 +22,10 @@ from fleet.controllers.fields.rooms import Driver, gang_name
 from fleet.kinds import interpreter_of
 from fleet.kinds.gangs import at_once, group_of, marked
 from fleet.kinds.gates import gated
+from fleet.kinds.interpreter import Dependency
 from fleet.kinds.topology import within
 from fleet.model.untyped import mapping
-from fleet.ports import Body
+from fleet.ports import Body, Key
 from fleet.wellknown import (
     ANNOTATION_AVOIDED,
     ANNOTATION_DOMAIN,
@@ -40,19 +42,25 @@ from fleet.wellknown import (
 from fleet.wellknown.marks import without_hub_keys
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-DEPENDENCIES = {
-    "ConfigMap": "configmaps",
-    "Secret": "secrets",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "ServiceAccount": "serviceaccounts",
-    "Service": "services",
+DEPENDENCIES = {  # kind: group and resource
+    "ConfigMap": ("", "configmaps"),
+    "Secret": ("", "secrets"),
+    "PersistentVolumeClaim": ("", "persistentvolumeclaims"),
+    "ServiceAccount": ("", "serviceaccounts"),
+    "Service": ("", "services"),
+    classes.KIND: classes.RESOURCE,
 }
 # The dependencies that a member may well have of its own, so that they are not missed when the hub does not have them.
-OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount", "Service")
+OFTEN_LOCAL = ("PersistentVolumeClaim", "ServiceAccount", "Service", classes.KIND)
 CLAIM = "PersistentVolumeClaim"
 # Of a Service that travels as a dependency: nothing that opens a port or draws traffic outside of its pods.
 _OF_HEADLESS = ("clusterIP", "selector", "ports", "publishNotReadyAddresses")
 _OF_ONE_CLUSTER = ("pv.kubernetes.io/", "volume.kubernetes.io/", "volume.beta.kubernetes.io/")  # annotations
+
+
+def key_of(dependency: Dependency) -> Key:
+    kind, namespace, name = dependency
+    return Key(*DEPENDENCIES[kind], namespace, name)
 
 
 def marks(hub_id: str, binding: Body) -> dict[str, str]:
@@ -124,9 +132,9 @@ def headless(service: Body) -> bool:
 
 def dependency(source: Body, hub_id: str, users: Iterable[str], cluster: Candidate, policies: Sequence[Body]) -> Body:
     """A dependency as this member gets it. A claim has its requests and not the volume that it got on the hub; a
-    service account has no token Secrets; a headless Service has its selector and ports only. `users`: uids of all the
-    bindings that use it there, at least one. A dependency carries no attempt, since it is shared. Raises as
-    `manifest`."""
+    service account has no token Secrets; a headless Service has its selector and ports only; a PriorityClass is the
+    default of no pod. `users`: uids of all the bindings that use it there, at least one. A dependency carries no
+    attempt, since it is shared. Raises as `manifest`."""
     listed = sorted(users)
     labels = {LABEL_HUB: hub_id, LABEL_BINDING: listed[0]}
     annotations = {ANNOTATION_USERS: orjson.dumps(listed).decode()}
@@ -199,7 +207,7 @@ def _narrowed(body: Body) -> Body:
     """A dependency without what the member gives it, or must not get by it."""
     if body.get("kind") == "Service":
         body["spec"] = {name: value for name, value in mapping(body.get("spec")).items() if name in _OF_HEADLESS}
-    return body
+    return classes.narrowed(body) if body.get("kind") == classes.KIND else body
 
 
 def _marked(body: Body, labels: dict[str, str], annotations: dict[str, str]) -> Body:

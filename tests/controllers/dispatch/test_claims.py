@@ -235,13 +235,3 @@ async def test_a_service_that_only_the_member_has_is_not_missed() -> None:
         await world.apply(policy(), pytorchjob("one", subdomain="ring"))
         await world.running("one")
         assert world.condition(world.binding("one"), "FullyApplied")["reason"] == "FullyAppliedSuccess"
-
-
-async def test_a_priority_class_never_travels_with_a_job() -> None:
-    async with hub(member("cfa")) as world:
-        high = {
-            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10
-        }  # fmt: skip
-        await world.apply(high, policy(), pytorchjob("one", priorityClassName="high"))
-        await world.running("one")
-        assert {body["kind"] for body in world.members.by_name["cfa"].applies} == {"PyTorchJob"}
