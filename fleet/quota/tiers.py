@@ -110,12 +110,7 @@ class Ranks:
 
     def of(self, leaf: str, request: Amounts, used: Mapping[str, int]) -> Tier:
         """The tier of one unit more of a leaf that uses so much."""
-        if _within(used, self._promise(leaf, request)):
-            return Tier.GUARANTEED
-        share = self._share(leaf, request)
-        if _within(used, share):
-            return Tier.SHARE
-        return Tier.CROSSING if _below(used, share) else Tier.BORROWED
+        return _tier(used, self._promise(leaf, request), self._share(leaf, request))
 
     def running(self, holding: Iterable[tuple[Unit, Amounts]]) -> dict[str, Tier]:
         """Tiers of the units that hold room, by unit id."""
@@ -126,9 +121,12 @@ class Ranks:
         found: dict[str, Tier] = {}
         for leaf, items in leaves.items():
             used: dict[str, int] = {}
+            limits: dict[int, tuple[Limits, Limits]] = {}  # by identity: many units ask for the same
             items.sort(key=lambda c: (c[0].preemptible, -c[0].priority, c[0].placed_at or 0.0, c[0].name, c[0].id))
             for unit, request in items:
-                tier = self.of(leaf, request, used)
+                if id(request) not in limits:
+                    limits[id(request)] = (self._promise(leaf, request), self._share(leaf, request))
+                tier = _tier(used, *limits[id(request)])
                 if tier > Tier.SHARE:
                     tier = Tier.SHARE if (unit.share_until or 0.0) > self._now else Tier.BORROWED
                 found[unit.id] = tier
@@ -171,6 +169,15 @@ class Ranks:
         if not share:
             return ()
         return tuple((n, amount, share[n]) for n, amount in request.items_ if n in share and amount > 0)
+
+
+def _tier(used: Mapping[str, int], promise: Limits, share: Limits) -> Tier:
+    """The tier of one unit more beside what its leaf uses. `promise`, `share`: what the leaf may count on."""
+    if _within(used, promise):
+        return Tier.GUARANTEED
+    if _within(used, share):
+        return Tier.SHARE
+    return Tier.CROSSING if _below(used, share) else Tier.BORROWED
 
 
 def _within(used: Mapping[str, int], limits: Limits) -> bool:

@@ -118,7 +118,10 @@ class Situation:
             return self
         users = {split(head.candidate.account or "")[1] for head in heads}
         claims = (*self.first, *self.kept)
-        releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving=leaving, users=users)
+        if self.reserving is None:
+            releases = Releases(self.snapshot, self.space, self.usage, self.now, claims, leaving, users)
+        else:
+            releases = self.reserving.releases.beside(self.usage, claims, leaving, users)
         return replace(self, reserving=Reserving(releases, self.space, choosing.would_fit, self.now))
 
     def profile(self) -> Profile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fleet.placement.packing.space import Vector
 
@@ -42,6 +42,20 @@ class PoolRoom:
         made = PoolRoom(self.takes, dict(self.counts), list(self.keys), self.domains, self.potential)
         made._total = None if self._total is None else list(self._total)
         return made
+
+    def changed(self, more: Mapping[Vector, int]) -> PoolRoom:
+        """The same nodes with so many more, or fewer, of each free vector: cheaper than many moves."""
+        counts = dict(self.counts)
+        for vector, nodes in more.items():
+            left = counts.get(vector, 0) + nodes
+            if left:
+                counts[vector] = left
+            else:
+                counts.pop(vector, None)
+        keys = [vector for vector in self.keys if vector in counts]
+        keys += [vector for vector in more if vector in counts and vector not in self.counts]
+        keys.sort()
+        return PoolRoom(self.takes, counts, keys, self.domains, self.potential)
 
     def move(self, vector: Vector, to: Vector, nodes: int) -> None:
         """`nodes` nodes that had `vector` free have `to` free now."""

@@ -7,7 +7,6 @@ has left, so they lie on nodes that are free now. Only pods without room now are
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
@@ -130,22 +129,25 @@ class Vacancy:
                 known = nodes.get(node)
                 nodes[node] = (index, free, held) if known is None else (*known[:2], _sum(known[2], held))
             places += leaves.places
-        pools = list(landed.room.pools)
-        for index in {index for index, _, _ in (*nodes.values(), *places)}:
-            pools[index] = pools[index].copy()
+        pools, more = list(landed.room.pools), dict[int, dict[Vector, int]]()
         moves = {key: list(vectors) for key, vectors in landed.moves.items()}
-        left: Counter[tuple[int, Vector]] = Counter()
+        left: dict[tuple[int, Vector], int] = {}
         for index, free, held in nodes.values():
-            before = free
-            if landed.room.pools[index].counts.get(free, 0) <= left[index, free] and moves.get((index, free)):
-                before = moves[index, free].pop()  # pods that are coming lie there
-            left[index, before] += 1
-            if landed.room.pools[index].counts.get(before, 0) < left[index, before]:  # the inventory moved on meanwhile
+            before, counts = (index, free), pools[index].counts
+            if moves.get(before) and counts.get(free, 0) <= left.get(before, 0):
+                before = (index, moves[before].pop())  # pods that are coming lie there
+            left[before] = left.get(before, 0) + 1
+            if counts.get(before[1], 0) < left[before]:  # the inventory moved on meanwhile
                 places.append((index, held, 1))
-            else:
-                pools[index].move(before, _sum(before, held), 1)
+                continue
+            changes, after = more.setdefault(index, {}), _sum(before[1], held)
+            changes[before[1]] = changes.get(before[1], 0) - 1
+            changes[after] = changes.get(after, 0) + 1
         for index, vector, count in places:
-            pools[index].put(vector, count)
+            changes = more.setdefault(index, {})
+            changes[vector] = changes.get(vector, 0) + count
+        for index, changes in more.items():
+            pools[index] = pools[index].changed(changes)
         return landed.room.with_pools(tuple(pools))
 
 

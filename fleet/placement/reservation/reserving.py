@@ -14,7 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import itemgetter
 
 from fleet.model.amounts import Amounts
@@ -34,6 +34,7 @@ from fleet.snapshot import Snapshot
 
 FOREVER = float("inf")
 CERTAIN = -FOREVER  # as `before`: no unit of unknown length is counted as gone
+Pairs = Iterable[tuple[Candidate, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +91,11 @@ class Releases:
     which room is kept, with their members: such a unit counts as running from now on."""
 
     def __init__(
-        self, snapshot: Snapshot, space: Space, usage: Usage | None, now: float,
-        claims: Iterable[tuple[Candidate, str]], leaving: Iterable[str] = (), users: Iterable[str] = (),
+        self, snapshot: Snapshot, space: Space, usage: Usage | None, now: float, claims: Pairs,
+        leaving: Iterable[str] = (), users: Iterable[str] = (), holding: Sequence[Work] | None = None,
     ) -> None:  # fmt: skip
         """`leaving`: units that this plan evicts, which end now. `users`: users whose caps matter; work of all others
-        is added up by leaf."""
+        is added up by leaf. `holding`: all units that hold room or quota; None: not read yet."""
         self._snapshot = snapshot
         self._space = space
         self._usage = usage
@@ -103,7 +104,11 @@ class Releases:
         self._charged: dict[str, _Charged] = {}
         self._tables: dict[str, NodeTable] = {}
         self._bare: dict[tuple[str, float, float], SpanNodes] = {}
-        self._list(frozenset(leaving), frozenset(users), claims)
+        self._holding = self._read() if holding is None else holding
+        gone = frozenset(leaving)
+        works = (replace(work, end=now) if work.unit.id in gone else work for work in self._holding)
+        kept = (self.starting(candidate, member) for candidate, member in claims)
+        self._add_up(chain(works, kept), frozenset(users))
         ends = {work.end for works in self._by_member.values() for work in works}
         self._ends = sorted(end for end in ends if now < end < FOREVER)
 
@@ -154,27 +159,40 @@ class Releases:
                     usage.charge(account, amounts, -1)
         return usage
 
-    def _list(self, leaving: frozenset[str], users: frozenset[str], claims: Iterable[tuple[Candidate, str]]) -> None:
+    def beside(self, usage: Usage | None, claims: Pairs, leaving: Iterable[str], users: Iterable[str]) -> Releases:
+        """The releases of the same units with other usage, claims, units that leave and users."""
+        made = Releases(self._snapshot, self._space, usage, self._now, claims, leaving, users, self._holding)
+        made._tables = self._tables
+        return made
+
+    def _read(self) -> list[Work]:
+        """The units that hold room or quota."""
         backlog, tree = self._snapshot.backlog, self._snapshot.tree
-        requests = Requests()
+        requests, found = Requests(), list[Work]()
         for key in sorted(backlog.holding):
             unit = backlog.holding[key]
             hidden = committed(unit, self._space) if key in backlog.unseen else ()
             account = account_of(tree, unit) if tree is not None else None
-            end = self._now if key in leaving else self._end(unit)
             start = unit.placed_at if unit.placed_at is not None else (self._now if hidden else CERTAIN)
-            self._put(Work(unit, unit.member or "", hidden, requests.of(unit), account, start, end), users)
-        for candidate, member in claims:
-            self._put(self.starting(candidate, member), users)
+            found.append(Work(unit, unit.member or "", hidden, requests.of(unit), account, start, self._end(unit)))
+        return found
 
-    def _put(self, work: Work, users: frozenset[str]) -> None:
-        self._by_member.setdefault(work.member, []).append(work)
-        if work.account is not None:
-            leaf, user = split(work.account)
-            charged = self._charged.setdefault(work.account if user in users else leaf, _Charged())
-            (charged.known if work.end < FOREVER else charged.unknown).append(
-                (work.end if work.end < FOREVER else work.start, work.request)
-            )
+    def _add_up(self, works: Iterable[Work], users: frozenset[str]) -> None:
+        """List the work by member, and its charges by account."""
+        charged_to: dict[str, _Charged] = {}  # by account
+        for work in works:
+            self._by_member.setdefault(work.member, []).append(work)
+            if work.account is None:
+                continue
+            charged = charged_to.get(work.account)
+            if charged is None:
+                leaf, user = split(work.account)
+                charged = self._charged.setdefault(work.account if user in users else leaf, _Charged())
+                charged_to[work.account] = charged
+            if work.end < FOREVER:
+                charged.known.append((work.end, work.request))
+            else:
+                charged.unknown.append((work.start, work.request))
 
     def _end(self, unit: Unit) -> float:
         """When a unit that runs or leaves ends."""
@@ -186,14 +204,13 @@ class Releases:
 
 
 _TURN_S = 60.0  # after which the next ones look
-Pairs = Iterable[tuple[Candidate, str]]
 
 
 class Reserving:
     """The reservations of one decision. `fits`: whether a member would take a gang if nothing ran there."""
 
     def __init__(self, releases: Releases, space: Space, fits: Callable[[Candidate, str], bool], now: float) -> None:
-        self._releases = releases
+        self.releases = releases
         self._space = space
         self._fits = fits
         self._now = now
@@ -220,7 +237,7 @@ class Reserving:
 
     def spans(self, heads: Iterable[Head], starts: Pairs) -> tuple[Span, ...]:
         """The reservations of the heads that do not start, beside all of `starts`."""
-        new = [self._releases.starting(candidate, member) for candidate, member in starts]
+        new = [self.releases.starting(candidate, member) for candidate, member in starts]
         new.sort(key=lambda work: (self._sizes(work), work.unit.id), reverse=True)
         started = {work.unit.id for work in new}
         found: list[Span] = []
@@ -253,14 +270,14 @@ class Reserving:
         """Now, and when anything ends that is known."""
         ends = {work.end for work in new} | {_end(span) for span in ahead}
         more = [end for end in ends if self._now < end < FOREVER]
-        return [self._now, *(sorted([*self._releases.ends, *more]) if more else self._releases.ends)]
+        return [self._now, *(sorted([*self.releases.ends, *more]) if more else self.releases.ends)]
 
     def _at(
         self, head: Head, member: str, at: float, before: float, since: float, new: Sequence[Work],
         ahead: Sequence[Span],
     ) -> Span | None:  # fmt: skip
         """The reservation at a time; None without room or quota for it then."""
-        mine, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self._releases
+        mine, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
         stay = [work for work in new if work.end > at]
         spans = [span for span in ahead if _end(span) > at]
         usage = releases.usage_at(at, before) if candidate.account is not None else None
