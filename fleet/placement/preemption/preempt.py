@@ -29,8 +29,7 @@ from fleet.placement.candidates.candidate import Candidate, Group, before, gaps,
 from fleet.placement.greedy.greedy import Outcome, settle
 from fleet.placement.greedy.situation import Situation, behind_claims, claims_of
 from fleet.placement.packing.space import Shape
-from fleet.placement.preemption.choice import Choice, Deal, Tries
-from fleet.placement.preemption.search import Search
+from fleet.placement.preemption.search import Choice, Deal, Search, Tries
 from fleet.placement.preemption.state import LOWER, Able, Runners, State, Work, may_evict, policy_of
 from fleet.placement.preemption.together import Together
 from fleet.placement.preemption.victims import Asking

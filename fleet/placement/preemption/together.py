@@ -19,8 +19,7 @@ from fleet.model.bounds import BOUNDS
 from fleet.model.plan import Said, VictimSearch
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.packing.space import Shape
-from fleet.placement.preemption.choice import Choice, Deal, Tries, needed
-from fleet.placement.preemption.search import promising
+from fleet.placement.preemption.search import Choice, Deal, Tries, needed, promising
 from fleet.placement.preemption.state import Able, State, Work
 from fleet.placement.preemption.victims import Asking, Wanting, question, sound
 from fleet.placement.problem import VictimProblem
