@@ -6,6 +6,7 @@ One leaf for each kind runs one job at a time, so that the start of the next job
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.e2e.jobs import Jobs
 from tests.e2e.manifests import leaf
 from tests.operators.hub import hub_before, member_of
 from tests.operators.jobs import stays
-from tests.operators.kinds import KINDS, Kind, prepare
+from tests.operators.kinds import KINDS, RAYJOB, Kind, prepare
 from tests.testbed.operators.controllers import OPERATORS
 
 Body = dict[str, Any]
@@ -132,3 +133,27 @@ def test_a_suspended_gang_leaves_its_quota_and_its_member_until_it_is_resumed(wo
     jobs.delete("rests")
     jobs.leave_nothing()
     assert jobs.pods() == {}
+
+
+def test_a_ray_job_that_keeps_its_cluster_is_suspended_and_keeps_its_quota_after_its_end(world: World) -> None:
+    """KubeRay refuses to suspend such a RayJob; the hub takes it out of the member instead."""
+
+    def kept(name: str, template: Body) -> Body:
+        body = RAYJOB.body(name, template)
+        return {**body, "spec": {**body["spec"], "shutdownAfterJobFinishes": False}}
+
+    jobs = RealJobs(world, replace(RAYJOB, body=kept))
+    jobs.submit("keeps", run_for="3s")
+    jobs.until("keeps", "Running")
+    jobs.suspend("keeps", True)
+    world.until("nothing of it is in the member", lambda: not jobs.in_members())
+    jobs.suspend("keeps", False)
+    jobs.until("keeps", "Succeed")
+    jobs.submit("waits")
+    jobs.until("waits", "Enqueued")
+    stays("its cluster has its room", lambda: jobs.phase("waits") == "Enqueued")
+    assert sorted(jobs.pods().values()) == ["Running"] * 3 + ["Succeeded"]
+    jobs.delete("keeps")
+    jobs.until("waits", "Running")
+    jobs.delete("waits")
+    jobs.leave_nothing()
