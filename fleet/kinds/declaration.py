@@ -97,6 +97,7 @@ class Declaration:
     suspend: Keys = ()
     priority_class: Keys = ()
     retryable: Expression | None = None
+    in_turn: Expression | None = None
     dependencies: tuple[DependencyRule, ...] = ()
     status_fields: tuple[str, ...] | None = None
     condition_fields: tuple[str, ...] = CONDITION_FIELDS
@@ -160,6 +161,7 @@ class _Reader:
             suspend=self._steps("spec.suspend", spec.get("suspend")),
             priority_class=self._steps("spec.priorityClass", spec.get("priorityClass")),
             retryable=self._expression("spec.retryable", spec.get("retryable"), ("object", "status")),
+            in_turn=self._expression("spec.inTurn", spec.get("inTurn"), _OBJECT),
             dependencies=tuple(
                 named
                 for i, entry in enumerate(rows(spec.get("dependencies")))

@@ -129,6 +129,10 @@ class DeclaredKind:
     def together(self, component: str) -> bool:
         return component not in self._over_time
 
+    def in_turn(self, body: Body) -> bool:
+        rule = self.declaration.in_turn
+        return rule is not None and rule.read({"object": body}) is True
+
     def retryable(self, body: Body) -> bool:
         rule = self.declaration.retryable
         return rule is None or rule.read({"object": body, "status": mapping(body.get("status"))}) is not False

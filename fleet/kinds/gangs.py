@@ -81,8 +81,10 @@ def unknown(said: str) -> bool:
 
 
 def at_once(interpreter: Interpreter, body: Body) -> tuple[Template, ...]:
-    """The templates of the pods that are one gang. Pods that come later (the pod that submits a RayJob) would keep
-    the gang from its start."""
+    """The templates of the pods that are one gang for a member's scheduler. Pods that come later (the pod that submits
+    a RayJob) would keep the gang from its start."""
+    if interpreter.in_turn(body):
+        return ()
     return tuple(template for template in interpreter.templates(body) if interpreter.together(template.name))
 
 

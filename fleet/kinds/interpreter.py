@@ -153,6 +153,10 @@ class Interpreter(Protocol):
         """Whether all replicas of the component run at the same time. The others come and go, up to their number."""
         ...
 
+    def in_turn(self, body: Body) -> bool:
+        """Whether some of its pods are made only when others run or have ended."""
+        ...
+
     def retryable(self, body: Body) -> bool:
         """Whether a job that failed may be tried again in another member."""
         ...

@@ -14,6 +14,10 @@ from tests.kinds.bodies import pods
 
 KOORD = "gang.scheduling.koordinator.sh"
 RAYJOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r", "namespace": "a"}}
+JOBSET = {"replicatedJobs": [{"name": "one", "template": {"spec": {"template": pods()}}}]}
+AFTER = {**JOBSET["replicatedJobs"][0], "name": "two", "dependsOn": [{"name": "one", "status": "Complete"}]}
+MPI = {"mpiReplicaSpecs": {"Launcher": {"template": pods(0)}, "Worker": {"replicas": 2, "template": pods()}}}
+LWS = {"leaderWorkerTemplate": {"size": 2, "workerTemplate": pods()}}
 VOLCANO_JOB = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "v", "namespace": "a"}}
 
 
@@ -90,6 +94,33 @@ def test_pods_that_come_later_are_not_of_the_gang() -> None:
     group = group_of(job, at_once(interpreter, job), "Volcano", "r")
     assert group is not None and group["spec"] == {"minMember": 3}
     assert unmarked(at_once(interpreter, done), "r") == "Koordinator"
+
+
+@pytest.mark.parametrize(
+    ("job", "whole"),
+    [
+        (("jobset.x-k8s.io/v1alpha2", "JobSet", JOBSET), True),
+        (("jobset.x-k8s.io/v1alpha2", "JobSet", {**JOBSET, "startupPolicy": {"startupPolicyOrder": "AnyOrder"}}), True),
+        (("jobset.x-k8s.io/v1alpha2", "JobSet", {**JOBSET, "startupPolicy": {"startupPolicyOrder": "InOrder"}}), False),
+        (("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": [*JOBSET["replicatedJobs"], AFTER]}), False),
+        (("kubeflow.org/v2beta1", "MPIJob", MPI), True),
+        (("kubeflow.org/v2beta1", "MPIJob", {**MPI, "launcherCreationPolicy": "WaitForWorkersReady"}), False),
+        (("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", LWS), True),
+        (("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {**LWS, "startupPolicy": "LeaderReady"}), False),
+        (("apps/v1", "StatefulSet", {"replicas": 2, "template": pods()}), False),
+        (("apps/v1", "StatefulSet", {"replicas": 2, "template": pods(), "podManagementPolicy": "Parallel"}), True),
+        (("apps/v1", "Deployment", {"replicas": 2, "template": pods()}), True),
+    ],
+)
+def test_a_job_whose_pods_come_one_after_another_is_no_gang_of_its_member(
+    job: tuple[str, str, dict[str, Any]], whole: bool
+) -> None:
+    body = {"apiVersion": job[0], "kind": job[1], "metadata": {"name": "j", "namespace": "a"}, "spec": job[2]}
+    interpreter = interpreter_of(job[0], job[1])
+    assert interpreter is not None
+    done = marked(body, at_once(interpreter, body), "Coscheduling", "j")
+    assert (done != body) is whole
+    assert (group_of(body, at_once(interpreter, body), "Coscheduling", "j") is not None) is whole
 
 
 def test_a_job_whose_pods_all_come_and_go_is_no_gang_of_its_member() -> None:
