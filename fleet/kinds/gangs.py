@@ -2,10 +2,11 @@
 
 A member that serves the kind of a gang scheduler is taken to run it. The hub marks the pod templates of a job with the
 labels, annotations and scheduler name that this scheduler reads, and creates the object that some of them need. In all
-texts `{gang}` stands for the name of the gang and `{pods}` for the number of its pods.
+texts `{gang}` stands for the name of the gang, `{pods}` for the number of its pods, and `{queue}` for the name that the
+Cluster says behind that of the gang scheduler.
 
 Sources, each read at the version that the test bed builds: koordinator 1.8.0 (docs of gang scheduling), volcano 1.15.1
-(pkg/controllers/podgroup), scheduler-plugins 0.33.5 (pkg/coscheduling), kueue 0.19.2 (pod groups), Kubernetes 1.36
+(pkg/controllers/podgroup), scheduler-plugins 0.34.7 (pkg/coscheduling), kueue 0.19.2 (pod groups), Kubernetes 1.36
 (scheduling.k8s.io/v1alpha2).
 """
 
@@ -25,8 +26,9 @@ NONE = "None"  # in place of a scheduler: nothing is marked, whatever the member
 
 @dataclass(frozen=True, slots=True)
 class GangScheduler:
-    """One gang scheduler. `served`: the kind, as group/Kind, that tells of it. `scheduler`: the `schedulerName` of its
-    pods, "" for the member's default. `group`: the object that it wants for each gang, without metadata."""
+    """One gang scheduler. `served`: the kind, as group/Kind, that tells of it; "" where only the Cluster can say so.
+    `scheduler`: the `schedulerName` of its pods, "" for the member's default. `group`: the object that it wants for
+    each gang, without metadata. `queues`: what the Cluster says behind its name is a queue, and no `schedulerName`."""
 
     name: str
     served: str
@@ -34,13 +36,15 @@ class GangScheduler:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     group: Mapping[str, Any] | None = None
+    queues: bool = False
 
 
 def _group(api_version: str, **spec: Any) -> Body:
     return {"apiVersion": api_version, "kind": "PodGroup", "spec": spec}
 
 
-_KOORDINATOR = "gang.scheduling.koordinator.sh"
+_KOORDINATOR, _KUEUE = "gang.scheduling.koordinator.sh", "kueue.x-k8s.io"
+_QUEUE = "default"  # the LocalQueue that Kueue itself takes where nothing is said
 GANG_SCHEDULERS = (
     GangScheduler(
         "Koordinator", "scheduling.koordinator.sh/Reservation", "koord-scheduler",
@@ -62,14 +66,19 @@ GANG_SCHEDULERS = (
         labels={LABEL_GANG: "{gang}"},
         group=_group("scheduling.k8s.io/v1alpha2", schedulingPolicy={"gang": {"minCount": "{pods}"}}),
     ),
+    GangScheduler(
+        "Kueue", "",
+        labels={f"{_KUEUE}/queue-name": "{queue}", f"{_KUEUE}/pod-group-name": "{gang}"},
+        annotations={f"{_KUEUE}/pod-group-total-count": "{pods}"}, queues=True,
+    ),
 )  # fmt: skip
 _GANGS_OF_THEIR_OWN = frozenset({("batch.volcano.sh", "Job")})
 BY_NAME = {scheduler.name: scheduler for scheduler in GANG_SCHEDULERS}
 
 
 def chosen(said: str, kinds: Collection[str]) -> str:
-    """The gang scheduler of a member, as `marked` takes it. `said`: what its Cluster says (NAME, or NAME/schedulerName,
-    or None); `kinds`: those that the member serves, as group/Kind. "" for no gang scheduler."""
+    """The gang scheduler of a member, as `marked` takes it. `said`: what its Cluster says (NAME, NAME/schedulerName,
+    Kueue/QUEUE, or None); `kinds`: those that the member serves, as group/Kind. "" for no gang scheduler."""
     if said:
         return said if said.partition("/")[0] in BY_NAME else ""
     return next((scheduler.name for scheduler in GANG_SCHEDULERS if scheduler.served in kinds), "")
@@ -94,7 +103,8 @@ def marked(body: Body, templates: Iterable[Template], choice: str, gang: str) ->
     scheduler, templates = BY_NAME[name], tuple(templates)
     if not _takes_marks(body, templates):
         return body
-    words = _words(gang, templates)
+    words = {**_words(gang, templates), "{queue}": other or _QUEUE}
+    other = "" if scheduler.queues else other
     for template in templates:
         meta = (*template.steps, "metadata")
         for part, marks in (("labels", scheduler.labels), ("annotations", scheduler.annotations)):
@@ -106,7 +116,8 @@ def marked(body: Body, templates: Iterable[Template], choice: str, gang: str) ->
 
 
 def unmarked(templates: Iterable[Template], gang: str) -> str:
-    """Undo `marked` in templates, in place; returns the gang scheduler that they were marked for, "" for none."""
+    """Undo `marked` in templates, in place; returns the gang scheduler that they were marked for, with its queue, or
+    "" for none."""
     own = [template.template for template in templates if template.own]
     for scheduler in GANG_SCHEDULERS:
         marks = [("labels", key, value) for key, value in scheduler.labels.items()]
@@ -114,12 +125,13 @@ def unmarked(templates: Iterable[Template], gang: str) -> str:
         told = [(part, key) for part, key, value in marks if value == "{gang}"]
         if not own or any(at(template, "metadata", part, key) != gang for template in own for part, key in told):
             continue
+        queue = next((at(own[0], "metadata", part, key) for part, key, value in marks if value == "{queue}"), "")
         for template in own:
             for part, key, _ in marks:
                 template["metadata"][part].pop(key, None)
             if scheduler.scheduler and at(template, "spec", "schedulerName") == scheduler.scheduler:
                 del template["spec"]["schedulerName"]
-        return scheduler.name
+        return f"{scheduler.name}/{queue}" if queue else scheduler.name
     return ""
 
 

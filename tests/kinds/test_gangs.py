@@ -12,7 +12,7 @@ from fleet.wellknown import LABEL_GANG
 from tests.controllers.world import pytorchjob
 from tests.kinds.bodies import pods
 
-KOORD = "gang.scheduling.koordinator.sh"
+KOORD, KUEUE = "gang.scheduling.koordinator.sh", "kueue.x-k8s.io"
 RAYJOB = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "r", "namespace": "a"}}
 JOBSET = {"replicatedJobs": [{"name": "one", "template": {"spec": {"template": pods()}}}]}
 AFTER = {**JOBSET["replicatedJobs"][0], "name": "two", "dependsOn": [{"name": "one", "status": "Complete"}]}
@@ -36,6 +36,10 @@ def templates(body: dict[str, Any]) -> tuple[Any, ...]:
         ("Volcano", {}, {"scheduling.k8s.io/group-name": "one"}, "volcano"),
         ("Coscheduling", {"scheduling.x-k8s.io/pod-group": "one"}, {}, "scheduler-plugins-scheduler"),
         ("Kubernetes", {LABEL_GANG: "one"}, {}, None),
+        ("Kueue/training", {f"{KUEUE}/queue-name": "training", f"{KUEUE}/pod-group-name": "one"},
+         {f"{KUEUE}/pod-group-total-count": "3"}, None),
+        ("Kueue", {f"{KUEUE}/queue-name": "default", f"{KUEUE}/pod-group-name": "one"},
+         {f"{KUEUE}/pod-group-total-count": "3"}, None),
     ],
 )  # fmt: skip
 def test_each_pod_says_its_gang_as_the_scheduler_reads_it(
@@ -48,6 +52,14 @@ def test_each_pod_says_its_gang_as_the_scheduler_reads_it(
         assert (meta.get("labels") or {}, meta.get("annotations") or {}) == (labels, annotations)
         assert template.template["spec"].get("schedulerName") == scheduler
     assert "metadata" not in templates(job)[0].template, "the job itself is not changed"
+
+
+def test_marks_for_a_queue_are_read_back_with_the_queue() -> None:
+    job = pytorchjob("one", workers=2)
+    done = marked(job, templates(job), "Kueue/training", "one")
+    assert unmarked(templates(done), "one") == "Kueue/training"
+    assert unmarked(templates(done), "one") == ""
+    assert all(not any(t.template["metadata"].values()) for t in templates(done))
 
 
 def test_a_template_that_names_its_scheduler_keeps_it() -> None:
@@ -140,6 +152,8 @@ def test_a_job_whose_pods_all_come_and_go_is_no_gang_of_its_member() -> None:
         ("", ["scheduling.k8s.io/PriorityClass"], ""),
         ("None", ["scheduling.volcano.sh/PodGroup"], ""),
         ("Volcano/mine", [], "Volcano/mine"),
+        ("Kueue/training", ["kueue.x-k8s.io/LocalQueue"], "Kueue/training"),
+        ("", ["kueue.x-k8s.io/LocalQueue", "/Pod"], ""),
     ],
 )
 def test_a_member_offers_what_it_serves_unless_its_cluster_says_otherwise(
