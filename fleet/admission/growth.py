@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from fleet.admission.quotalabels import holds_quota
 from fleet.bindings import binding as b
-from fleet.bindings.components import WANTED, wanted_of
+from fleet.bindings.components import WANTED, components_of, wanted_of
 from fleet.bindings.heartbeat import silence_of
 from fleet.bindings.latest import Latest, LatestSnapshots
 from fleet.engine.status import Cause, StatusError
@@ -143,13 +143,22 @@ def _since(snapshot: Snapshot, bindings: Sequence[Stored], mine: Stored) -> Snap
         if unit is None:
             continue
         members = b.clusters_of(stored.body)
-        if members and unit.phase is Phase.WAITING:
-            unit = replace(unit, phase=Phase.PLACED, member=members[0], claim=None, head=None, backoff_until=None)
-        if stored.uid != mine.uid and b.spec_of(stored.body).get(WANTED):
-            try:
+        try:
+            if members and unit.phase is Phase.WAITING:  # an elastic unit of any of its sizes
+                had = components_of(stored.body)
+                unit = replace(
+                    unit,
+                    phase=Phase.PLACED,
+                    member=members[0],
+                    components=had,
+                    claim=None,
+                    head=None,
+                    backoff_until=None,
+                )
+            if stored.uid != mine.uid and b.spec_of(stored.body).get(WANTED):
                 unit = replace(unit, components=larger(unit.components, wanted_of(stored.body)))
-            except BadQuantity:
-                continue
+        except BadQuantity:
+            continue
         if unit is not snapshot.units[stored.uid]:
             units[stored.uid] = unit
     return replace(snapshot, units={**snapshot.units, **units}) if units else snapshot

@@ -52,6 +52,13 @@ def least_of(binding: Body) -> dict[str, int]:
     return {name: found.least for name, found in ranges_of(binding).items()}
 
 
+def least_text(binding: Body) -> str:
+    """The replicas that are enough to start, as people read it: 2 of 8 worker."""
+    least, asked = least_of(binding), rows(b.spec_of(binding).get(WANTED)) or b.component_bodies(binding)
+    named = ((text(body.get("name")).lower(), body.get("replicas")) for body in asked)
+    return ", ".join(f"{least[name]} of {replicas} {name}" for name, replicas in named if name in least)
+
+
 def resized(components: Iterable[Component], replicas: Mapping[str, int]) -> tuple[Component, ...]:
     """The components with so many replicas of those that are named."""
     return tuple(replace(part, replicas=replicas.get(part.name.lower(), part.replicas)) for part in components)

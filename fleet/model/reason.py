@@ -235,11 +235,13 @@ _RESERVED_JOBS = ", and {reserved} reserved for {preemptor}; waits for them to f
 _BACK_OFF_AFTER = "backs off until {until} after attempt {attempts}: {why}"
 _HELD_FOR = "held: {why}; starts after it is released"
 _NO_JOBS_AT_ALL = "{node} may run no jobs at all: its max {resource} is 0"
+LEAST = "least"  # a number of any reason: the replicas that are enough for an elastic job to start
 NAMESPACE = "namespace "  # the name of the leaf that a namespace should have, and has not
 _NAMESPACE_WITHOUT_LEAF = "no leaf of the quota tree has {leaf}: ask an administrator to add it to one"
 _NO_TREE = "there is no quota tree: apply an ElasticQuotaTree"
 _BEHIND_ONE_DUE = "waits behind {head}, for which {what} reserved; it starts when there is enough for both"
 _STILL_LEAVING = "{leaving} should have left by now, and is not gone"
+_ELASTIC = "{least} are enough to start"  # of an elastic job: 2 of 8 worker
 _UNSCHEDULABLE = "; {unschedulable} node(s) there were unschedulable or not ready"
 _NOT_BESIDE_OTHERS = "{member} has room for it, but not on the same nodes as the jobs that start there now"
 _FOR_SOME = "0/{nodes} nodes are available for {pods} of its {of} pods: {causes}"
@@ -311,6 +313,9 @@ class Reason:
         text = self._template().format_map(shown)
         if "leaving" in shown:
             told = _STILL_LEAVING.format_map(shown)
+            text += f" {told}." if text.endswith(".") else f"; {told}"
+        if LEAST in shown:
+            told = _ELASTIC.format_map(shown)
             text += f" {told}." if text.endswith(".") else f"; {told}"
         return text + _WAITS_AS.get(str(self.numbers.get("tier")), "") if self.code in _OF_ROOM else text
 

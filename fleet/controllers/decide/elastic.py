@@ -3,16 +3,17 @@
 The first decision knows every job as large as it asks to be. Where it leaves elastic jobs waiting for quota or room,
 the second one is about the same fleet with these jobs at their smallest. Its plan counts if it starts one of them. That
 plan evicts nobody: a job that takes room back takes it back for all of its pods. A job that started small asks for the
-rest from then on, as a job that was made larger does (growing.py).
+rest from then on, as a job that was made larger does (growing.py). A job that starts in neither plan waits for its
+smallest size, and its reason is about that.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from fleet.bindings.elastic import give, least_of, resized
+from fleet.bindings.elastic import give, least_of, least_text, resized
 from fleet.bindings.unit import reason_of
 from fleet.controllers.decide.snapshot import Picture, Sources
 from fleet.controllers.fields import reserving
@@ -20,10 +21,10 @@ from fleet.controllers.fields.rooms import driver_of
 from fleet.controllers.runtime.hub import Hub
 from fleet.model.matching import member_bars
 from fleet.model.plan import Plan
-from fleet.model.reason import TABLE, Code, Severity
+from fleet.model.reason import LEAST, TABLE, Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
 from fleet.ports import Body, Stored
-from fleet.snapshot import Changes
+from fleet.snapshot import Changes, Snapshot
 from fleet.wellknown import CLUSTER
 
 _LESS_HELPS = frozenset({
@@ -33,35 +34,61 @@ _LESS_HELPS = frozenset({
 
 
 def at_their_smallest(hub: Hub, picture: Picture, plan: Plan) -> Picture | None:
-    """The picture in which the elastic units that a plan leaves waiting ask for their least; None where there are none.
-    Units that other services must agree to first are decided whole alone. So are all units in members where room is
-    held before a job comes."""
+    """The picture in which the elastic units that a plan leaves waiting ask for their least; None where there are
+    none."""
+    reasons = plan.reasons
+    units = _smallest(hub, picture, [k for k in picture.elastic if k in reasons and reasons[k].code in _LESS_HELPS])
+    if not units:
+        return None
+    sources: dict[str, Sources] = {}
+    for unit in units:
+        found = picture.sources[unit.id]
+        sources[unit.id] = replace(found, binding=_given(found.binding, least_of(found.binding.body)))
+    config = replace(picture.snapshot.config, reclaim=False)
+    snapshot = picture.snapshot.apply(Changes(put_units=tuple(units), config=config, new_config=True))
+    return replace(picture, snapshot=snapshot, sources={**picture.sources, **sources})
+
+
+def to_ask_about(hub: Hub, picture: Picture) -> Snapshot:
+    """The snapshot for questions about the future: elastic units that wait start when their smallest size fits."""
+    units = _smallest(hub, picture, picture.elastic)
+    waiting = tuple(unit for unit in units if unit.claim is None)
+    return picture.snapshot.apply(Changes(put_units=waiting)) if waiting else picture.snapshot
+
+
+def _smallest(hub: Hub, picture: Picture, keys: Iterable[str]) -> list[Unit]:
+    """These elastic units at their least. Units that other services must agree to first start whole alone. So do all
+    units in members where room is held before a job comes."""
     held = frozenset(
         body["metadata"]["name"] for body in hub.bodies(CLUSTER, "clusters") if driver_of(body) is not None
     )
     queues = reserving.Queues.of(hub)
     units: list[Unit] = []
-    sources: dict[str, Sources] = {}
-    for key in picture.elastic:
-        reason, unit, found = plan.reasons.get(key), picture.snapshot.units.get(key), picture.sources[key]
-        if unit is None or reason is None or reason.code not in _LESS_HELPS:
+    for key in keys:
+        unit, found = picture.snapshot.units.get(key), picture.sources[key]
+        if unit is None or (unit.excluded | held).issuperset(picture.snapshot.members):
             continue
         if found.unit is not None and reserving.asked_of(hub, queues, found.unit.body, found.binding.body, "")[1]:
             continue
         least = least_of(found.binding.body)
         units.append(replace(unit, components=resized(unit.components, least), excluded=unit.excluded | held))
-        sources[key] = replace(found, binding=_given(found.binding, least))
-    if not units:
-        return None
-    config = replace(picture.snapshot.config, reclaim=False)
-    snapshot = picture.snapshot.apply(Changes(put_units=tuple(units), config=config, new_config=True))
-    return replace(picture, snapshot=snapshot, sources={**picture.sources, **sources})
+    return units
 
 
 def starts_one(whole: Picture, smaller: Picture, plan: Plan) -> bool:
     """Whether a plan about the second picture starts a unit that is smaller there."""
     started = (placement.unit for placement in plan.placements)
     return any(smaller.sources[key] is not whole.sources[key] for key in started)
+
+
+def told(whole: Picture, smaller: Picture, plan: Plan) -> dict[str, Reason]:
+    """Why the units that are smaller in the second picture wait even so, by its plan. Where that is a reason of another
+    kind, such as members that take none, the reason of the first plan stands."""
+    return {
+        key: Reason(reason.code, {**reason.numbers, LEAST: least_text(whole.sources[key].binding.body)})
+        for key, reason in plan.reasons.items()
+        if key in smaller.sources and smaller.sources[key] is not whole.sources[key] and reason.code in _LESS_HELPS
+    }
 
 
 def _given(binding: Stored, least: Mapping[str, int]) -> Stored:

@@ -9,6 +9,7 @@ as the last one took, so that it costs a twentieth of a processor at most. The r
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -32,17 +33,17 @@ class LatestSnapshot:
     def __init__(self, hub: Hub, packer: Packer) -> None:
         self._hub = hub
         self._packer = packer
-        self._offered: tuple[Snapshot, float] | None = None
+        self._offered: tuple[Callable[[], Snapshot], float] | None = None
         self._written: Snapshot | None = None
         self._writing: asyncio.Task[None] | None = None
         self._due = 0.0
         self.rows = 0  # written; tests read it
 
-    def offer(self, snapshot: Snapshot, now: float) -> None:
-        """Returns at once. `now`: the epoch second that the snapshot is of."""
+    def offer(self, made: Callable[[], Snapshot], now: float) -> None:
+        """Returns at once. `made` is called when a row is due; `now`: the epoch second that the snapshot is of."""
         if not self._hub.config.record_decisions:
             return
-        self._offered = (snapshot, now)
+        self._offered = (made, now)
         if self._writing is None or self._writing.done():
             self._writing = asyncio.create_task(self._write_when_due(), name="latest snapshot")
 
@@ -54,11 +55,12 @@ class LatestSnapshot:
     async def _write_when_due(self) -> None:
         while self._offered is not None:
             await self._hub.clock.sleep(max(0.0, self._due - self._hub.clock.monotonic()))
-            (snapshot, now), self._offered = self._offered, None
-            if snapshot == self._written:
-                continue
+            (made, now), self._offered = self._offered, None
             began = self._hub.clock.monotonic()
             try:
+                snapshot = made()
+                if snapshot == self._written:
+                    continue
                 row = await asyncio.to_thread(self._packer.pack_snapshot, snapshot, now)
                 await self._hub.store.history(KIND, row, keep=1)
                 self._written = snapshot

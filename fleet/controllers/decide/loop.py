@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -23,7 +24,7 @@ from fleet.bindings.lost import is_record
 from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
-from fleet.controllers.decide.elastic import at_their_smallest, starts_one
+from fleet.controllers.decide.elastic import at_their_smallest, starts_one, to_ask_about, told
 from fleet.controllers.decide.faults import Faults
 from fleet.controllers.decide.growing import Growing
 from fleet.controllers.decide.latest import LatestSnapshot
@@ -146,7 +147,7 @@ class DecideLoop:
         heard = self._decider.heard(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
-        self._latest.offer(heard, now)
+        self._latest.offer(partial(to_ask_about, self._hub, picture), now)
         if not whole.waiting:
             self._hub.metrics.see(whole.snapshot, {})
             self._items.offer(whole, {})
@@ -159,13 +160,13 @@ class DecideLoop:
             if decided is None:
                 self.controller.queue.add(_CYCLE)
                 return "failed", None
-            picture, decided = await self._decided_smaller(picture, decided, began, now)
+            picture, decided, smaller = await self._decided_smaller(picture, decided, began, now)
             outcome, (plan, phases) = "decided", decided
-            reasons = {**plan.reasons, **self._left_out()}
+            reasons = {**plan.reasons, **smaller, **self._left_out()}
             phases.begin("commit")
             plan, spared = await self._spared(picture, plan, now)
-            told = {key: why for key, why in reasons.items() if key not in spared}
-            complete = await self._carry_out(picture, whole, plan, told, now) and not spared
+            kept = {key: why for key, why in reasons.items() if key not in spared}
+            complete = await self._carry_out(picture, whole, plan, kept, now) and not spared
             self._hub.metrics.decided(plan, phases.end())
             if plan.evictions:
                 found = await asyncio.to_thread(needless, picture.snapshot, plan, now=now)
@@ -213,13 +214,15 @@ class DecideLoop:
 
     async def _decided_smaller(
         self, picture: Picture, decided: tuple[Plan, Phases], began: float, now: float
-    ) -> tuple[Picture, tuple[Plan, Phases]]:
-        """The picture and the plan of it to carry out: with elastic jobs at their smallest, where that starts one."""
+    ) -> tuple[Picture, tuple[Plan, Phases], Mapping[str, Reason]]:
+        """The picture and the plan of it to carry out: with elastic jobs at their smallest, where that starts one. Also
+        why the others wait, which do not start even so."""
         smaller = at_their_smallest(self._hub, picture, decided[0]) if picture.elastic else None
         again = await self._decide(smaller, began, now) if smaller is not None else None
-        if smaller is None or again is None or not starts_one(picture, smaller, again[0]):
-            return picture, decided
-        return smaller, again
+        if smaller is None or again is None:
+            return picture, decided, {}
+        reasons = told(picture, smaller, again[0])
+        return (smaller, again, reasons) if starts_one(picture, smaller, again[0]) else (picture, decided, reasons)
 
     async def _spared(self, picture: Picture, plan: Plan, now: float) -> tuple[Plan, frozenset[str]]:
         """The plan with the evictions that are left where elastic jobs become smaller, and the units that wait for

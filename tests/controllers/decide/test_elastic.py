@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import orjson
+
+from fleet.bindings.latest import KIND
+from fleet.controllers.decide.submitted import unit_in
+from fleet.model.unit import Phase
+from fleet.notation.codec import decode_snapshot
 from fleet.ports import Body
+from fleet.snapshot import Snapshot
 from fleet.wellknown import RESIZED
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
@@ -84,11 +93,25 @@ async def test_a_job_that_finds_no_quota_whole_starts_at_its_smallest_and_is_cha
         assert world.attempt("one") == 1
 
 
-async def test_a_job_whose_smallest_does_not_fit_waits_and_its_reason_is_about_all_of_it() -> None:
+async def test_a_job_whose_smallest_does_not_fit_waits_and_its_reason_is_about_that() -> None:
     async with queued(member("cfa", 1), max_gpus=4) as world:
         await world.apply(elastic("one", 8, 5))
-        await eventually(lambda: "requested 8, max 4" in world.message("one"))
+        await eventually(lambda: "requested 5, max 4" in world.message("one"))
+        assert world.message("one").endswith(" 5 of 8 worker are enough to start.")
         assert world.placed("one") == ""
+        assert (world.unit("one") or {})["status"]["reason"]["numbers"]["least"] == "5 of 8 worker"
+
+
+async def test_a_job_that_waits_for_room_says_how_much_is_enough_also_while_another_starts_small() -> None:
+    async with queued(member("cfa", 1)) as world:
+        await world.apply(pytorchjob("other", workers=0, gpus=2))
+        await world.running("other")
+        await world.apply(elastic("one", 8, 3, gpus=2), elastic("two", 8, 2, gpus=2))
+        await world.running("one")
+        await eventually(
+            lambda: world.message("two").endswith("; 2 of 8 worker are enough to start (waits above its fair share)")
+        )
+        assert world.message("two").startswith("no member has room for all 2 pods at once. Closest is cfa: 2 pods find")
 
 
 async def test_what_becomes_free_goes_to_jobs_that_wait_before_elastic_jobs_grow() -> None:
@@ -148,3 +171,28 @@ async def test_a_job_in_a_member_where_room_is_held_starts_whole_or_not() -> Non
         await world.apply(elastic("one", 8, 2, gpus=2))
         await settle(5)
         assert world.placed("one") == "" and world.phase("one") == "Enqueued"
+        assert world.message("one") != "" and "enough" not in world.message("one")
+
+
+async def test_questions_about_the_future_know_a_job_that_waits_at_its_smallest() -> None:
+    async with queued(member("cfa", 1), max_gpus=4) as world:
+        body = elastic("one", 8, 5)
+        await world.apply(body)
+
+        async def snapshot() -> Snapshot:
+            rows = await world.store.read_history(KIND, limit=1)
+            found = zlib.decompress(base64.b64decode(rows[0]["snapshot"])) if rows else b"{}"
+            return decode_snapshot(orjson.loads(found)) if rows else Snapshot()
+
+        await eventually(lambda: world.message("one") != "")
+        await settle(5)
+        (waiting,) = (await snapshot()).units.values()
+        assert (waiting.phase, [c.replicas for c in waiting.components]) == (Phase.WAITING, [5])
+        submitted = unit_in(world.store, {**body, "metadata": {"name": "two"}}, "default", 0.0, await snapshot())
+        assert [c.replicas for c in submitted.components] == [5]
+        await world.edit("Cluster", "cfa", lambda found: found["spec"].update(enableReservation=True))
+        await settle(5)
+        (waiting,) = (await snapshot()).units.values()
+        assert [c.replicas for c in waiting.components] == [8], "where room is held it starts whole"
+        submitted = unit_in(world.store, {**body, "metadata": {"name": "two"}}, "default", 0.0, await snapshot())
+        assert [c.replicas for c in submitted.components] == [8]

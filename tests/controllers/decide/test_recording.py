@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from dataclasses import replace
+from functools import partial
 
 from fleet.controllers.decide.latest import KIND as SNAPSHOT
 from fleet.controllers.decide.latest import PAUSE_MIN_S, LatestSnapshot
@@ -70,9 +71,9 @@ async def test_a_snapshot_that_does_not_change_is_written_once() -> None:
     async with hub(member("cfa"), start=False) as world:
         latest = LatestSnapshot(world.hub, Packer())
         for _ in range(3):
-            latest.offer(Snapshot(members={"m": Member("m")}), 1.0)
+            latest.offer(lambda: Snapshot(members={"m": Member("m")}), 1.0)
             await settle(100)
-        latest.offer(Snapshot(members={"m": Member("n")}), 2.0)
+        latest.offer(lambda: Snapshot(members={"m": Member("n")}), 2.0)
         await settle(100)
         assert latest.rows == 2
 
@@ -81,7 +82,7 @@ async def test_snapshots_that_change_all_the_time_are_written_at_a_bounded_rate(
     async with hub(member("cfa"), start=False) as world:
         latest = LatestSnapshot(world.hub, Packer())
         for number in range(50):
-            latest.offer(Snapshot(members={"m": Member("m", price=number)}), float(number))
+            latest.offer(partial(Snapshot, members={"m": Member("m", price=number)}), float(number))
             await settle(PAUSE_MIN_S / 10)
         await settle(PAUSE_MIN_S)
         assert latest.rows <= 7
