@@ -17,7 +17,7 @@ from fleet.bindings.components import WANTED
 from fleet.kinds.interpreter import Interpreter, Range
 from fleet.model.unit import Component
 from fleet.model.untyped import rows, text, whole
-from fleet.ports import Body
+from fleet.ports import Body, Stored
 
 LEAST, STEP = "minReplicas", "replicaStep"  # of a component of a binding
 
@@ -62,6 +62,21 @@ def least_text(binding: Body) -> str:
 def resized(components: Iterable[Component], replicas: Mapping[str, int]) -> tuple[Component, ...]:
     """The components with so many replicas of those that are named."""
     return tuple(replace(part, replicas=replicas.get(part.name.lower(), part.replicas)) for part in components)
+
+
+def given(binding: Stored, replicas: Mapping[str, int]) -> Stored:
+    """A copy of the binding as it is once its job has so many replicas; the very binding where none are named."""
+    if not replicas:
+        return binding
+    body: Body = copy.deepcopy(binding.body)
+    give(body, replicas)
+    return Stored(binding.key, binding.uid, binding.revision, binding.raw, body)
+
+
+def start_size(binding: Body) -> tuple[tuple[str, int], ...]:
+    """The replicas by component with which a job starts that is to start at its smallest; () for a job that starts
+    whole."""
+    return tuple(least_of(binding).items()) if b.spec_of(binding).get(WANTED) else ()
 
 
 def as_large_as(binding: Body, decided: Body) -> Body:

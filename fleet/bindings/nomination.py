@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fleet.bindings import binding as b
 from fleet.bindings.unit import RESERVED, phase_of
 from fleet.model.times import rfc3339, seconds
+from fleet.model.untyped import mapping, whole
 from fleet.ports import Body
 
 NOMINATION = "nomination"  # in status
@@ -26,6 +27,7 @@ class Nomination:
     queue: str
     domain: str = ""  # the value of its topology label that it should lie in, if it has one
     share_until: float | None = None  # as of the placement that it will be
+    replicas: tuple[tuple[str, int], ...] = ()  # by component, of an elastic job that starts at its smallest
 
 
 def nomination_of(unit: Body | None) -> Nomination | None:
@@ -39,7 +41,8 @@ def nomination_of(unit: Body | None) -> Nomination | None:
         return None
     where, domain = (str(said.get(name) or "") for name in ("queue", "domain"))
     share_until = seconds(said.get("shareUntil") or "")
-    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until)
+    replicas = tuple((str(name), whole(count)) for name, count in mapping(said.get("replicas")).items())
+    return Nomination(str(said["member"]), since, until, generation, where, domain, share_until, replicas)
 
 
 def to_body(nomination: Nomination) -> Body:
@@ -52,4 +55,5 @@ def to_body(nomination: Nomination) -> Body:
         "queue": nomination.queue,
         **({"domain": nomination.domain} if nomination.domain else {}),
         **({"shareUntil": rfc3339(nomination.share_until)} if nomination.share_until is not None else {}),
+        **({"replicas": dict(nomination.replicas)} if nomination.replicas else {}),
     }

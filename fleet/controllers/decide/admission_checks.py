@@ -14,6 +14,7 @@ from dataclasses import replace
 import structlog
 
 from fleet.bindings import binding as b
+from fleet.bindings.elastic import given
 from fleet.bindings.failures import Failure, failures_of, with_failure
 from fleet.bindings.lost import lost_copies, why_held
 from fleet.bindings.nomination import CHECKS, READY, REJECTED, RETRY, Nomination, nomination_of
@@ -143,7 +144,11 @@ class AdmissionChecksLoop:
         cluster = self._hub.peek(CLUSTER, "clusters", "", nomination.member)
         room = rooms.driver_of(cluster) if rooms.CHECK in names else None
         writes = self._committer.start_writes(
-            Sources(binding, unit), placement, expected=nomination, domain=nomination.domain, room=room
+            Sources(given(binding, dict(nomination.replicas)), unit),
+            placement,
+            expected=nomination,
+            domain=nomination.domain,
+            room=room,
         )
         try:
             done = isinstance(await self._hub.commit(writes), Committed)

@@ -16,7 +16,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings import claims, heads
-from fleet.bindings.elastic import as_large_as
+from fleet.bindings.elastic import as_large_as, start_size
 from fleet.bindings.nomination import Nomination, nomination_of
 from fleet.bindings.unit import queue_of
 from fleet.controllers.decide.snapshot import Picture, Sources
@@ -300,8 +300,8 @@ class PlanCommitter:
     ) -> list[Write]:
         now, member = self._hub.clock.now(), placement.member
         until, where = now + patience_s, queue_of(unit.body)
-        share_until = placement.share_until
-        nomination = Nomination(member, now, until, _generation(binding) or 0, where, domain, share_until)
+        share_until, size = placement.share_until, start_size(binding.body)
+        nomination = Nomination(member, now, until, _generation(binding) or 0, where, domain, share_until, size)
 
         def tell(body: Body) -> Body:
             if not waits(body):

@@ -9,23 +9,17 @@ smallest size, and its reason is about that.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
-from fleet.bindings.elastic import give, least_of, least_text, resized
+from fleet.bindings.elastic import given, least_of, least_text, resized
 from fleet.bindings.unit import reason_of
 from fleet.controllers.decide.snapshot import Picture, Sources
-from fleet.controllers.fields import reserving
-from fleet.controllers.fields.rooms import driver_of
-from fleet.controllers.runtime.hub import Hub
 from fleet.model.matching import member_bars
 from fleet.model.plan import Plan
 from fleet.model.reason import LEAST, TABLE, Code, Reason, Severity
 from fleet.model.unit import Phase, Unit
-from fleet.ports import Body, Stored
 from fleet.snapshot import Changes, Snapshot
-from fleet.wellknown import CLUSTER
 
 _LESS_HELPS = frozenset({
     Code.QUOTA_EXHAUSTED, Code.MIN_EXHAUSTED, Code.USER_LIMIT, Code.NO_MEMBER_FITS, Code.TOO_LARGE, Code.LOST_TO_OTHERS,
@@ -33,46 +27,37 @@ _LESS_HELPS = frozenset({
 })  # fmt: skip
 
 
-def at_their_smallest(hub: Hub, picture: Picture, plan: Plan) -> Picture | None:
+def at_their_smallest(picture: Picture, plan: Plan) -> Picture | None:
     """The picture in which the elastic units that a plan leaves waiting ask for their least; None where there are
     none."""
     reasons = plan.reasons
-    units = _smallest(hub, picture, [k for k in picture.elastic if k in reasons and reasons[k].code in _LESS_HELPS])
+    units = _smallest(picture, [k for k in picture.elastic if k in reasons and reasons[k].code in _LESS_HELPS])
     if not units:
         return None
     sources: dict[str, Sources] = {}
     for unit in units:
         found = picture.sources[unit.id]
-        sources[unit.id] = replace(found, binding=_given(found.binding, least_of(found.binding.body)))
+        sources[unit.id] = replace(found, binding=given(found.binding, least_of(found.binding.body)))
     config = replace(picture.snapshot.config, reclaim=False)
     snapshot = picture.snapshot.apply(Changes(put_units=tuple(units), config=config, new_config=True))
     return replace(picture, snapshot=snapshot, sources={**picture.sources, **sources})
 
 
-def to_ask_about(hub: Hub, picture: Picture) -> Snapshot:
+def to_ask_about(picture: Picture) -> Snapshot:
     """The snapshot for questions about the future: elastic units that wait start when their smallest size fits."""
-    units = _smallest(hub, picture, picture.elastic)
+    units = _smallest(picture, picture.elastic)
     waiting = tuple(unit for unit in units if unit.claim is None)
     return picture.snapshot.apply(Changes(put_units=waiting)) if waiting else picture.snapshot
 
 
-def _smallest(hub: Hub, picture: Picture, keys: Iterable[str]) -> list[Unit]:
-    """These elastic units at their least. Units that other services must agree to first start whole alone. So do all
-    units in members where room is held before a job comes."""
-    held = frozenset(
-        body["metadata"]["name"] for body in hub.bodies(CLUSTER, "clusters") if driver_of(body) is not None
-    )
-    queues = reserving.Queues.of(hub)
-    units: list[Unit] = []
-    for key in keys:
-        unit, found = picture.snapshot.units.get(key), picture.sources[key]
-        if unit is None or (unit.excluded | held).issuperset(picture.snapshot.members):
-            continue
-        if found.unit is not None and reserving.asked_of(hub, queues, found.unit.body, found.binding.body, "")[1]:
-            continue
-        least = least_of(found.binding.body)
-        units.append(replace(unit, components=resized(unit.components, least), excluded=unit.excluded | held))
-    return units
+def _smallest(picture: Picture, keys: Iterable[str]) -> list[Unit]:
+    """These elastic units at their least."""
+    units = ((key, picture.snapshot.units.get(key)) for key in keys)
+    return [
+        replace(unit, components=resized(unit.components, least_of(picture.sources[key].binding.body)))
+        for key, unit in units
+        if unit is not None
+    ]
 
 
 def starts_one(whole: Picture, smaller: Picture, plan: Plan) -> bool:
@@ -89,13 +74,6 @@ def told(whole: Picture, smaller: Picture, plan: Plan) -> dict[str, Reason]:
         for key, reason in plan.reasons.items()
         if key in smaller.sources and smaller.sources[key] is not whole.sources[key] and reason.code in _LESS_HELPS
     }
-
-
-def _given(binding: Stored, least: Mapping[str, int]) -> Stored:
-    """The binding as it is once its job is placed at its smallest."""
-    body: Body = copy.deepcopy(binding.body)
-    give(body, least)
-    return Stored(binding.key, binding.uid, binding.revision, binding.raw, body)
 
 
 def others_wait(picture: Picture, key: str) -> bool:

@@ -147,7 +147,7 @@ class DecideLoop:
         heard = self._decider.heard(whole.snapshot, now)
         self._hub.metrics.aside.set(len(self._decider.aside))
         picture = whole if heard is whole.snapshot else replace(whole, snapshot=heard)
-        self._latest.offer(partial(to_ask_about, self._hub, picture), now)
+        self._latest.offer(partial(to_ask_about, picture), now)
         if not whole.waiting:
             self._hub.metrics.see(whole.snapshot, {})
             self._items.offer(whole, {})
@@ -217,7 +217,7 @@ class DecideLoop:
     ) -> tuple[Picture, tuple[Plan, Phases], Mapping[str, Reason]]:
         """The picture and the plan of it to carry out: with elastic jobs at their smallest, where that starts one. Also
         why the others wait, which do not start even so."""
-        smaller = at_their_smallest(self._hub, picture, decided[0]) if picture.elastic else None
+        smaller = at_their_smallest(picture, decided[0]) if picture.elastic else None
         again = await self._decide(smaller, began, now) if smaller is not None else None
         if smaller is None or again is None:
             return picture, decided, {}

@@ -11,14 +11,11 @@ from dataclasses import replace
 
 from fleet.admission import passing
 from fleet.admission.selecting import best_policy
-from fleet.bindings import binding as b
 from fleet.bindings.elastic import least_of, resized
-from fleet.bindings.nomination import CHECKS
 from fleet.controllers.bind.loop import wanted_of_job
 from fleet.controllers.bind.spec import new_binding
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.decide.units import base_unit
-from fleet.controllers.fields.rooms import driver_of
 from fleet.kinds import interpreter_of
 from fleet.model.member import Member
 from fleet.model.unit import Unit
@@ -26,7 +23,7 @@ from fleet.model.untyped import pairs
 from fleet.ports import Body, Store
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot
-from fleet.wellknown import CLUSTER, POLICY, QUEUE, binding_name
+from fleet.wellknown import CLUSTER, POLICY, binding_name
 
 
 class NoUnit(ValueError):
@@ -43,11 +40,10 @@ def unit_of(
     policies: Iterable[Body] | None,
     priority_classes: Iterable[Body] = (),
     hub_requires_queue: bool = False,
-    whole: bool = False,
 ) -> Unit:
     """The unit as it waits right after it was submitted at `now`, named namespace/name. An elastic job starts when its
-    smallest size fits, unless only `whole` jobs start. `namespace`: where the manifest names none; `policies` None: the
-    one that stands in. Raises NoUnit."""
+    smallest size fits. `namespace`: where the manifest names none; `policies` None: the one that stands in. Raises
+    NoUnit."""
     interpreter = interpreter_of(str(body.get("apiVersion")), str(body.get("kind")))
     name = (body.get("metadata") or {}).get("name")
     if interpreter is None:
@@ -71,13 +67,12 @@ def unit_of(
     binding = new_binding(job, wanted, namespace, binding_name(str(body["kind"]), str(name)), now)
     binding["metadata"]["uid"] = uid
     unit = base_unit(binding, tree, clusters)
-    components = unit.components if whole else resized(unit.components, least_of(binding))
+    components = resized(unit.components, least_of(binding))
     return replace(unit, components=components, created_at=now, suspended=wanted.suspended)
 
 
 def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snapshot) -> Unit:
-    """The same on a hub, with its policies, priority classes and members. Where jobs may have to wait in the phase
-    Reserved, which none does at its smallest, an elastic job counts whole. Raises NoUnit."""
+    """The same on a hub, with its policies, priority classes and members. Raises NoUnit."""
 
     def bodies(group: str, resource: str, where: str | None = None) -> list[Body]:
         return [stored.body for stored in store.scan(group, resource, namespace=where)]
@@ -89,8 +84,6 @@ def unit_in(store: Store, body: Body, namespace: str, now: float, snapshot: Snap
         clusters=[known.get(name) or as_candidate(snapshot.members[name]) for name in sorted(snapshot.members)],
         priority_classes=bodies("scheduling.k8s.io", "priorityclasses"),
         hub_requires_queue=passing.hub_requires_queue(store),
-        whole=any(b.spec_of(queue).get(CHECKS) for queue in bodies(QUEUE, "queues"))
-        or any(driver_of(cluster) is not None for cluster in bodies(CLUSTER, "clusters")),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fleet.bindings import binding as b
 from fleet.bindings.claims import claim_of
 from fleet.bindings.components import components_of
+from fleet.bindings.elastic import resized
 from fleet.bindings.failures import backoff_until, backoffs, failures_of, gave_up
 from fleet.bindings.heads import head_of
 from fleet.bindings.nomination import nomination_of
@@ -149,10 +150,11 @@ def now_unit(
             binding
         ):  # with quota and room, and no more than placeholders in the member
             there = [pod for pod in pods if pod.member == reserved.member]
+            components = resized(waiting.components, dict(reserved.replicas))
             return replace(
-                waiting, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since,
+                waiting, components=components, phase=Phase.PLACED, member=reserved.member, placed_at=reserved.since,
                 share_until=reserved.share_until, backoff_until=None, generation=generation,
-                visible=visible(waiting.components, there, gone=False),
+                visible=visible(components, there, gone=False),
             )  # fmt: skip
         head = head_of(binding if queue_unit is None else queue_unit)
         return replace(waiting, claim=claim_of(queue_unit), head=head, generation=generation)

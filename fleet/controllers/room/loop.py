@@ -18,6 +18,7 @@ import structlog
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
+from fleet.bindings.elastic import given
 from fleet.bindings.nomination import PENDING, READY, RETRY, Nomination, nomination_of
 from fleet.bindings.unit import binding_of
 from fleet.controllers.cluster.matching import candidate
@@ -192,7 +193,8 @@ class RoomLoop:
         if source is None or interpreter is None or cluster is None:
             raise Unsafe("its job is gone")
         now = self._hub.clock.now()
-        ahead = placed(copy.deepcopy(stored.body), nomination.member, now, Way(nomination.domain))
+        binding = given(stored, dict(nomination.replicas)).body
+        ahead = placed(copy.deepcopy(binding), nomination.member, now, Way(nomination.domain))
         policies = [body for resource in OVERRIDES for body in self._hub.bodies(POLICY, resource)]
         made = manifest(source.body, ahead, self._hub.hub_id, candidate(cluster), policies)
         ttl_s = max(1, int(nomination.until - nomination.since)) + TTL_BEYOND_S

@@ -17,6 +17,7 @@ from fleet.notation.codec import decode_snapshot
 from fleet.ports import Body
 from fleet.snapshot import Snapshot
 from fleet.wellknown import RESIZED
+from tests.controllers.decide.test_admission_checks import answer, asks
 from tests.controllers.fakemember import FakeMember
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, member, policy, pytorchjob, tree
@@ -165,13 +166,37 @@ async def test_a_job_that_is_evicted_waits_for_its_whole_size() -> None:
         await eventually(lambda: has(world, "one") == (4, 8))
 
 
-async def test_a_job_in_a_member_where_room_is_held_starts_whole_or_not() -> None:
+async def test_room_is_held_in_its_member_for_a_job_at_its_smallest() -> None:
     async with queued(member("cfa", 1)) as world:
         await world.edit("Cluster", "cfa", lambda body: body["spec"].update(enableReservation=True))
+        cfa, seen = world.members.by_name["cfa"], [0]
+        world.members.subscribe(lambda _: seen.append(sum(pod.placeholder for pod in cfa.pods.values())))
         await world.apply(elastic("one", 8, 2, gpus=2))
-        await settle(5)
-        assert world.placed("one") == "" and world.phase("one") == "Enqueued"
-        assert world.message("one") != "" and "enough" not in world.message("one")
+        await eventually(lambda: world.events("one", "ScheduleBindingSucceed"))
+        assert (max(seen), has(world, "one")) == (2, (2, 8)) and world.events("one", "QuotaReserved")
+        await world.running("one")
+        await eventually(lambda: has(world, "one") == (4, 8), what="it grows into what is free beside it")
+        assert not any(pod.placeholder for pod in cfa.pods.values())
+        await eventually(lambda: sum(bool(pod.node) for pod in cfa.pods.values()) == 4)
+
+
+async def test_a_job_waits_for_its_admission_checks_at_its_smallest_and_is_charged_for_that() -> None:
+    async with queued(member("cfa", 1), max_gpus=4) as world:
+        await asks(world, "stock")
+        await world.apply(elastic("one", 8, 3))
+        await eventually(lambda: world.phase("one") == "Reserved")
+        assert (world.unit("one") or {})["status"]["nomination"]["replicas"] == {"worker": 3}
+        assert has(world, "one") == (8, 8), "it has asked for all of them, and has none yet"
+        await world.apply(pytorchjob("two", workers=1))
+        await eventually(lambda: "requested 2, used 3, max 4" in world.message("two"))
+        await world.delete("PyTorchJob", "two")
+        await answer(world, "Rejected")
+        await eventually(lambda: world.phase("one") == "TimeoutBackoff")
+        assert "nomination" not in (world.unit("one") or {})["status"]
+        await eventually(lambda: world.phase("one") == "Reserved", within_s=60)
+        await answer(world, "Ready")
+        await world.running("one")
+        await eventually(lambda: has(world, "one") == (4, 8))
 
 
 async def test_questions_about_the_future_know_a_job_that_waits_at_its_smallest() -> None:
@@ -190,9 +215,3 @@ async def test_questions_about_the_future_know_a_job_that_waits_at_its_smallest(
         assert (waiting.phase, [c.replicas for c in waiting.components]) == (Phase.WAITING, [5])
         submitted = unit_in(world.store, {**body, "metadata": {"name": "two"}}, "default", 0.0, await snapshot())
         assert [c.replicas for c in submitted.components] == [5]
-        await world.edit("Cluster", "cfa", lambda found: found["spec"].update(enableReservation=True))
-        await settle(5)
-        (waiting,) = (await snapshot()).units.values()
-        assert [c.replicas for c in waiting.components] == [8], "where room is held it starts whole"
-        submitted = unit_in(world.store, {**body, "metadata": {"name": "two"}}, "default", 0.0, await snapshot())
-        assert [c.replicas for c in submitted.components] == [8]
