@@ -93,7 +93,8 @@ def _plan(situation: Situation, outcome: Outcome, certificate: Certificate, foun
 
 def _share_until(situation: Situation, unit: Unit) -> float:
     """Until when a head that crosses its leaf's share, started from its reservation or its claim, counts as within the
-    share: for as long as it had waited, at least the protection time. Its runs grow, so it ends."""
+    share: for as long as it had waited, at least the protection time. Each run is longer than the run before, so a
+    gang that is evicted again and again ends."""
     return situation.now + max(situation.snapshot.config.protection_s, situation.now - unit.enqueued_at)
 
 

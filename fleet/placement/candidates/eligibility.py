@@ -1,7 +1,7 @@
 """The members that may take a unit, and the order in which they are tried.
 
-Units with the same policy share one `Eligibility`, so it is made once per policy, not once per unit. Rank 0 comes
-first: the policy's groups in order, and members to avoid after all others. Weights and price order within a rank.
+Units with the same policy share one `Eligibility`, which is made once. Rank 0 comes first: the policy's groups in
+order, and members to avoid after all others. Weights and price order within a rank.
 
 Asking every member again for every gang that starts costs members times gangs. A start changes the room of one member.
 So a `Ranking` keeps the members that could take a kind of gang, in order. Before an answer it asks again only the

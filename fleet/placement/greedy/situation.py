@@ -71,7 +71,7 @@ class Situation:
 
     @property
     def late(self) -> list[Unit]:
-        """The units that leave, and have for so long that nobody counts on their room."""
+        """The units that have been leaving for so long that nobody counts on their room."""
         holding, patience = self.snapshot.backlog.holding.values(), self.snapshot.config.claim_s
         return [unit for unit in holding if unit.phase is Phase.EVICTING and not leaves(unit, self.now, patience)]
 

@@ -1,15 +1,14 @@
 """The layout of gangs that are on their way to their members: the room that is left beside them.
 
-A decision packs gangs as it places them; the next decision sees only that gangs come, and packs them again. Both must
-find the same, or the second one would count on room that is taken. So both lay gangs out here, in an order that depends
-on the set alone: largest first. Where that leaves a gang without a place, the gangs without one come first, a few times
-over, since with odd sizes one order may fail where another does not. A gang that still finds no place is named: a
-decision takes placements back until all others have a place. For gangs that run there already (the inventory and the
-bindings disagree for a moment) room is taken all the same.
+A decision packs gangs as it places them; the next decision sees only that gangs come, and packs them again. Both
+packings must be the same, or the next decision would count on room that is taken. So both decisions lay gangs out here,
+in an order that depends on the set alone: largest first. With odd sizes, one order may fail where another does not. So
+gangs without a place come first in another try, a few times over. A gang that still finds no place is named: a decision
+takes placements back until all others have a place. For gangs that run there already (the inventory and the bindings
+disagree for a moment) room is taken all the same.
 
-A plan names members only; a member has the last word on the rack of a gang that must lie within one. The gangs that
-come to a member are laid out here as the next decision will see them, so that two gangs that start together are not
-sent to the same rack.
+A plan names members only; a member has the last word on the rack of a gang that must lie within one. The layout here is
+the one that the next decision will see. So two gangs that start together are not sent to the same rack.
 """
 
 from __future__ import annotations

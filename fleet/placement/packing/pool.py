@@ -9,8 +9,8 @@ from fleet.placement.packing.space import Vector
 
 
 class PoolRoom:
-    """Nodes alike for this decision: how many have which free vector. `takes` says which claims may use them,
-    `domains` in which domain of each topology they lie, `potential` that they are not there yet."""
+    """Nodes alike for this decision: how many have which free vector. `takes`: by claim, whether the nodes take it;
+    `domains`: the domain of the nodes in each topology; `potential`: the nodes are not there yet."""
 
     __slots__ = ("_total", "counts", "domains", "keys", "potential", "takes")
 
@@ -31,7 +31,7 @@ class PoolRoom:
 
     @property
     def total(self) -> Sequence[int]:
-        """The sum of free room, by resource; kept up to date once it was asked for."""
+        """The sum of free room, by resource; kept up to date after the first question."""
         if self._total is None:
             width = len(self.keys[0]) if self.keys else 0
             entries = self.counts.items()
@@ -44,7 +44,7 @@ class PoolRoom:
         return made
 
     def changed(self, more: Mapping[Vector, int]) -> PoolRoom:
-        """The same nodes with so many more, or fewer, of each free vector: cheaper than many moves."""
+        """The same pool with so many more nodes, or fewer, of each free vector: cheaper than many moves."""
         counts = dict(self.counts)
         for vector, nodes in more.items():
             left = counts.get(vector, 0) + nodes

@@ -7,7 +7,7 @@ order finds a packing of equal pods whenever there is one. Where pods of a gang 
 bounded size follows (fleet/model/refine.py); past its bound the gang waits, which is safe.
 
 A gang that must lie within one value of a topology label (a rack) is packed into the fullest such domain that takes it
-whole. Nodes that an autoscaler could add are *potential*: they are used only when that is asked for.
+whole. Nodes that an autoscaler could add are *potential*: a gang lies there only where the caller asks for that.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A packing of a gang into one member: the pools after it, how many slots of 8, 4 and 2 devices it broke and how
-    many pods without devices take room beside free ones, how many of its pods wait for nodes that an autoscaler must
-    add first, and the domain that it lies in, if it must in one."""
+    """A packing of a gang into one member. `pools`: after it; `broken`: the slots of 8, 4 and 2 devices that are broken
+    by it, and the pods without devices that take room beside free ones; `potential`: its pods that wait for nodes that
+    an autoscaler must add; `domain`: of a gang that must lie within one."""
 
     pools: tuple[PoolRoom, ...]
     broken: tuple[int, int, int, int]

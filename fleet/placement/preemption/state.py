@@ -104,7 +104,7 @@ class Runners:
         del self._there(work, -1)[work.unit.id]
 
     def able(self, may: Callable[[Work], bool]) -> Able:
-        """The work for which `may` holds, as it does for all work of one leaf, tier and priority or for none."""
+        """The work that `may` be evicted; `may` answers the same for all work of one leaf, tier and priority."""
         firsts = ((kind, next(iter(kind), None)) for kind in self._kinds.values())
         nothing = (0,) * len(self._space.resources)
         return Able([kind for kind, first in firsts if first is not None and may(first)], nothing)

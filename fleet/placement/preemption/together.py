@@ -4,9 +4,9 @@ Each gang by itself gets the fewest and cheapest victims, and may take the room 
 gangs that found room one after another, all of which get room in any case, the victims are chosen once more by the
 solver, for all of them together: fewest that do not even borrow, then fewest, then the least lost work, then the
 members that policies put first. One gang is the case of several. Every victim is needed, and by a gang that may evict
-it: were it to stay, the first gang in order without room is the gang that it leaves for. The order is theirs, or has
-one of them before the others. So no victim leaves for a gang that it ranks above on the pretext of another. Without a
-solver, only the victims that are needed leave.
+it. The victim leaves for the first gang in order that would have no room if the victim stayed. The order is that of
+the gangs, or has one gang before the others. So no victim leaves for a gang that it ranks above on the pretext of
+another. Without a solver, only the victims that are needed leave.
 """
 
 from __future__ import annotations
@@ -151,8 +151,8 @@ class Together:
     def _short(
         self, members: Sequence[str], gone: Sequence[Work], stay: Sequence[Work] = (), order: Iterable[int] = ()
     ) -> int | None:
-        """The first of the gangs, in `order` or their own, that is without quota, or without room in its member, once
-        these have left. `stay`: all have room if these leave, too."""
+        """The first of the gangs, in `order` or their own, without quota or without room in its member once the works
+        of `gone` have left. `stay`: works that might leave as well, beside which all gangs have room."""
         state, usage = self.before, self.before.usage.copy()
         kept: dict[str, list[Shape]] = {}
         left = {work.unit.member for work in stay}

@@ -1,8 +1,8 @@
 """The free room of one member once some units have left it, asked many times with other units.
 
-The result is that of `vacated` in fleet/model/leaving.py, by what changes: the member is read once. A try moves the
-nodes that are left and copies the pools in which they lie. Pods that are on their way find their nodes before any unit
-has left, so they lie on nodes that are free now. Only pods without room now are counted on room that becomes free.
+The result is that of `vacated` in fleet/model/leaving.py, by what changes: the member is read once. A try counts the
+nodes that units leave, and makes each pool with such nodes anew. Pods that are on their way find their nodes before any
+unit has left, among the nodes that are free now. Only pods without room now are counted on room that becomes free.
 """
 
 from __future__ import annotations

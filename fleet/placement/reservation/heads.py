@@ -2,8 +2,8 @@
 
 A head is the first unit of its leaf in queue order that would start if nothing ran, and that its leaf may count on:
 within its guarantee or share, or crossing it, beside the units of the leaf that are before it in queue order. Units
-outside quota have one head between them. A unit that is a head stays one until it starts, or until the first of its
-leaf has waited past the bound as well.
+outside quota have one head between them. A head stays a head until its start, or until the first unit of its leaf has
+waited past the bound as well.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Head:
         return self.plain > Tier.SHARE
 
     def nomination(self, span: Span | None, now: float) -> Nomination:
-        """The nomination that is remembered until the next decision. A start that has passed stays as it was told."""
+        """The nomination that is remembered until the next decision. A start in the past stays as told before."""
         if span is None:
             return Nomination("", self.became, self.became)
         made = span.reservation
@@ -119,7 +119,7 @@ class Choosing:
         return Chosen(tuple(heads), groups, tuple((head.candidate.unit.id, head.became) for head in later))
 
     def would_fit(self, kind: Candidate | Group, member: str) -> bool:
-        """Whether a member takes a gang when nothing runs there, as far as the inventory says."""
+        """Whether an empty member takes a gang, as far as the inventory says."""
         if member not in self._empty:
             self._empty[member] = MemberRoom.emptied(self._snapshot.members[member], self._space)
         empty = self._empty[member]
@@ -156,7 +156,7 @@ class Choosing:
         return Head(ranked, became, min(now, said.since), said.member, plain, overdue)
 
     def _may_ever_start(self, kind: Candidate) -> bool:
-        """Whether it would start if nothing ran, as far as quota and the inventory say."""
+        """Whether the unit would start if nothing ran, as far as quota and the inventory say."""
         nothing, account = self._nothing, kind.account
         if account is not None and nothing is not None and nothing.refusal(account, kind.request) is not None:
             return False
@@ -202,7 +202,7 @@ def _turn(head: Head) -> tuple[object, ...]:
 
 def is_overdue(unit: Unit, config: Config, now: float) -> bool:
     """Whether guaranteed units of other leaves wait for a head: once it has waited twice the bound, for the guarantee
-    delay, and again each time they have passed it for one bound."""
+    delay, and again each time that such units have passed it for one bound."""
     bound, delay = config.head_after_s, config.delay_s
     since = now - unit.enqueued_at - 2 * bound
     return since >= 0 and delay > 0 and since % (delay + bound) < delay

@@ -168,8 +168,8 @@ class Profile:
     # -- what starts
 
     def start(self, candidate: Candidate, member: str, fit: Fit) -> None:
-        """Start a unit. A head that starts ends its reservation. Where it starts in another member, those behind it
-        counted on less: until spans are found again, nothing more comes in there."""
+        """Start a unit. A head that starts ends its reservation. Where a head starts in another member, the heads
+        behind it counted on less: until spans are found again, nothing more comes in there."""
         self.rooms[member].take(fit)
         self.started(candidate, member)
 

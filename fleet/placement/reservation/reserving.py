@@ -1,12 +1,12 @@
 """Making reservations: for each head the first time at which its member has room, and its quota path has quota.
 
-A running unit ends at its walltime, if it has one. A unit of unknown length ends some time later; a reservation counts
-on that only of units that ran before it was made, since what starts beside it must spare it for good. Room and usage
+A running unit ends at its walltime; without a walltime, its length is unknown. A reservation counts on such an end only
+of units that ran before the reservation was made: a unit that starts beside it must spare it for good. Room and usage
 after now are added up once for all reservations.
 
-A head stays in its member, since room that moves would never be complete. It leaves the member only where that cannot
-take it any more, or where another member has a known time that is no further away than the head has waited here.
-Heads are served in order; a head that finds no room beside the reservations before it holds nothing.
+A head stays in its member, since room that moves would never be complete. A head leaves a member only where the member
+cannot take it any more, or where another member has a known time that is no further away than the head has waited
+here. Heads are served in order; a head that finds no room beside the reservations before it holds nothing.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Pairs = Iterable[tuple[Candidate, str]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A unit that holds room or quota: `hidden` is what the inventory does not show of it yet, `start` when it started
-    and `end` when it ends, FOREVER where nobody knows."""
+    """A unit that holds room or quota. `hidden`: its pods that the inventory does not show yet; `start` and `end`: of
+    its run, the end FOREVER where nobody knows."""
 
     unit: Unit
     member: str
@@ -52,7 +52,7 @@ class Work:
     tier: Tier = Tier.SHARE  # of a unit that would start now
 
     def gone(self, at: float, before: float) -> bool:
-        """Whether it has ended by `at`, all of unknown length that started before `before` having ended."""
+        """Whether the unit has ended by `at`, where units of unknown length that started before `before` have."""
         return self.end <= at if self.end < FOREVER else self.start < before
 
 
@@ -216,7 +216,7 @@ class Reserving:
         self._now = now
 
     def settled(self, heads: Sequence[Head], rooms: Mapping[str, MemberRoom]) -> tuple[Head, ...]:
-        """The heads, each in the member where it starts earliest as far as is known before anything starts."""
+        """The heads, each in the member with its earliest start, as far as is known before anything starts."""
         found: list[Head] = []
         ahead: list[Span] = []
         lines = ([h for h in heads if h.member is None], [h for h in heads if h.member is not None])
@@ -267,7 +267,7 @@ class Reserving:
         return None
 
     def _times(self, new: Sequence[Work], ahead: Sequence[Span]) -> list[float]:
-        """Now, and when anything ends that is known."""
+        """Now, and the known ends of units."""
         ends = {work.end for work in new} | {_end(span) for span in ahead}
         more = [end for end in ends if self._now < end < FOREVER]
         return [self._now, *(sorted([*self.releases.ends, *more]) if more else self.releases.ends)]
@@ -307,7 +307,7 @@ class Reserving:
 
     def _elsewhere(self, head: Head, ahead: Sequence[Span], rooms: Mapping[str, MemberRoom], has: bool) -> Span | None:
         """The reservation in the member where the head starts earliest. A head that `has` one leaves it only for a
-        known time that is no further away than it has waited."""
+        known time no further away than the head has waited."""
         candidate, now = head.candidate, self._now
         shape = self._space.shapes[candidate.shape]
         near = sorted(

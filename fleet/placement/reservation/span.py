@@ -8,8 +8,8 @@ needs none: its room is *held* in the profile as if it ran.
 
 A unit that ends before the start takes nothing from a span. A unit that outlasts the start is counted in the usage of
 the quota path, and at the nodes where it does the most harm: a member's scheduler puts pods onto nodes, not Fleet, and
-most schedulers spread. A pod of one GPU may land on the very node that a pod of eight waits for. While the reserved
-gang still fits what is left, it fits wherever those pods really land.
+most schedulers spread. A pod of one GPU may land on the very node that a pod of eight waits for. A reserved gang that
+still fits beside the harm fits wherever the pods really land.
 """
 
 from __future__ import annotations
