@@ -38,9 +38,9 @@ Pairs = Iterable[tuple[Candidate, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A unit that holds room or quota. `hidden`: its pods that the inventory does not show yet; `start` and `end`: of
-    its run, the end FOREVER where nobody knows."""
+class Release:
+    """A unit that holds room or quota until it ends. `hidden`: its pods that the inventory does not show yet; `start`
+    and `end`: of its run, the end FOREVER where nobody knows."""
 
     unit: Unit
     member: str
@@ -92,7 +92,7 @@ class Releases:
 
     def __init__(
         self, snapshot: Snapshot, space: Space, usage: Usage | None, now: float, claims: Pairs,
-        leaving: Iterable[str] = (), users: Iterable[str] = (), holding: Sequence[Work] | None = None,
+        leaving: Iterable[str] = (), users: Iterable[str] = (), holding: Sequence[Release] | None = None,
     ) -> None:  # fmt: skip
         """`leaving`: units that this plan evicts, which end now. `users`: users whose caps matter; work of all others
         is added up by leaf. `holding`: all units that hold room or quota; None: not read yet."""
@@ -100,16 +100,16 @@ class Releases:
         self._space = space
         self._usage = usage
         self._now = now
-        self._by_member: dict[str, list[Work]] = {}
+        self._by_member: dict[str, list[Release]] = {}
         self._charged: dict[str, _Charged] = {}
         self._tables: dict[str, NodeTable] = {}
         self._bare: dict[tuple[str, float, float], SpanNodes] = {}
         self._holding = self._read() if holding is None else holding
         gone = frozenset(leaving)
-        works = (replace(work, end=now) if work.unit.id in gone else work for work in self._holding)
+        held = (replace(release, end=now) if release.unit.id in gone else release for release in self._holding)
         kept = (self.starting(candidate, member) for candidate, member in claims)
-        self._add_up(chain(works, kept), frozenset(users))
-        ends = {work.end for works in self._by_member.values() for work in works}
+        self._add_up(chain(held, kept), frozenset(users))
+        ends = {release.end for there in self._by_member.values() for release in there}
         self._ends = sorted(end for end in ends if now < end < FOREVER)
 
     @property
@@ -117,12 +117,12 @@ class Releases:
         """The usage now."""
         return self._usage
 
-    def starting(self, candidate: Candidate, member: str) -> Work:
+    def starting(self, candidate: Candidate, member: str) -> Release:
         """A unit that would start now."""
         walltime, now = candidate.unit.walltime_s, self._now
         end = FOREVER if walltime is None else max(now, now + walltime)
         shape = self._space.shapes[candidate.shape]
-        return Work(candidate.unit, member, shape, candidate.request, candidate.account, now, end, candidate.tier)
+        return Release(candidate.unit, member, shape, candidate.request, candidate.account, now, end, candidate.tier)
 
     @property
     def ends(self) -> list[float]:
@@ -136,17 +136,19 @@ class Releases:
         if found is None:
             if member not in self._tables:
                 self._tables[member] = NodeTable(self._snapshot.members[member], self._space)
-            ended = [work.unit for work in self._by_member.get(member, ()) if work.gone(at, before)]
+            ended = [release.unit for release in self._by_member.get(member, ()) if release.gone(at, before)]
             found = self._bare[key] = self._tables[member].once_gone(ended)
         return found.copy()
 
     def loose(self, member: str) -> bool:
         """Whether the inventory does not say which pods of a member share a node."""
-        return any(work.unit.visible and not work.unit.seats for work in self._by_member.get(member, ()))
+        return any(release.unit.visible and not release.unit.seats for release in self._by_member.get(member, ()))
 
-    def landing(self, member: str, at: float, before: float) -> list[Work]:
-        """The work whose pods no node of the member shows yet, and which is still there at a time."""
-        return [work for work in self._by_member.get(member, ()) if work.hidden and not work.gone(at, before)]
+    def landing(self, member: str, at: float, before: float) -> list[Release]:
+        """The units whose pods no node of the member shows yet, and that have not ended at a time."""
+        return [
+            release for release in self._by_member.get(member, ()) if release.hidden and not release.gone(at, before)
+        ]
 
     def usage_at(self, at: float, before: float) -> Usage | None:
         """The usage at a time, before anything starts; None where there is no tree."""
@@ -165,34 +167,34 @@ class Releases:
         made._tables = self._tables
         return made
 
-    def _read(self) -> list[Work]:
+    def _read(self) -> list[Release]:
         """The units that hold room or quota."""
         backlog, tree = self._snapshot.backlog, self._snapshot.tree
-        requests, found = Requests(), list[Work]()
+        requests, found = Requests(), list[Release]()
         for key in sorted(backlog.holding):
             unit = backlog.holding[key]
             hidden = committed(unit, self._space) if key in backlog.unseen else ()
             account = account_of(tree, unit) if tree is not None else None
             start = unit.placed_at if unit.placed_at is not None else (self._now if hidden else CERTAIN)
-            found.append(Work(unit, unit.member or "", hidden, requests.of(unit), account, start, self._end(unit)))
+            found.append(Release(unit, unit.member or "", hidden, requests.of(unit), account, start, self._end(unit)))
         return found
 
-    def _add_up(self, works: Iterable[Work], users: frozenset[str]) -> None:
-        """List the work by member, and its charges by account."""
+    def _add_up(self, found: Iterable[Release], users: frozenset[str]) -> None:
+        """List the releases by member, and their charges by account."""
         charged_to: dict[str, _Charged] = {}  # by account
-        for work in works:
-            self._by_member.setdefault(work.member, []).append(work)
-            if work.account is None:
+        for release in found:
+            self._by_member.setdefault(release.member, []).append(release)
+            if release.account is None:
                 continue
-            charged = charged_to.get(work.account)
+            charged = charged_to.get(release.account)
             if charged is None:
-                leaf, user = split(work.account)
-                charged = self._charged.setdefault(work.account if user in users else leaf, _Charged())
-                charged_to[work.account] = charged
-            if work.end < FOREVER:
-                charged.known.append((work.end, work.request))
+                leaf, user = split(release.account)
+                charged = self._charged.setdefault(release.account if user in users else leaf, _Charged())
+                charged_to[release.account] = charged
+            if release.end < FOREVER:
+                charged.known.append((release.end, release.request))
             else:
-                charged.unknown.append((work.start, work.request))
+                charged.unknown.append((release.start, release.request))
 
     def _end(self, unit: Unit) -> float:
         """When a unit that runs or leaves ends."""
@@ -238,8 +240,8 @@ class Reserving:
     def spans(self, heads: Iterable[Head], starts: Pairs) -> tuple[Span, ...]:
         """The reservations of the heads that do not start, beside all of `starts`."""
         new = [self.releases.starting(candidate, member) for candidate, member in starts]
-        new.sort(key=lambda work: (self._sizes(work), work.unit.id), reverse=True)
-        started = {work.unit.id for work in new}
+        new.sort(key=lambda release: (self._sizes(release), release.unit.id), reverse=True)
+        started = {release.unit.id for release in new}
         found: list[Span] = []
         for head in heads:
             if head.candidate.unit.id not in started and head.member is not None:
@@ -247,14 +249,14 @@ class Reserving:
                 found += [span] if span is not None else []
         return tuple(found)
 
-    def _in(self, head: Head, member: str, new: Sequence[Work], ahead: Sequence[Span]) -> Span | None:
+    def _in(self, head: Head, member: str, new: Sequence[Release], ahead: Sequence[Span]) -> Span | None:
         """The first time that fits in a member: by known ends; else once those of unknown length have ended, too, that
         ran before the reservation was made; else, made anew, once all of them have, and all units that start in this
         plan by right though the reservation refuses them."""
         for before, since in ((CERTAIN, head.since), (head.since, head.since), (FOREVER, self._now)):
             if before == FOREVER:
                 anew = Reservation(Kind.HEAD, head.candidate, member, self._now, since, overdue=head.overdue)
-                new = [work for work in new if work.end < FOREVER or anew.binds(work.unit, work.tier)]
+                new = [release for release in new if release.end < FOREVER or anew.binds(release.unit, release.tier)]
             times = self._times(new, ahead)
             best = self._at(head, member, times[-1], before, since, new, ahead)
             low, high = 0, len(times) - 1
@@ -266,23 +268,23 @@ class Reserving:
                 return best
         return None
 
-    def _times(self, new: Sequence[Work], ahead: Sequence[Span]) -> list[float]:
+    def _times(self, new: Sequence[Release], ahead: Sequence[Span]) -> list[float]:
         """Now, and the known ends of units."""
-        ends = {work.end for work in new} | {_end(span) for span in ahead}
+        ends = {release.end for release in new} | {_end(span) for span in ahead}
         more = [end for end in ends if self._now < end < FOREVER]
         return [self._now, *(sorted([*self.releases.ends, *more]) if more else self.releases.ends)]
 
     def _at(
-        self, head: Head, member: str, at: float, before: float, since: float, new: Sequence[Work],
+        self, head: Head, member: str, at: float, before: float, since: float, new: Sequence[Release],
         ahead: Sequence[Span],
     ) -> Span | None:  # fmt: skip
         """The reservation at a time; None without room or quota for it then."""
         mine, candidate, releases = self._space.shapes[head.candidate.shape], head.candidate, self.releases
-        stay = [work for work in new if work.end > at]
+        stay = [release for release in new if release.end > at]
         spans = [span for span in ahead if _end(span) > at]
         usage = releases.usage_at(at, before) if candidate.account is not None else None
         if usage is not None and candidate.account is not None:
-            charged = [(work.account, work.request) for work in stay]
+            charged = [(release.account, release.request) for release in stay]
             charged += [(span.holder.account, span.holder.request) for span in spans]
             for account, request in charged:
                 if account is not None:
@@ -291,9 +293,9 @@ class Reserving:
                 return None
             usage.charge(candidate.account, candidate.request)
         nodes = releases.nodes(member, at, before)
-        landing = [*releases.landing(member, at, before), *(work for work in stay if work.member == member)]
-        for work in sorted(landing, key=lambda work: (self._sizes(work), work.unit.id), reverse=True):
-            nodes.crowd(work.hidden, mine)
+        landing = [*releases.landing(member, at, before), *(release for release in stay if release.member == member)]
+        for release in sorted(landing, key=lambda release: (self._sizes(release), release.unit.id), reverse=True):
+            nodes.crowd(release.hidden, mine)
         for span in spans:
             if span.member == member and not nodes.give(self._space.shapes[span.holder.shape]):
                 return None
@@ -330,8 +332,8 @@ class Reserving:
                 best = (rank, span)
         return None if best is None else best[1]
 
-    def _sizes(self, work: Work) -> tuple[tuple[int, ...], ...]:
-        return tuple(self._space.size(part.need) for part in work.hidden)
+    def _sizes(self, release: Release) -> tuple[tuple[int, ...], ...]:
+        return tuple(self._space.size(part.need) for part in release.hidden)
 
 
 def _end(span: Span) -> float:
