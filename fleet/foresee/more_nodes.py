@@ -9,7 +9,8 @@ from fleet.foresee.change import MoreNodes, empty_node, lifts_for
 from fleet.model.amounts import Amounts
 from fleet.model.member import Member
 from fleet.model.unit import Unit
-from fleet.placement.packing.room import MemberRoom, Space
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Space
 from fleet.snapshot import Snapshot
 
 

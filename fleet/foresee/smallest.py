@@ -49,7 +49,8 @@ from fleet.model.member import Member
 from fleet.model.plan import Plan
 from fleet.model.reason import OF_QUOTA, Code, Reason
 from fleet.model.unit import MOST_PRIORITY, Component, Phase
-from fleet.placement.packing.room import MemberRoom, Shape, Space
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Shape, Space
 from fleet.placement.problem import Solver
 from fleet.quota.tree import QuotaTree
 from fleet.snapshot import Snapshot

@@ -16,7 +16,7 @@ from fleet.model.reason import Code, Reason, instant
 from fleet.model.unit import Component, Unit
 from fleet.placement.candidates.candidate import Group
 from fleet.placement.candidates.eligibility import Nevers, Policies
-from fleet.placement.packing.room import Space
+from fleet.placement.packing.space import Space
 from fleet.quota.entitlement import Charged, Entitlement, entitlement
 from fleet.quota.requests import Requests
 from fleet.quota.tiers import Alike, Ranked

@@ -22,7 +22,8 @@ from fleet.model.bounds import BOUNDS
 from fleet.model.matching import domain_of, pool_takes, repelled_by
 from fleet.model.member import Member, Pool
 from fleet.model.reason import Code, Reason, human
-from fleet.placement.packing.room import MemberRoom, Part, Shape, Space
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Part, Shape, Space
 
 _ALIKE = 0.75  # how near a name must come to be meant, as difflib measures
 

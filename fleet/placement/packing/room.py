@@ -23,12 +23,7 @@ from fleet.model.member import Member, Pool
 from fleet.model.refine import Home, Outcome, refine
 from fleet.model.unit import Component, Unit
 from fleet.placement.packing.pool import PoolRoom
-from fleet.placement.packing.space import UNBOUNDED, Need, Part, Shape, Space, Vector, slots
-
-__all__ = [
-    "UNBOUNDED", "Fit", "MemberRoom", "Need", "Part", "PoolRoom", "Shape", "Space", "Vector", "committed",
-    "largest_first", "room_for", "slots",
-]  # fmt: skip
+from fleet.placement.packing.space import Part, Shape, Space, Vector, slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from operator import add
 from fleet.model.leaving import left_behind
 from fleet.model.member import Member
 from fleet.model.unit import Unit
-from fleet.placement.packing.room import MemberRoom, PoolRoom, largest_first
+from fleet.placement.packing.pool import PoolRoom
+from fleet.placement.packing.room import MemberRoom, largest_first
 from fleet.placement.packing.space import Shape, Space, Vector
 
 Moves = Mapping[tuple[int, Vector], Sequence[Vector]]  # what nodes have free now, by pool and by what they had

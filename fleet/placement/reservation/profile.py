@@ -14,7 +14,8 @@ from functools import partial
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
 from fleet.placement.candidates.eligibility import Eligibility, Ranking
-from fleet.placement.packing.room import Fit, MemberRoom, Space
+from fleet.placement.packing.room import Fit, MemberRoom
+from fleet.placement.packing.space import Space
 from fleet.placement.reservation.span import Span
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Refusal, Usage

@@ -25,8 +25,9 @@ from fleet.model.leaving import left_behind
 from fleet.model.member import Member
 from fleet.model.unit import Unit
 from fleet.placement.candidates.candidate import Candidate
-from fleet.placement.packing.room import MemberRoom, Part, PoolRoom
-from fleet.placement.packing.space import Need, Shape, Space, Vector, slots
+from fleet.placement.packing.pool import PoolRoom
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Need, Part, Shape, Space, Vector, slots
 from fleet.quota.tiers import Tier
 from fleet.quota.usage import Usage
 

@@ -19,7 +19,8 @@ from fleet.placement.greedy.greedy import age_bucket, weight
 from fleet.placement.linked.decode import decode
 from fleet.placement.linked.linked import build
 from fleet.placement.packing.layout import lay_out
-from fleet.placement.packing.room import MemberRoom, Space
+from fleet.placement.packing.room import MemberRoom
+from fleet.placement.packing.space import Space
 from fleet.placement.reservation.profile import Profile
 from fleet.quota.tiers import Rank
 from fleet.quota.usage import Usage, request_of

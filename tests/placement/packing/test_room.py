@@ -16,7 +16,8 @@ from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.refine import Home, Outcome, refine
 from fleet.model.unit import Component, NodeClaim
-from fleet.placement.packing.room import Fit, MemberRoom, Space
+from fleet.placement.packing.room import Fit, MemberRoom
+from fleet.placement.packing.space import Space
 from tests.builders import GPU, amounts
 
 RACK = "rack"
