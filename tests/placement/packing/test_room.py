@@ -5,6 +5,7 @@ The verifier and the exhaustive packer here know nothing of the planner's: plain
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -16,8 +17,9 @@ from fleet.model.amounts import Amounts
 from fleet.model.member import Member, Pool
 from fleet.model.refine import Home, Outcome, refine
 from fleet.model.unit import Component, NodeClaim
+from fleet.placement.packing.pool import PoolRoom
 from fleet.placement.packing.room import Fit, MemberRoom
-from fleet.placement.packing.space import Space
+from fleet.placement.packing.space import Space, Vector
 from tests.builders import GPU, amounts
 
 RACK = "rack"
@@ -195,3 +197,23 @@ def test_the_search_for_a_packing_is_bounded_and_says_so() -> None:
     homes = [Home((free,), 90, (True, True, True)) for free in range(3, 9)]
     assert refine(parts, homes, most_steps=50).outcome is Outcome.GAVE_UP
     assert refine(parts, [Home((2,), 90, (True, True, True))]).outcome is Outcome.IMPOSSIBLE
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    st.lists(st.integers(0, 4), max_size=12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 4)), max_size=12)
+)
+def test_a_pool_changed_at_once_is_the_pool_after_single_moves(free: list[int], moves: list[tuple[int, int]]) -> None:
+    nodes = [(gpus, 9) for gpus in free]
+    before = PoolRoom((True,), dict(Counter(nodes)), domains=("r1",), potential=True)
+    kept, moved, more = before.copy(), before.copy(), Counter[Vector]()
+    for at, gpus in moves:
+        if at < len(nodes):
+            moved.move(nodes[at], (gpus, 9), 1)
+            more.subtract([nodes[at]])
+            more.update([(gpus, 9)])
+            nodes[at] = (gpus, 9)
+    changed = before.changed(more)
+    assert (changed.counts, changed.keys, list(changed.total)) == (moved.counts, moved.keys, list(moved.total))
+    assert (changed.takes, changed.domains, changed.potential) == ((True,), ("r1",), True)
+    assert (before.counts, before.keys) == (kept.counts, kept.keys)
