@@ -45,7 +45,9 @@ def submit(
 
     Of each job it says which queue has taken it.
     """
+    from fleet.cli.declared import know_kinds
     from fleet.cli.hub import connect
+    from fleet.kinds.lookup import interpreter_of
 
     bodies = [body for path in files for body in documents(path)]
     hub = connect(kubeconfig, data_dir, context)
@@ -56,6 +58,8 @@ def submit(
     except Failure:
         print("".join(f"{line}\n" for line, _ in done), end="", flush=True)
         raise
+    if any(interpreter_of(body["apiVersion"], body["kind"]) is None for _, body in done):
+        know_kinds((), hub)
     ends = time.monotonic() + TAKEN_WITHIN_S
     for line, body in done:
         print(line + taken(hub, body, ends), flush=True)

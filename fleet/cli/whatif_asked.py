@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.cli.declared import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.cli.whatif_edits import Asked, limit, move, priority
@@ -29,7 +30,7 @@ def answer(hub: Hub, asked: Asked) -> Json:
 
     options: list[str] = []
     edits: list[Json] = []
-    for option, make in _makers(asked):
+    for option, make in _makers(hub, asked):
         try:
             for edit in make():
                 options.append(option)
@@ -48,7 +49,7 @@ def answer(hub: Hub, asked: Asked) -> Json:
         raise Failure(f"{options[int(wrong[1])]}: {wrong[2]}") from refused
 
 
-def _makers(asked: Asked) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
+def _makers(hub: Hub, asked: Asked) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
     """For each option its text, and the function that makes edits of it; in the order of Asked.makers."""
     whole = {
         "--add-member": asked.add_member, "--scale": asked.scale, "--tree": asked.tree, "--drain": asked.drain,
@@ -62,7 +63,7 @@ def _makers(asked: Asked) -> Iterator[tuple[str, Callable[[], list[Json]]]]:
         ("--hold", asked.hold, partial(_of_job, "Hold", held=True)),
         ("--release", asked.release, partial(_of_job, "Hold", held=False)),
         ("--priority", asked.priority, _prioritized), ("--move", asked.move, _moved),
-        ("--submit", asked.submit, _submitted),
+        ("--submit", asked.submit, partial(_submitted, hub)),
     )  # fmt: skip
     for option, texts, make in each:
         for text in texts:
@@ -87,8 +88,10 @@ def _moved(namespace: str, text: str) -> list[Json]:
     return _of_job("MoveTo", namespace, job, leaf=leaf)
 
 
-def _submitted(namespace: str, text: Path) -> list[Json]:
-    jobs = [body for body in documents(text) if interpreter_of(body["apiVersion"], body["kind"]) is not None]
+def _submitted(hub: Hub, namespace: str, text: Path) -> list[Json]:
+    bodies = documents(text)
+    know_kinds(bodies, hub)
+    jobs = [body for body in bodies if interpreter_of(body["apiVersion"], body["kind"]) is not None]
     if not jobs:
         raise BadEdit("holds no job")
     home = {"namespace": namespace}

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.cli.declared import know_kinds
 from fleet.cli.failure import Failure
 from fleet.cli.manifests import documents
 from fleet.cli.submit import dry_run
@@ -299,9 +300,10 @@ def _moved(text: str, namespace: str, snapshot: Snapshot) -> Iterator[Edit]:
 
 
 def _submitted(path: Path, namespace: str, source: Source, snapshot: Snapshot) -> Iterator[Edit]:
-    """The jobs of a file. Policies and PriorityClasses that stand beside them count; objects without pods do not
-    matter."""
+    """The jobs of a file. Policies, PriorityClasses and WorkloadInterpreters that stand beside them count; objects
+    without pods do not matter."""
     bodies = documents(path)
+    know_kinds(bodies, source.hub)
     own = [body for body in bodies if body["kind"] in POLICY_KINDS]
     classes = [body for body in bodies if body["kind"] == "PriorityClass"]
     jobs = [body for body in bodies if interpreter_of(str(body["apiVersion"]), str(body["kind"])) is not None]

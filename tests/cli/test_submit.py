@@ -15,6 +15,7 @@ from fleet.engine.dumps import as_written
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import job, policy, written
+from tests.simulate.test_declared_lives import DECLARED, WIDGET, widget
 
 JOBS = "/apis/kubeflow.org/v1/namespaces/default/pytorchjobs"
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
@@ -44,6 +45,21 @@ def test_a_job_is_said_to_be_in_its_queue_and_anything_else_to_be_there(up: Up, 
     assert submitted(up, tmp_path / "a.yaml", job("queued")) == [
         "pytorchjob.kubeflow.org/queued applied, in queue root/a"
     ]
+
+
+def test_a_job_of_a_kind_that_a_user_declared_is_said_to_be_in_its_queue_and_can_be_asked_about(
+    up: Up, tmp_path: Path
+) -> None:
+    selects = {"resourceSelectors": [{"apiVersion": "example.com/v1", "kind": "Widget"}]}
+    declared = {**policy(), "metadata": {"name": "widgets"}, "spec": {**policy()["spec"], **selects}}
+    submitted(up, tmp_path / "crd.yaml", WIDGET)
+    submitted(up, tmp_path / "kind.yaml", DECLARED, declared)
+    [line] = submitted(up, tmp_path / "a.yaml", widget("one"))
+    assert line == "widget.example.com/one created, in queue root/a"
+    until("the decider left a snapshot", lambda: up.hub.find("/fleet/v1/snapshot") is not None)
+    path = written(tmp_path / "b.yaml", widget("two"))
+    asked = fleet("what-if", "--submit", path, "--add-member", "new=1x8", "--data-dir", str(up.folder))
+    assert asked.returncode == 0 and "default/two" in asked.stdout, asked.stdout + asked.stderr
 
 
 def test_a_job_that_no_policy_takes_is_said_to_wait_for_one(up: Up, tmp_path: Path) -> None:

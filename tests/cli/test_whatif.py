@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from fleet.cli.failure import Failure
 from fleet.cli.main import app
+from fleet.kinds import INTERPRETERS
 from tests.cli.hub import Up, fleet, refusal, until
+from tests.simulate.test_declared_lives import DECLARED, widget
 
 GPU = "nvidia.com/gpu"
 CASE = {
@@ -132,6 +134,18 @@ def test_policies_and_priority_classes_beside_a_job_count(case: str, tmp_path: P
     bound = rows(case, *more, "--submit", written(tmp_path / "job.yaml", mine, urgent, eu))
     assert bound["default/new"]["change"] == "waits"
     assert bound["default/next"]["after"]["member"] == "n"
+
+
+def test_a_declaration_beside_a_job_of_its_kind_counts(case: str, tmp_path: Path) -> None:
+    try:
+        path = written(tmp_path / "widget.yaml", DECLARED, widget("new"))
+        found = rows(case, "--submit", path, "--add-member", "n=2x8", "--set", f"root/a.max.{GPU}=64")
+        assert found["default/new"]["change"] == "starts"
+        broken = {**DECLARED, "spec": {**DECLARED["spec"], "suspend": "]["}}
+        with pytest.raises(Failure, match=r"WorkloadInterpreter widgets\.example\.com: spec\.suspend"):
+            asked(case, "--submit", written(tmp_path / "broken.yaml", broken, widget("new")))
+    finally:
+        INTERPRETERS.declare(())
 
 
 def test_a_decision_record_is_as_good_as_a_snapshot(case: str, tmp_path: Path) -> None:
