@@ -176,12 +176,12 @@ class Connection:
         """/readyz, beside the places for requests: a busy member is not a lost one."""
         try:
             async with asyncio.timeout(limit_s), self._send("GET", "/readyz") as response:
-                text = (await _whole(response)).decode(errors="replace")
+                content = await _whole(response)
         except TimeoutError as error:
             raise Unreachable(f"/readyz: no answer within {limit_s:g} s") from error
         except _NO_ANSWER as error:
             raise _unreachable(error, "/readyz: ") from error
-        return Answer(response.status, {"message": text[:300]})
+        return Answer(response.status, _decode(content, response.status) if response.status >= 300 else {})  # "ok"
 
     @asynccontextmanager
     async def lines(

@@ -9,9 +9,11 @@ from contextlib import asynccontextmanager
 
 from fleet.members.clusters import ClusterMembers
 from fleet.members.members import Changed, Did
+from fleet.model.reason import Code
 from fleet.ports import Key
 from tests.members.builders import config_map, ours, pytorch_job
 from tests.members.conftest import HUB, LIMITS, SimulatedTarget, Target, eventually, simulated_target
+from tests.simulate.faulty import faulty, refusal
 
 
 async def test_a_member_that_is_cut_off_is_lost_and_comes_back_with_what_happened_meanwhile(
@@ -209,6 +211,43 @@ async def test_joining_again_with_the_same_credentials_keeps_the_connection(
     await eventually(lambda: members.ready("cfa"))
     await members.add("cfa", simulated.kubeconfig, HUB)
     assert members.ready("cfa")
+
+
+async def test_credentials_that_expire_make_a_member_lost_though_its_watches_go_on(
+    members: ClusterMembers, simulated: SimulatedTarget
+) -> None:
+    expired: list[bool] = []
+
+    def fault(method: str, path: str) -> tuple[int, object] | None:
+        return refusal(401, "Unauthorized", "Unauthorized") if expired else None
+
+    async with faulty(simulated.cluster.url, fault) as server:
+        await members.add("cfa", simulated.kubeconfig.replace(simulated.cluster.url, server.url), HUB)
+        await eventually(lambda: members.ready("cfa"))
+        expired.append(True)
+        await eventually(lambda: not members.ready("cfa"), what="lost")
+        state = members.state("cfa")
+        assert state is not None and state.reason == "CredentialsRefused"
+        assert "refuses the credentials in its kubeconfig: Unauthorized" in state.message
+        outcome = await members.apply("cfa", config_map(ours("default", "late")))
+        assert outcome.did is Did.UNREACHABLE
+        expired.clear()
+        await eventually(lambda: members.ready("cfa"), what="back")
+
+
+async def test_an_answer_that_is_no_object_does_not_count_as_sent(
+    members: ClusterMembers, simulated: SimulatedTarget
+) -> None:
+    def fault(method: str, path: str) -> tuple[int, object] | None:
+        return (200, {"hello": "world"}) if path.endswith("/sent") and method == "PATCH" else None
+
+    async with faulty(simulated.cluster.url, fault) as server:
+        await members.add("cfa", simulated.kubeconfig.replace(simulated.cluster.url, server.url), HUB)
+        await eventually(lambda: members.ready("cfa"))
+        outcome = await members.apply("cfa", config_map(ours("default", "sent")))
+        assert (outcome.did, outcome.cause) == (Did.UNREACHABLE, Code.MEMBER_FAILS)
+        assert outcome.message.endswith("/configmaps/sent is no object")
+        assert members.find("cfa", Key("", "configmaps", "default", "sent")) is None
 
 
 async def test_credentials_that_are_refused_are_told(members: ClusterMembers, simulated: SimulatedTarget) -> None:

@@ -23,12 +23,14 @@ async def why_podless(hub: Hub, member: str, copy: Body, waited_s: float) -> Rea
     """Why there is no pod; None where nothing but time tells. The member is not to get another job of a kind that
     nobody acts on there for a while, and its Cluster says so."""
     kind, since = copy["kind"], f"no pods within {waited_s:.0f} s"
+    said = (await hub.members.warning(member, copy))[:TEXT_MAX]
+    code = cause_in(said)
+    if code is not None:
+        return Reason(code, {"member": member, "message": f"{since}: {said}"})
     if untouched(copy):
         group = copy["apiVersion"].rpartition("/")[0]
         now, key = hub.clock.now(), Key(CLUSTER, "clusters", "", member)
         await hub.edit(key, lambda body: not b.deleting(body) and avoid(body, f"{group}/{kind}", now))
         message = f"the {kind} has no status and {since}; is the controller of this kind running?"
         return Reason(Code.NO_CONTROLLER, {"member": member, "message": message})
-    said = (await hub.members.warning(member, copy))[:TEXT_MAX]
-    code = cause_in(said)
-    return None if code is None else Reason(code, {"member": member, "message": f"{since}: {said}"})
+    return None
