@@ -44,7 +44,8 @@ def record(cluster: dict[str, Any]) -> dict[str, Any]:
         message = ready.get("message") or ready.get("reason") or "not looked at yet"
     else:
         going = drain.get("message", "") if drains and not drained else ""
-        message = "; ".join(filter(None, (going, _avoided(status))))
+        avoided = _avoided(status, "avoidedNodes", "name"), _avoided(status, "avoidedKinds", "kind")
+        message = "; ".join(filter(None, (going, *avoided)))
     return {
         "name": cluster["metadata"]["name"],
         "state": ", ".join(filter(None, ("ready" if is_ready else "not ready", out))),
@@ -76,6 +77,7 @@ def _condition(status: dict[str, Any], type_: str) -> dict[str, Any]:
     return next((found for found in status.get("conditions") or [] if found.get("type") == type_), {})
 
 
-def _avoided(status: dict[str, Any]) -> str:
-    nodes: list[str] = [entry["name"] for entry in status.get("avoidedNodes") or []]
-    return f"avoids {', '.join(nodes[:3])}{', …' * (len(nodes) > 3)}" if nodes else ""
+def _avoided(status: dict[str, Any], field: str, name: str) -> str:
+    """The nodes, or the kinds of jobs, that the hub counts out there for a time."""
+    found: list[str] = [entry[name] for entry in status.get(field) or []]
+    return f"avoids {', '.join(found[:3])}{', …' * (len(found) > 3)}" if found else ""

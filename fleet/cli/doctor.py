@@ -13,6 +13,7 @@ import typer
 
 from fleet.cli.failure import Failure
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, Output, OutputOption
+from fleet.model.times import rfc3339
 
 if TYPE_CHECKING:
     from fleet.cli.hub import Hub
@@ -134,4 +135,21 @@ def failing_nodes(hub: Hub) -> Iterator[Finding]:
             yield Finding("failing-node", "Cluster", "", name, one.text, what)
 
 
-CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (passing_policies, unknown_copies, failing_nodes)
+def idle_kinds(hub: Hub) -> Iterator[Finding]:
+    """Kinds that a member serves and no controller there acts on."""
+    from fleet.amc.get import CLUSTERS
+    from fleet.controllers.cluster import idle
+
+    for cluster in hub.list(CLUSTERS):
+        name = cluster["metadata"]["name"]
+        for kind, until in idle.idle_kinds(cluster, 0.0).items():
+            why = f"a job of kind {kind} got no pods and no status; the kind is kept from it until {rfc3339(until)}"
+            yield Finding("idle-kind", "Cluster", "", name, why, f"start the controller of {kind} in {name}")
+
+
+CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (
+    passing_policies,
+    unknown_copies,
+    failing_nodes,
+    idle_kinds,
+)

@@ -1,11 +1,12 @@
-"""Failing nodes, as `fleet doctor` and `fleet clusters` name them."""
+"""Failing nodes and idle kinds, as `fleet doctor` and `fleet clusters` name them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from fleet.cli.clusters import record
-from fleet.cli.doctor import Finding, failing_nodes
+from fleet.cli.doctor import Finding, failing_nodes, idle_kinds
+from fleet.controllers.cluster.idle import AVOIDED_S, avoid, settle
 from fleet.ports import Body
 
 ENTRY = {"name": "n7", "failures": 3, "jobs": 2, "until": "2026-11-23T04:00:00Z"}
@@ -43,3 +44,17 @@ def test_the_list_of_members_says_which_nodes_are_avoided() -> None:
     assert record(cluster(ENTRY))["message"] == "avoids n7"
     many = [{**ENTRY, "name": f"n{number}"} for number in range(5)]
     assert record(cluster(*many))["message"] == "avoids n0, n1, n2, …"
+
+
+def test_a_kind_that_nobody_acts_on_is_named_with_its_remedy_until_its_time_is_over() -> None:
+    idle = cluster()
+    assert avoid(idle, "example.com/Widget", 1000.0)
+    (found,) = idle_kinds(Told(idle))  # type: ignore[arg-type]
+    assert (found.check, found.name) == ("idle-kind", "cfa")
+    assert "kept from it until 1970-01-01T00:26:40Z" in found.why
+    assert found.what_to_do == "start the controller of example.com/Widget in cfa"
+    assert record(idle)["message"] == "avoids example.com/Widget"
+    assert not settle(idle, 1000.0 + AVOIDED_S - 1)
+    assert settle(idle, 1000.0 + AVOIDED_S + 1)
+    assert idle["status"]["conditions"] == cluster()["status"]["conditions"]
+    assert record(idle)["message"] == ""
