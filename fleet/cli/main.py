@@ -1,6 +1,7 @@
 """`fleet`: one command, one file a subcommand.
 
-Heavy imports stand inside the functions that need them, so that `fleet --help` and the small commands start at once.
+Heavy imports stand inside the functions that need them, so that `fleet --help` and the small commands start at once. A
+command that is named loads no other: each process of a hub that was killed starts through here, too.
 An expected failure is one line on stderr and exit status 1, a disk that is full among them; Ctrl-C is 130; anything
 else is a bug and shows itself.
 """
@@ -8,82 +9,66 @@ else is a bug and shows itself.
 from __future__ import annotations
 
 import errno
+import functools
+import importlib
 import os
 import sys
+from collections.abc import Iterable
 
 import typer
 
-from fleet.cli import (
-    agent,
-    api,
-    backup,
-    clusters,
-    controllers,
-    cordon,
-    decide,
-    delete,
-    demo,
-    doctor,
-    drain,
-    explain,
-    jobs,
-    join,
-    logs,
-    move,
-    orphans,
-    queues,
-    replay,
-    restore,
-    sim,
-    status,
-    submit,
-    token,
-    unjoin,
-    up,
-    version,
-    whatif,
-)
+from fleet.cli import logs
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
 
-app = typer.Typer(
-    name="fleet",
-    help="Queue training jobs under one quota over many Kubernetes clusters.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+# In the order of --help: the module of each command, and its function there where that is not named like the command.
+COMMANDS = {
+    "up": "up", "demo": "demo", "join": "join", "unjoin": "unjoin", "cordon": "cordon", "uncordon": "cordon:uncordon",
+    "drain": "drain", "move": "move", "status": "status", "clusters": "clusters", "queues": "queues",
+    "submit": "submit", "delete": "delete", "jobs": "jobs", "explain": "explain", "doctor": "doctor",
+    "decide": "decide", "what-if": "whatif:what_if", "replay": "replay", "backup": "backup", "restore": "restore",
+    "orphans": "orphans:app", "token": "token:app", "agent": "agent", "api": "api", "controllers": "controllers",
+    "sim": "sim", "version": "version",
+}  # fmt: skip
 
-app.command("up", epilog=of("up"))(up.up)
-app.command("demo", epilog=of("demo"))(demo.demo)
-app.command("join", epilog=of("join"))(join.join)
-app.command("unjoin", epilog=of("unjoin"))(unjoin.unjoin)
-app.command("cordon", epilog=of("cordon"))(cordon.cordon)
-app.command("uncordon", epilog=of("uncordon"))(cordon.uncordon)
-app.command("drain", epilog=of("drain"))(drain.drain)
-app.command("move", epilog=of("move"))(move.move)
-app.command("status", epilog=of("status"))(status.status)
-app.command("clusters", epilog=of("clusters"))(clusters.clusters)
-app.command("queues", epilog=of("queues"))(queues.queues)
-app.command("submit", epilog=of("submit"))(submit.submit)
-app.command("delete", epilog=of("delete"))(delete.delete)
-app.command("jobs", epilog=of("jobs"))(jobs.jobs)
-app.command("explain", epilog=of("explain"))(explain.explain)
-app.command("doctor", epilog=of("doctor"))(doctor.doctor)
-app.command("decide", epilog=of("decide"))(decide.decide)
-app.command("what-if", epilog=of("what-if"))(whatif.what_if)
-app.command("replay", epilog=of("replay"))(replay.replay)
-app.command("backup", epilog=of("backup"))(backup.backup)
-app.command("restore", epilog=of("restore"))(restore.restore)
-app.add_typer(orphans.app, name="orphans")
-app.add_typer(token.app, name="token")
-app.command("agent", epilog=of("agent"))(agent.agent)
-app.command("api", epilog=of("api"))(api.api)
-app.command("controllers", epilog=of("controllers"))(controllers.controllers)
-app.command("sim", epilog=of("sim"))(sim.sim)
-app.command("version", epilog=of("version"))(version.version)
+app: typer.Typer  # with all commands; made when somebody asks for it
+
+
+def __getattr__(name: str) -> typer.Typer:
+    if name == "app":
+        return _whole()
+    raise AttributeError(name)
+
+
+@functools.cache
+def _whole() -> typer.Typer:
+    return with_commands(COMMANDS)
+
+
+def with_commands(names: Iterable[str]) -> typer.Typer:
+    """The program with these commands alone."""
+    made = typer.Typer(
+        name="fleet",
+        help="Queue training jobs under one quota over many Kubernetes clusters.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(_group)
+    for name in names:
+        module, _, function = COMMANDS[name].partition(":")
+        found = getattr(importlib.import_module(f"fleet.cli.{module}"), function or module)
+        if isinstance(found, typer.Typer):
+            made.add_typer(found, name=name)
+        else:
+            made.command(name, epilog=of(name))(found)
+    return made
+
+
+def _group() -> None:
+    """Nothing: it makes one command alone a group."""
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -91,9 +76,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def main() -> None:
     """The console script: runs the command and turns what it raises into an exit status."""
+    named = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else COMMANDS
     try:
         try:
-            app()
+            with_commands(named)()
         finally:
             sys.stdout.flush()  # here, where it can still be said in words that it was in vain
     except Failure as failure:

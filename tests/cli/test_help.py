@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from fleet.cli import main
 from tests.cli.hub import fleet
 
 COMMANDS = (
@@ -44,6 +46,22 @@ def test_every_command_has_help(command: tuple[str, ...]) -> None:
     )
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_that_is_loaded_alone_is_the_one_of_the_whole_program(command: str) -> None:
+    words = [command, "--help"]
+    alone, whole = CliRunner().invoke(main.with_commands([command]), words), CliRunner().invoke(main.app, words)
+    assert alone.exit_code == 0 and alone.stdout == whole.stdout
+    assert "Usage: fleet " + command in alone.stdout
+
+
+def test_a_command_loads_no_other() -> None:
+    code = "import sys; sys.argv = ['fleet', 'version']; from fleet.cli.main import main\ntry: main()\n"
+    code += "finally: print(*[name for name in sys.modules if name.startswith('fleet.cli.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=False)
+    loaded = {name.removeprefix("fleet.cli.") for name in done.stdout.splitlines()[-1].split()}
+    assert loaded == {"main", "logs", "examples", "failure", "version"}
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"]])
 def test_the_plugin_has_help(arguments: list[str]) -> None:
     done = fleet(*arguments, program="kubectl-amc")
@@ -57,6 +75,7 @@ def test_a_wrong_option_is_a_usage_error() -> None:
 
 @pytest.mark.parametrize("module", ["fleet.cli.main", "fleet.amc.main"])
 def test_help_loads_none_of_the_heavy_parts(module: str) -> None:
-    code = f"import sys, {module}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    whole = f"{module}.app" if module == "fleet.cli.main" else f"{module}.parser()"  # all commands
+    code = f"import sys, {module}; {whole}; print(*[name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
     assert done.stdout.split() == []
