@@ -16,6 +16,8 @@ import pytest
 
 from fleet.amc.client import Client
 from fleet.amc.kubeconfig import load
+from fleet.cli import orphans
+from fleet.cli.jobs import listed
 from tests.cli.hub import BIN, Up, fleet, until
 from tests.cli.test_jobs import TREE
 from tests.cli.test_whatif import GPU, job, policy, written
@@ -89,7 +91,8 @@ def pods(place: Place) -> dict[str, set[str]]:
 
 
 def states(up: Up) -> dict[str, str]:
-    return {one["name"]: one["state"] for one in json.loads(fleet("jobs", "-o", "json", *at(up)).stdout)}
+    """As `fleet jobs` has them, without a process for each look."""
+    return {one["name"]: one["state"] for one in listed(up.hub, "default")[0]}
 
 
 def at(up: Up) -> tuple[str, str]:
@@ -133,7 +136,8 @@ def test_what_runs_goes_on_and_people_adopt_or_remove_what_the_backup_does_not_k
     assert restored.returncode == 0, restored.stderr
     new = Up(place.second, *place.databases[1])
     try:
-        until("the copies are named", lambda: unknown(new) == ["later", "unwanted"])
+        until("the copies are named", lambda: len(orphans.unknown(new.hub)[0]) == 2)
+        assert unknown(new) == ["later", "unwanted"]
         until("what ended has ended", lambda: states(new)["finishes"] == "Succeeded")
         until("what was deleted is a job again", lambda: states(new)["deleted"] == "Running")
         told = fleet("doctor", *at(new))

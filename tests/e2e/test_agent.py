@@ -16,9 +16,8 @@ import yaml
 from tests.e2e.hub import BIN, Hub, Kubectl, World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 from tests.members.conftest import inline
-from tests.testbed.bed import started_bed
 
-pytestmark = pytest.mark.xdist_group("e2e-agent")
+pytestmark = pytest.mark.xdist_group("e2e-real")
 MEMBER = "edge"
 
 
@@ -48,30 +47,32 @@ class Edge:
 
 
 @pytest.fixture
-def edge(tmp_path: Path) -> Iterator[Edge]:
-    with started_bed(tmp_path / "bed", ["cfa"]) as bed:
-        document = yaml.safe_load(inline(bed.members["cfa"].kubeconfig))
-        cluster = document["clusters"][0]["cluster"]
-        address = cluster["server"].removeprefix("https://")
-        cluster.update({"server": "https://member.invalid:6443", "tls-server-name": "127.0.0.1"})
-        kubeconfig = tmp_path / "member.kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(document))
-        hub = Hub(tmp_path / "hub")
-        hub.start()
-        try:
-            edge = Edge(World("real", hub, Kubectl(hub.kubeconfig), (MEMBER,), bed), tmp_path, [])
-            join = [str(BIN / "fleet"), "join", MEMBER, "--agent", "--kubeconfig", str(kubeconfig)]
-            join += ["--data-dir", str(hub.folder), "-o", str(tmp_path / "agent.yaml")]
-            subprocess.run(join, check=True, timeout=180)
-            member = Kubectl(bed.members["cfa"].kubeconfig)
-            assert "deployment.apps/fleet-agent created" in member.run("apply", "-f", str(tmp_path / "agent.yaml"))
-            _pod_is_admitted(member, tmp_path / "agent.yaml")
-            edge.command = _command(tmp_path, address)
-            edge.start()
-            yield edge
-        finally:
-            edge.kill()
-            assert hub.stop() == 0, hub.log()
+def edge(real: World, tmp_path: Path) -> Iterator[Edge]:
+    """A hub of its own, on a member that another hub reaches directly."""
+    assert real.bed is not None
+    shared = real.bed.members["cfa"].kubeconfig
+    document = yaml.safe_load(inline(shared))
+    cluster = document["clusters"][0]["cluster"]
+    address = cluster["server"].removeprefix("https://")
+    cluster.update({"server": "https://member.invalid:6443", "tls-server-name": "127.0.0.1"})
+    kubeconfig = tmp_path / "member.kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(document))
+    hub = Hub(tmp_path / "hub")
+    hub.start()
+    edge = Edge(World("real", hub, Kubectl(hub.kubeconfig), (MEMBER,), real.bed), tmp_path, [])
+    try:
+        join = [str(BIN / "fleet"), "join", MEMBER, "--agent", "--kubeconfig", str(kubeconfig)]
+        join += ["--data-dir", str(hub.folder), "-o", str(tmp_path / "agent.yaml")]
+        subprocess.run(join, check=True, timeout=180)
+        member = Kubectl(shared)
+        assert "deployment.apps/fleet-agent created" in member.run("apply", "-f", str(tmp_path / "agent.yaml"))
+        _pod_is_admitted(member, tmp_path / "agent.yaml")
+        edge.command = _command(tmp_path, address)
+        edge.start()
+        yield edge
+    finally:
+        edge.kill()
+        assert hub.stop() == 0, hub.log()
 
 
 def _command(folder: Path, address: str) -> list[str]:
