@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import statistics
+import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -78,6 +79,11 @@ class Report:
         path.parent.mkdir(parents=True, exist_ok=True)
         rows = [asdict(f) | {"median": f.median, "p95": f.p95} for f in self.figures]
         path.write_text(json.dumps({"machine": self.machine, "figures": rows}, indent=1) + "\n")
+
+
+def say(text: str) -> None:
+    """The present step of a long part, for a person who waits."""
+    print(f"  {text}", file=sys.stderr, flush=True)
 
 
 def _processor() -> str:
