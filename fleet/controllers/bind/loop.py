@@ -27,6 +27,7 @@ from fleet.controllers.cluster.taints import leaves_at
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
+from fleet.controllers.runtime.news import News
 from fleet.kinds import Interpreter, interpreter_for
 from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import rows, text, whole
@@ -65,6 +66,7 @@ class BindLoop:
         self._queue_rules: object = None
         self._tree = TreeReader(hub.store)
         self._interpreters = Loader(hub.store)
+        self._news = News()  # of objects that policies select: nothing here follows from their status
         self._marks: dict[Key, object] = {}  # of bindings: the state that this loop has seen
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
@@ -107,6 +109,9 @@ class BindLoop:
         for stored in self._hub.scan(WORK, "resourcebindings"):
             if b.annotation(stored.body, ANNOTATION_POLICY) == claim:
                 yield from self._object_of(stored)
+
+    def _on_object(self, event: Event) -> Iterable[Key]:
+        return (event.stored.key,) if self._news.is_new(event) else ()
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
         """A binding that went, or that a user edited, is made right again; its status is not this loop's matter."""
@@ -173,7 +178,7 @@ class BindLoop:
                     if kind is None:
                         unknown = True
                     elif propagatable(kind):
-                        sources.add(Source(kind.group, kind.resource))
+                        sources.add(Source(kind.group, kind.resource, self._on_object))
         self.controller.follow_only(sources)
         return 30.0 * _RETRY_S if unknown else None
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fleet.bindings import binding as b
 from fleet.bindings.conditions import drop_condition, set_condition
+from fleet.kinds import Health
 from fleet.members.members import Did, Outcome
 from fleet.model.reason import Code
 from fleet.ports import Body
@@ -46,6 +47,8 @@ def applied(
         item.pop("appliedMessage", None)
         if not applied:
             item["appliedMessage"] = outcome.message
+        elif b.is_gang(binding):  # as observe finds a copy that has no status yet: that is one write less
+            item.setdefault("health", str(Health.UNKNOWN))
         changed |= item != known.get(member)
         items.append(item)
     status["aggregatedStatus"] = items

@@ -35,11 +35,12 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.controllers.runtime.news import News
 from fleet.controllers.runtime.terms import Terms, stamped
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
-from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.ports import Body, Event, Key, Stored
 from fleet.wellknown import (
     CLUSTER,
     FINALIZER_BINDING,
@@ -58,6 +59,7 @@ log = structlog.get_logger(__name__)
 
 RETRY_FIRST_S = 0.5
 RETRY_MAX_S = 30.0
+GATHER_S = 0.1  # changes of one copy within this time are one look: its status comes in steps, and asks for nothing
 
 
 class _Busy(Exception):
@@ -82,7 +84,7 @@ class DispatchLoop:
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
         self._clusters_mark: object = None
-        self._marks: dict[Key, str] = {}  # of jobs and bindings: the state that was seen
+        self._news = News()  # of jobs and bindings: observe writes their status, which does not travel
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(CLUSTER, "clusters", self._on_cluster),
@@ -104,24 +106,10 @@ class DispatchLoop:
         if key is not None and (key.group, key.resource) not in self._resources:
             self._resources.add((key.group, key.resource))
             self.controller.follow_only(Source(group, name, self._on_object) for group, name in self._resources)
-        return (event.stored.key,) if self._is_new(event) else ()
+        return (event.stored.key,) if self._news.is_new(event) else ()
 
     def _on_object(self, event: Event) -> Iterable[Key]:
-        return self._index.of_object(event.stored.key) if self._is_new(event) else ()
-
-    def _is_new(self, event: Event) -> bool:
-        """Whether it says more than another status, which observe writes and which does not travel. The full pass
-        that every loop makes now and then (ADDED) always counts."""
-        key, meta = event.stored.key, event.stored.body["metadata"]
-        if event.type is EventType.DELETED:
-            self._marks.pop(key, None)
-        elif "generation" in meta:
-            said = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")
-            mark = repr((event.stored.uid, *(meta.get(name) for name in said)))
-            if event.type is EventType.MODIFIED and self._marks.get(key) == mark:
-                return False
-            self._marks[key] = mark
-        return True
+        return self._index.of_object(event.stored.key) if self._news.is_new(event) else ()
 
     def _on_dependency(self, event: Event) -> Iterable[Key]:
         return self._dependencies.bindings_of(event.stored.key)
@@ -145,9 +133,10 @@ class DispatchLoop:
         key = self._index.key(changed.binding)
         stored_binding = self._hub.store.peek(key) if key is not None else None
         if stored_binding is not None:
-            leaving = b.tasks_of(stored_binding.body) or b.deleting(stored_binding.body)
-            if changed.what == "job" or leaving:
+            if b.tasks_of(stored_binding.body) or b.deleting(stored_binding.body):
                 self.controller.queue.add(stored_binding.key)
+            elif changed.what == "job":
+                self.controller.queue.add_after(stored_binding.key, GATHER_S)
 
     # -- the work
 
