@@ -6,13 +6,14 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from tests.bench import decisions, dispatch, footprint, latency, throughput
+from tests.bench import decisions, dispatch, footprint, latency, members, throughput
 from tests.bench.report import Report
 
 PARTS = {
     "latency": (latency.measure, 20),
     "throughput": (throughput.measure, 3),
     "footprint": (footprint.measure, 3),
+    "members": (members.measure, 3),
     "dispatch": (dispatch.measure, 3),
     "decisions": (decisions.measure, 10),
 }
