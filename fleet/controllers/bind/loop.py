@@ -33,6 +33,7 @@ from fleet.model.quantity import BadQuantity
 from fleet.model.untyped import rows, text, whole
 from fleet.objects.interpreters import Loader
 from fleet.ports import Body, Event, EventType, Key, Stored
+from fleet.quota.tree import QuotaTree
 from fleet.wellknown import (
     ANNOTATION_JOB_GENERATION,
     ANNOTATION_POLICY,
@@ -146,7 +147,7 @@ class BindLoop:
 
     def _on_queue_rules(self, event: Event) -> Iterable[Key]:
         """The tree, and a choice for the whole hub, say which gangs wait in queues, even against their policies."""
-        mark = (self._tree.read(), hub_requires_queue(self._hub.store))
+        mark = (_rules_of(self._tree.read()), hub_requires_queue(self._hub.store))
         if mark == self._queue_rules:
             return ()
         self._queue_rules = mark
@@ -274,6 +275,14 @@ class BindLoop:
             everywhere = [name for name in everywhere if name in staying]
         pauses = [at - now + 0.01 for at in leaving.values() if at > now]
         return tuple(everywhere), min(pauses, default=None)
+
+
+def _rules_of(tree: QuotaTree | None) -> object:
+    """The part of the tree that says which gangs wait in queues: limits and promises are edited often, and say nothing
+    of that."""
+    if tree is None:
+        return None
+    return [(n.path, n.name, n.children, n.namespaces, n.require_queue) for n in tree.nodes.values()]
 
 
 def wanted_of_job(
