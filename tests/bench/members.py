@@ -37,10 +37,10 @@ GANGS, WORKERS = 400, 9  # of the hub's own, so that a fifth of the pods are of 
 PROCESSES = 2
 CLUSTERS = "/apis/cluster.karmada.io/v1alpha1/clusters"
 STARTS = 2
-REST_S = 20.0
+REST_S = 15.0
 CHANGES = 40
 WITHIN_S = 120.0
-SETTLED_S = 5.0
+SETTLED_S = 3.0
 
 # The load beside a dead member: gangs of one pod at a steady pace, one in DEAD_SHARE of them for the member that dies.
 GANGS_PER_S, LOAD, DEAD_SHARE = 20, 200, 10
