@@ -1,4 +1,4 @@
-"""`fleet doctor`: troubles of a hub although nothing fails, and a remedy for each.
+"""`fleet doctor`: troubles of a hub, most of which fail nowhere else, and a remedy for each.
 
 Each check is one function from the hub to its findings, and stands in CHECKS. A check asks the hub's API only.
 """
@@ -42,7 +42,7 @@ def doctor(
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """List what is wrong on the hub though nothing fails. The exit status is 1 when there is something."""
+    """List what is wrong on the hub, and what to do. The exit status is 1 when there is something."""
     from fleet.cli.hub import connect
     from fleet.cli.output import show
 
@@ -147,9 +147,35 @@ def idle_kinds(hub: Hub) -> Iterator[Finding]:
             yield Finding("idle-kind", "Cluster", "", name, why, f"start the controller of {kind} in {name}")
 
 
+def silent_members(hub: Hub) -> Iterator[Finding]:
+    """Members that are not ready."""
+    from fleet.cli.status import STATUS
+
+    for member in hub.request("GET", STATUS).body["members"]:
+        if not member["ready"]:
+            name = member["name"]
+            mend = (
+                f"mend it, give it new credentials (fleet join {name} --kubeconfig FILE), or let it go (fleet unjoin)"
+            )
+            yield Finding("member-not-ready", "Cluster", "", name, f"is not ready: {member['message']}", mend)
+
+
+def set_aside(hub: Hub) -> Iterator[Finding]:
+    """Objects that a loop of the controllers cannot handle."""
+    from fleet.cli.status import STATUS
+
+    aside = hub.request("GET", STATUS).body["aside"]
+    if aside["count"]:
+        why = f"{aside['count']} objects cannot be handled: {', '.join(aside['first'])}"
+        mend = "correct them: their condition HandlingFailed says why"
+        yield Finding("set-aside", "Hub", "", "controllers", why, mend)
+
+
 CHECKS: tuple[Callable[[Hub], Iterator[Finding]], ...] = (
     passing_policies,
     unknown_copies,
     failing_nodes,
     idle_kinds,
+    silent_members,
+    set_aside,
 )

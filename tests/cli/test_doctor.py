@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 import pytest
 
 from fleet.amc.client import Answer
-from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, Finding, passing_policies
+from fleet.cli.doctor import HUB_CONFIG, POLICIES, TREES, Finding, passing_policies, set_aside, silent_members
 from fleet.cli.hub import Hub
 from tests.cli.hub import Up, fleet
 from tests.controllers.world import Body, cluster_policy, passing, policy, tree
@@ -73,6 +73,30 @@ def test_where_the_queue_is_required_a_right_is_no_excuse() -> None:
 
 def test_without_a_tree_nothing_is_passed() -> None:
     assert found(policy(), required="true") == []
+
+
+class Told:
+    """A hub's API that says this of itself."""
+
+    def __init__(self, **status: Any) -> None:
+        self.status = {"members": [], "aside": {"count": 0, "first": []}, **status}
+
+    def request(self, method: str, path: str, *_: Any, **__: Any) -> Answer:
+        return Answer(200, self.status)
+
+
+def test_a_member_that_is_not_ready_is_found_with_its_reason() -> None:
+    members = [{"name": "cfa", "ready": True, "message": ""}, {"name": "cfb", "ready": False, "message": "no answer"}]
+    (finding,) = silent_members(Hub(Told(members=members), Path("kubeconfig")))  # type: ignore[arg-type]
+    assert (finding.kind, finding.name, finding.why) == ("Cluster", "cfb", "is not ready: no answer")
+    assert "fleet join cfb --kubeconfig FILE" in finding.what_to_do
+
+
+def test_objects_that_are_set_aside_are_found() -> None:
+    aside = {"count": 2, "first": ["bind: default/x"]}
+    (finding,) = set_aside(Hub(Told(aside=aside), Path("kubeconfig")))  # type: ignore[arg-type]
+    assert finding.why == "2 objects cannot be handled: bind: default/x"
+    assert list(set_aside(Hub(Told(), Path("kubeconfig")))) == []  # type: ignore[arg-type]
 
 
 def test_it_ends_with_1_only_when_it_found_something(up: Up) -> None:
