@@ -147,7 +147,7 @@ class Jobs:
         kinds = [job_kind(registry, name, "kind") for name in query.kind] or job_kinds(registry)
         places = {kind.group_resource: (kind, _places(request, kind, query)) for kind in kinds}
         if not any(there for _, there in places.values()):
-            need(request, Attributes("list", kinds[0].group, kinds[0].resource, namespace=query.namespace or ""))
+            raise _none_allowed(request, kinds, query)
         after = decode_continue(query.continue_) if query.continue_ else None
         revision = await store.revision()  # from here on this process has seen all that was acknowledged before
         found: list[tuple[Place, Kind, Stored]] = []
@@ -301,6 +301,16 @@ class Jobs:
         shown = await self._detail(kind, written.body, written.body["metadata"].get("uid", ""))
         shown |= {"state": str(State.DELETED if written.deleted else State.DELETING), "position": None, "reason": None}
         return answer(shown, warnings=written.warnings)
+
+
+def _none_allowed(request: Request, kinds: Sequence[Kind], query: JobFilter) -> StatusError:
+    """The refusal of a user who may list none of these kinds there."""
+    if len(kinds) == 1:
+        return Attributes("list", kinds[0].group, kinds[0].resource, namespace=query.namespace or "").refusal(
+            user_of(request)
+        )
+    where = f'in the namespace "{query.namespace}"' if query.namespace else "in any namespace"
+    return StatusError(403, "Forbidden", f'jobs are forbidden: User "{user_of(request).name}" cannot list jobs {where}')
 
 
 def _places(request: Request, kind: Kind, query: JobFilter) -> list[str | None]:

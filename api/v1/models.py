@@ -94,9 +94,10 @@ class Condition(Model):
 class Attempt(Model):
     """An attempt that failed."""
 
-    member: str
+    member: str = Field(description="Empty where the attempt came to no member.")
     at: str | None
     reason: str
+    message: str
 
 
 class Check(Model):

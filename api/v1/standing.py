@@ -287,7 +287,12 @@ def _failures(binding: Body) -> list[dict[str, Any]]:
     """The attempts that came to nothing; none where one has a time that cannot be written."""
     try:
         return [
-            {"member": failure.member, "at": rfc3339(failure.at) if failure.at else None, "reason": failure.reason}
+            {
+                "member": failure.member,
+                "at": rfc3339(failure.at) if failure.at else None,
+                "reason": failure.reason,
+                "message": failure.message,
+            }
             for failure in failures_of(binding)
         ]
     except (ValueError, OverflowError, OSError):
