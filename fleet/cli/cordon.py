@@ -98,8 +98,10 @@ def found(hub: Hub, name: str) -> dict[str, Any]:
 
     cluster = hub.find(f"{CLUSTERS}/{quote(name, safe='')}") if name else None
     if cluster is None or "metadata" not in cluster:
-        near = difflib.get_close_matches(name, [one["metadata"]["name"] for one in hub.list(CLUSTERS)], n=1)
-        raise NoMember(f'no member "{name}"' + (f": {near[0]}?" if near else " (fleet clusters lists them)"))
+        names = [one["metadata"]["name"] for one in hub.list(CLUSTERS)]
+        near = difflib.get_close_matches(name.lower(), names, n=1)
+        meant = f"; did you mean {near[0]}?" if near else ""
+        raise NoMember(f'no member "{name}"{meant} (fleet clusters lists them)')
     return cluster
 
 

@@ -32,7 +32,7 @@ def delete(
         resource = resolve(kind, known) if name else None
         try:
             if resource is None:
-                raise Failure(f'"{text}" is not KIND/NAME of anything that the hub serves')
+                raise Failure(_unknown(text))
             hub.request("DELETE", resource.path(namespace or hub.namespace, name))
             print(f'{resource.prefix} "{name}" deleted')
         except Failure as failure:
@@ -42,3 +42,9 @@ def delete(
             print(f"fleet: {failure}", file=sys.stderr)
     if failed:
         raise typer.Exit(1)
+
+
+def _unknown(text: str) -> str:
+    if text and "/" not in text:
+        return f'"{text}" is no KIND/NAME, such as pytorchjob/{text}'
+    return f'"{text}" is not KIND/NAME of anything that the hub serves'

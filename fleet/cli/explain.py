@@ -6,7 +6,6 @@ leisure. A job submitted a moment ago may not be in it. A question about it wait
 
 from __future__ import annotations
 
-import difflib
 import sys
 import time
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fleet.cli import explanation
-from fleet.cli.failure import Failure
 from fleet.cli.jobs import since
 from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption, NamespaceOption, Output, OutputOption
 
@@ -25,9 +23,9 @@ if TYPE_CHECKING:
 UNSEEN_MOST_S = 20.0  # how long a job may be missing from the newest snapshot before the rest is shown without it
 UNSEEN_EVERY_S = 0.5
 WAITS = ("Queued", "Held", "BackOff", "Waiting")
-NEAR_MOST = 3  # names that are suggested
+FAILURES_MOST = 3  # attempts that are shown to people
 LEFT_OUT = ("DeciderFailed",)  # reasons of jobs that are in no snapshot
-DETAILS = ("priority", "policy", "attempt", "components", "checks", "conditions")
+DETAILS = ("priority", "policy", "attempt", "components", "checks", "failures", "conditions")
 
 
 def explain(
@@ -40,45 +38,18 @@ def explain(
 ) -> None:
     """Say why a job waits, when it starts, and changes that help."""
     from fleet.cli import jobs
-    from fleet.cli.hub import Refused, connect
+    from fleet.cli.hub import connect
     from fleet.cli.output import show_one
 
     hub = connect(kubeconfig, data_dir, context)
     where = namespace or hub.namespace
-    kind, _, name = job.rpartition("/")
-    try:
-        found, _ = jobs.listed(hub, where, name=name, **({"kind": kind} if kind else {}))
-    except Refused as refused:
-        if refused.status != 403:
-            raise
-        raise Failure(f"{refused}{_near(hub, name, where)}{jobs.ELSEWHERE}") from refused
-    if not found:
-        raise Failure(f'no job "{job}" in namespace {where}{_near(hub, name, where)} (fleet jobs -A lists them)')
-    if len(found) > 1:
-        kinds = ", ".join(sorted(f"{listed['kind']}/{name}" for listed in found))
-        raise Failure(f'"{name}" names several jobs: {kinds}')
-    path = f"{jobs.JOBS}/{where}/{found[0]['kind']}/{name}"
+    found = jobs.named(hub, where, job)
+    path = f"{jobs.JOBS}/{where}/{found['kind']}/{found['name']}"
     record = described(hub, path)
     if output is Output.table:
         print("\n".join(_lines(record)))
     else:
         show_one(record, output)
-
-
-def _near(hub: Hub, name: str, namespace: str) -> str:
-    """The place of a job of that name, or the job that the user may have meant."""
-    from fleet.cli import jobs
-    from fleet.cli.hub import Refused
-
-    try:
-        elsewhere = [found["namespace"] for found in jobs.listed(hub, None, name=name)[0]]
-        if elsewhere:
-            return f"; there is one in {', '.join(sorted(set(elsewhere))[:NEAR_MOST])}"
-        names = [found["name"] for found in jobs.listed(hub, namespace)[0]]
-    except Refused:
-        return ""
-    near = difflib.get_close_matches(name, names, NEAR_MOST, 0.75)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def described(
@@ -125,6 +96,16 @@ def checks(entries: list[dict[str, Any]], now: float) -> list[str]:
     return found
 
 
+def failures(entries: list[dict[str, Any]], now: float) -> list[str]:
+    """The attempts that came to nothing, the newest first."""
+    found = [f"Failed attempts: {len(entries)}"] if entries else []
+    for entry in list(reversed(entries))[:FAILURES_MOST]:
+        at = since(entry["at"], now)
+        where = f"{f'{at} ago' if at else 'once'}{' in ' + entry['member'] if entry['member'] else ''}"
+        found.append(f"  {where}: {entry['reason']}" + (f": {entry['message']}" if entry["message"] else ""))
+    return found
+
+
 def _lines(record: dict[str, Any]) -> list[str]:
     lines = [f"{record['kind']} {record['namespace']}/{record['name']}: {record['state']}"]
     if record["member"]:
@@ -148,6 +129,7 @@ def _lines(record: dict[str, Any]) -> list[str]:
     for component in record["components"]:
         requests = ", ".join(f"{name}={amount}" for name, amount in component["requests"].items())
         lines.append(f"  {component['replicas']} × {component['name']}: {requests or 'no requests'}")
+    lines += failures(record["failures"], time.time())
     if record["conditions"]:
         lines.append("Conditions:")
     for condition in record["conditions"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,9 @@ from fleet.cli.options import (
     ContextOption,
     DataDirOption,
     KubeconfigOption,
+    ListOutput,
+    ListOutputOption,
     NamespaceOption,
-    Output,
-    OutputOption,
 )
 from fleet.engine.durations import human
 from fleet.model.times import seconds
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from fleet.cli.hub import Hub
 
 COLUMNS = ("name", "kind", "state", "position", "member", "age", "reason")
+WIDE = (
+    "name", "kind", "state", "queue", "position", "priority", "member", "attempt", "gpus", "pods", "age", "reason",
+)  # fmt: skip
 JOBS = "/fleet/v1/jobs"
 ELSEWHERE = " (fleet jobs -A lists what you may list)"
+NEAR_MOST = 3  # names that are suggested
 PAGE = 5_000
 PAGES_MAX = 1_000
 
@@ -33,7 +38,7 @@ PAGES_MAX = 1_000
 def jobs(
     namespace: NamespaceOption = None,
     all_namespaces: AllNamespacesOption = False,
-    output: OutputOption = Output.table,
+    output: ListOutputOption = ListOutput.table,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
@@ -52,9 +57,10 @@ def jobs(
     if partial:
         print("jobs that you may not list are left out", file=sys.stderr)
     records = [record(job, now) for job in found]
-    columns = ("namespace", *COLUMNS) if all_namespaces else COLUMNS
+    columns = WIDE if output is ListOutput.wide else COLUMNS
+    columns = ("namespace", *columns) if all_namespaces else columns
     nothing = "No jobs" if all_namespaces else f"No jobs in {where} namespace"
-    show(records, columns, output, nothing=nothing)
+    show(records, columns, output.form, nothing=nothing)
 
 
 def listed(hub: Hub, namespace: str | None, **which: str) -> tuple[list[dict[str, Any]], bool]:
@@ -72,6 +78,47 @@ def listed(hub: Hub, namespace: str | None, **which: str) -> tuple[list[dict[str
     raise Failure(f"more than {PAGE * PAGES_MAX} jobs")
 
 
+def named(hub: Hub, namespace: str, job: str) -> dict[str, Any]:
+    """The one job that is called NAME, or KIND/NAME. Raises Failure, which names the job that the user may have
+    meant."""
+    from fleet.cli.hub import Refused
+
+    kind, _, name = job.rpartition("/")
+    if not name:
+        raise Failure(f'"{job}" is no name of a job{ELSEWHERE}')
+    try:
+        found, _ = listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
+    except Refused as refused:
+        if refused.status != 403:
+            raise
+        raise Failure(f"{refused}{_near(hub, name, namespace)}{ELSEWHERE}") from refused
+    if not found:
+        raise Failure(
+            f'no job "{job}" in namespace {namespace}{_near(hub, name, namespace)} (fleet jobs -A lists them)'
+        )
+    if len(found) > 1:
+        kinds = ", ".join(sorted(f"{one['kind']}/{name}" for one in found))
+        raise Failure(f'"{name}" names several jobs: {kinds}')
+    return found[0]
+
+
+def _near(hub: Hub, name: str, namespace: str) -> str:
+    """The kind or the place of a job of that name, or the job that the user may have meant."""
+    from fleet.cli.hub import Refused
+
+    try:
+        same = listed(hub, None, name=name)[0]
+        here = [f"{found['kind']}/{name}" for found in same if found["namespace"] == namespace]
+        elsewhere = sorted({found["namespace"] for found in same})[:NEAR_MOST]
+        if here or elsewhere:
+            return f"; there is {' and '.join(sorted(here))}" if here else f"; there is one in {', '.join(elsewhere)}"
+        names = [found["name"] for found in listed(hub, namespace)[0]]
+    except Refused:
+        return ""
+    near = difflib.get_close_matches(name, names, NEAR_MOST, 0.75)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
 def record(job: dict[str, Any], now: float) -> dict[str, Any]:
     """One job as a line, from what /fleet/v1 says of it; `now` in epoch seconds."""
     reason = job["reason"] or {}
@@ -83,6 +130,10 @@ def record(job: dict[str, Any], now: float) -> dict[str, Any]:
         "queue": job["queue"],
         "position": job["position"],
         "tier": job["tier"],
+        "priority": job["priority"],
+        "attempt": job["attempt"],
+        "gpus": job["gpus"],
+        "pods": job["pods"],
         "member": job["member"] or "",
         "age": since(job["created"], now),
         "reason": reason.get("text") or reason.get("code") or "",

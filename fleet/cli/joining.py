@@ -149,9 +149,9 @@ def _not_ready(cluster: dict[str, Any] | None) -> str:
 
 def leave(hub: Hub, name: str, *, force: bool, limit_s: float) -> None:
     """Remove the member: the controllers withdraw its work first. Raises Failure, at the limit too."""
-    found = hub.find(f"{CLUSTERS}/{name}")
-    if found is None:
-        raise Failure(f'no member "{name}" (fleet clusters lists them)')
+    from fleet.cli.cordon import found as there
+
+    there(hub, name)
     if force:
         annotations = {"metadata": {"annotations": {"fleet.io/force-removal": "true"}}}
         hub.request("PATCH", f"{CLUSTERS}/{name}", annotations, content_type="application/merge-patch+json")

@@ -97,7 +97,7 @@ def move(
     _check(hub, one, binding, to, here, force=force)
     why = _why_not_now(hub, binding, to)
     if why and not wait_for_room:
-        raise Failure(f"{one} would not start in {to} now: {why}. --wait-for-room moves it all the same")
+        raise Failure(f"{one} would not start in {to} now: {why.rstrip('.')}. --wait-for-room moves it all the same")
     does = f"leaves {here} for {to}" if here else f"starts in {to} and nowhere else"
     if dry_run:
         print(f"{one} {does}" + (f", and waits there: {why}" if why else ""))
@@ -120,17 +120,12 @@ def _found(hub: Hub, namespace: str, job: str) -> _Job:
     from fleet.cli import jobs
     from fleet.wellknown import binding_name
 
-    kind, _, name = job.rpartition("/")
-    found, _ = jobs.listed(hub, namespace, name=name, **({"kind": kind} if kind else {}))
-    if not found:
-        raise Failure(f'no job "{job}" in namespace {namespace} (fleet jobs -A lists them)')
-    if len(found) > 1:
-        kinds = ", ".join(sorted(f"{listed['kind']}/{name}" for listed in found))
-        raise Failure(f'"{name}" names several jobs: {kinds}')
-    resource = resolve(found[0]["kind"].lower(), discover(hub.client))
+    found = jobs.named(hub, namespace, job)
+    kind, name = found["kind"], found["name"]
+    resource = resolve(kind.lower(), discover(hub.client))
     if resource is None:
-        raise Failure(f"the hub does not serve {found[0]['kind']}")
-    bound = BINDINGS.format(namespace=namespace, name=binding_name(found[0]["kind"], name))
+        raise Failure(f"the hub does not serve {kind}")
+    bound = BINDINGS.format(namespace=namespace, name=binding_name(kind, name))
     return _Job(hub, namespace, name, bound, resource.path(namespace, name))
 
 

@@ -64,14 +64,15 @@ def adopt(
     namespace: InNamespaceOption = None,
     member: OfMemberOption = None,
     all_: AllOption = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait until they are adopted.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until they are adopted.")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Take unknown copies for jobs of the hub again: their pods run on as they are.
+    """Take unknown copies for jobs of the hub again.
 
-    The job is made of the copy in the member, and charged to its queue from then on, over its quota too.
+    Their pods run on as they are. The job is made of the copy in the member, and charged to its queue from then on,
+    over its quota too.
     """
     from fleet.cli.hub import connect
 
@@ -87,14 +88,15 @@ def remove(
     namespace: InNamespaceOption = None,
     member: OfMemberOption = None,
     all_: AllOption = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait until they are gone.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until they are gone.")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,
 ) -> None:
-    """Remove unknown copies from their members: what they run ends.
+    """Remove unknown copies from their members.
 
-    A job takes along the ConfigMaps, Secrets and claims that no other job uses there, and the volumes of these claims.
+    Their pods end. A job takes along the ConfigMaps, Secrets and claims that no other job uses there, and the volumes
+    of these claims.
     """
     from fleet.cli.hub import connect
 

@@ -50,6 +50,7 @@ def submit(
     from fleet.kinds.lookup import interpreter_of
 
     bodies = [body for path in files for body in documents(path)]
+    _agree(bodies, namespace)
     hub = connect(kubeconfig, data_dir, context)
     done: list[tuple[str, dict[str, Any]]] = []
     try:
@@ -63,6 +64,17 @@ def submit(
     ends = time.monotonic() + TAKEN_WITHIN_S
     for line, body in done:
         print(line + taken(hub, body, ends), flush=True)
+
+
+def _agree(bodies: list[dict[str, Any]], namespace: str | None) -> None:
+    """Raises Failure for a manifest that names another namespace than the user, as kubectl refuses it."""
+    for body in bodies:
+        said = body["metadata"].get("namespace")
+        if namespace and said and said != namespace:
+            raise Failure(
+                f"{body['kind']} {body['metadata'].get('name', '')} is of namespace {said}, and --namespace says"
+                f" {namespace}"
+            )
 
 
 def apply(hub: Hub, bodies: list[dict[str, Any]], namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -12,7 +12,7 @@ from fleet.cli.options import ContextOption, DataDirOption, KubeconfigOption
 def unjoin(
     name: Annotated[str, typer.Argument(help="The member.")],
     force: Annotated[bool, typer.Option("--force", help="Give up what cannot be withdrawn.")] = False,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait until it is gone.")] = 60.0,
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is gone.")] = 60.0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     data_dir: DataDirOption = None,

@@ -81,7 +81,7 @@ def test_a_member_is_cordoned_drained_and_opened_again(up: Up) -> None:
     assert place(up, "later") == ("Queued", "")
     again = run(up, "cordon", "cfb", "cfb", "cfc")
     assert (again.returncode, again.stdout) == (1, "cfb was cordoned already\n")
-    assert again.stderr.startswith('fleet: no member "cfc": cf') and state(up, "cfb") == "ready, cordoned"
+    assert again.stderr.startswith('fleet: no member "cfc"; did you mean cf') and state(up, "cfb") == "ready, cordoned"
     head, *lines = run(up, "clusters").stdout.splitlines()
     assert head == "NAME   STATE             NODES   GPUS   GPUS USED   TAINTS   MESSAGE"
     assert lines[1] == "cfb    ready, cordoned   2/2     16     0           -        -"
@@ -93,7 +93,7 @@ def test_a_member_is_cordoned_drained_and_opened_again(up: Up) -> None:
         {"member": "cfa", "job": "default/low", "priority": 0, "does": "leaves", "why": ""},
         {"member": "cfa", "job": "default/fixed", "priority": None, "does": "stays", "why": "it is not preemptible"},
     ]
-    assert refusal(run(up, "drain", "cfa", "cfx")).startswith('fleet: no member "cfx": cf')
+    assert refusal(run(up, "drain", "cfa", "cfx")).startswith('fleet: no member "cfx"; did you mean cf')
     assert taints(up, "cfa") == []
 
     # Jobs that may not be evicted stay, and the exit status says so.

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from fleet.amc.client import Answer
 from fleet.cli import explain
-from fleet.cli.explain import checks, described, evictions
+from fleet.cli.explain import checks, described, evictions, failures
 from fleet.cli.explanation import lines, would_start
 from fleet.cli.failure import Failure
 from fleet.cli.hub import Hub
@@ -181,6 +181,17 @@ def test_a_job_that_is_reserved_says_which_checks_it_waits_for_and_for_how_long(
     assert checks([], now) == []
 
 
+def test_a_job_says_which_of_its_attempts_came_to_nothing_and_why_the_newest_first() -> None:
+    now = datetime.fromisoformat("2026-11-21T20:01:30Z").timestamp()
+    refused = {"member": "", "at": "2026-11-21T20:00:00Z", "reason": "AdmissionCheckRejected", "message": "no budget"}
+    older = {"member": "cfa", "at": None, "reason": "GangIncomplete", "message": ""}
+    assert failures([older, refused], now) == [
+        "Failed attempts: 2", "  90s ago: AdmissionCheckRejected: no budget", "  once in cfa: GangIncomplete",
+    ]  # fmt: skip
+    assert len(failures([older] * 20, now)) == 1 + explain.FAILURES_MOST
+    assert failures([], now) == []
+
+
 class _Behind:
     """Answers for a hub whose newest snapshot shows the job from the `seen_at`-th time on that somebody asks."""
 
@@ -189,7 +200,9 @@ class _Behind:
 
     def request(self, method: str, path: str, body: Any = None, *, content_type: str = "") -> Answer:
         if not path.endswith("/explanation"):
-            detail = dict.fromkeys(("created", "position", "tier", "reason", "queue", "member", *explain.DETAILS))
+            detail = dict.fromkeys(
+                ("created", "position", "tier", "reason", "queue", "member", "gpus", "pods", *explain.DETAILS)
+            )
             detail |= {"namespace": "team", "name": "one", "kind": "Job", "state": self.state}
             if self.code:
                 detail["reason"] = {"code": self.code, "text": "", "numbers": {}}
@@ -226,7 +239,7 @@ def test_a_job_that_the_decider_leaves_out_is_told_at_once() -> None:
     hub = _Behind(seen_at=10**6, code="DeciderFailed")
     told, waited = asked(hub)
     assert (waited, hub.asked) == (0.0, 1)
-    empty = {"components": [], "checks": [], "conditions": []}
+    empty = {"components": [], "checks": [], "failures": [], "conditions": []}
     assert "Starts:     not worked out: the decider fails on it" in explain._lines(told | empty)
 
 

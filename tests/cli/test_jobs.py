@@ -28,7 +28,8 @@ TREE = {
 def shown(**job: Any) -> dict[str, Any]:
     known = {
         "namespace": "default", "name": "a", "kind": "PyTorchJob", "state": "Running", "queue": None, "position": None,
-        "tier": None, "member": None, "reason": None, "created": "2026-01-01T00:00:00Z",
+        "tier": None, "member": None, "reason": None, "priority": 0, "attempt": 1,
+        "gpus": 8, "pods": 1, "created": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     return record(known | job, 1767225600.0 + 90)
 
@@ -111,6 +112,11 @@ def test_a_hub_lists_who_waits_at_which_place(tmp_path: Path) -> None:
         assert (found["two"]["queue"], found["two"]["tier"]) == ("root/a", "Borrowed")
         table = fleet("jobs", *where).stdout.splitlines()
         assert table[0].split() == ["NAME", "KIND", "STATE", "POSITION", "MEMBER", "AGE", "REASON"]
+        wide = fleet("jobs", "-o", "wide", *where).stdout.splitlines()
+        assert wide[0] == table[0].replace("POSITION", "QUEUE    POSITION   PRIORITY").replace(
+            "AGE", "ATTEMPT   GPUS   PODS   AGE"
+        )
+        assert wide[1].split()[:10] == ["one", "PyTorchJob", "Running", "root/a", "-", "0", "cfa", "1", "8", "1"]
         explained = fleet("explain", "three", *where).stdout
         assert "Queue:      root/a" in explained and "Position:   2 of 2 in root/a" in explained
         missing = fleet("explain", "four", *where)

@@ -37,7 +37,7 @@ def run(up: Up, *words: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_job_moves_where_it_may_and_where_there_is_room(up: Up, tmp_path: Path) -> None:
     for words, why in (
-        (("one", "--to", "cfx"), 'no member "cfx": cf'),
+        (("one", "--to", "cfx"), 'no member "cfx"; did you mean cf'),
         (("one", "--to", "cfc"), "default/one may not go to cfc: its policy excludes that member"),
         (("one", "--to", "cfb"), "default/one may not go to cfb: the member is cordoned, and its policy does not"),
         (("none", "--to", "cfb"), 'no job "none" in namespace default'),

@@ -152,13 +152,14 @@ def test_what_client_side_apply_held_is_held_by_server_side_apply() -> None:
 
 def test_a_name_that_is_missing_keeps_none_of_the_others_from_being_deleted(up: Up, tmp_path: Path) -> None:
     submitted(up, tmp_path / "a.yaml", job("gone1"), job("gone2"))
-    names = ("pytorchjob/gone1", "pytorchjob/never", "nonsense/x", "pytorchjob/gone2")
+    names = ("pytorchjob/gone1", "pytorchjob/never", "nonsense/x", "gone2", "pytorchjob/gone2")
     done = fleet("delete", *names, "--data-dir", str(up.folder))
     assert done.returncode == 1
     assert done.stdout.splitlines() == [f'pytorchjob.kubeflow.org "gone{number}" deleted' for number in (1, 2)]
     assert done.stderr.splitlines() == [
         'fleet: pytorchjobs.kubeflow.org "never" not found',
         'fleet: "nonsense/x" is not KIND/NAME of anything that the hub serves',
+        'fleet: "gone2" is no KIND/NAME, such as pytorchjob/gone2',
     ]
 
 
@@ -166,8 +167,23 @@ def test_a_name_that_is_nearly_right_is_suggested(up: Up, tmp_path: Path) -> Non
     submitted(up, tmp_path / "a.yaml", job("resnet"))
     said = refusal(fleet("explain", "resnt", "--data-dir", str(up.folder)))
     assert said == 'fleet: no job "resnt" in namespace default; did you mean resnet? (fleet jobs -A lists them)'
+    said = refusal(fleet("explain", "tfjob/resnet", "--data-dir", str(up.folder)))
+    assert said == (
+        'fleet: no job "tfjob/resnet" in namespace default; there is PyTorchJob/resnet (fleet jobs -A lists them)'
+    )
+    assert refusal(fleet("explain", "", "--data-dir", str(up.folder))).startswith('fleet: "" is no name of a job')
     said = refusal(fleet("explain", "resnet", "-n", "team", "--data-dir", str(up.folder)))
     assert said == 'fleet: no job "resnet" in namespace team; there is one in default (fleet jobs -A lists them)'
+
+
+def test_a_manifest_of_another_namespace_than_the_command_is_refused_before_anything_is_stored(
+    up: Up, tmp_path: Path
+) -> None:
+    bodies = (job("here1"), job("there", namespace="default"))
+    file = written(tmp_path / "a.yaml", *bodies)
+    said = refusal(fleet("submit", file, "-n", "team", "--data-dir", str(up.folder)))
+    assert said == "fleet: PyTorchJob there is of namespace default, and --namespace says team"
+    assert "here1" not in fleet("jobs", "-A", "-o", "json", "--data-dir", str(up.folder)).stdout
 
 
 def test_what_the_hub_warns_of_is_printed_once(up: Up, capsys: pytest.CaptureFixture[str]) -> None:
