@@ -75,7 +75,7 @@ async def _backup(data: DataDir, url: str | None, output: IO[bytes], passphrase:
                 for table in TABLES:
                     with spool() as rows:
                         count = await source.write(table, rows)
-                        _say(f"{table}: {count} rows, {rows.tell() / (1 << 20):.1f} MiB")
+                        _say(f"{table}: {count} {'row' if count == 1 else 'rows'}, {rows.tell() / (1 << 20):.1f} MiB")
                         writing.table(table, rows)
                 writing.keys(_files(data, content.keys))
                 writing.finish()
