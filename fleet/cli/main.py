@@ -12,6 +12,7 @@ import errno
 import functools
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Iterable
 
@@ -77,6 +78,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def main() -> None:
     """The console script: runs the command and turns what it raises into an exit status."""
     named = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else COMMANDS
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as fleet.cli left it while the modules were loaded
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         try:
             with_commands(named)()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -71,6 +72,22 @@ def test_the_plugin_has_help(arguments: list[str]) -> None:
 def test_a_wrong_option_is_a_usage_error() -> None:
     done = fleet("jobs", "--nonsense")
     assert done.returncode == 2 and "No such option: --nonsense" in done.stderr
+
+
+def test_a_program_that_is_interrupted_while_it_loads_ends_in_silence() -> None:
+    code = "import os, signal, sys; sys.argv = ['/bin/fleet']; import fleet.cli; os.kill(os.getpid(), signal.SIGINT)"
+    begin = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    done = subprocess.run(
+        [sys.executable, "-c", begin + code], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_an_importer_of_a_command_keeps_its_handler_of_ctrl_c() -> None:
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import fleet.cli.main"
+    code += "; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=180, check=True)
+    assert done.stdout == "True\n"
 
 
 @pytest.mark.parametrize("module", ["fleet.cli.main", "fleet.amc.main"])
