@@ -7,9 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.e2e.hub import World
-from tests.e2e.manifests import pytorchjob
+from tests.e2e.jobs import Jobs
+from tests.e2e.manifests import leaf, pytorchjob
 from tests.operators.hub import PODS, bound, hub_before, member_of, pods, starts_whole_when_there_is_room
 from tests.operators.jobs import pod_template, post_pod
+from tests.operators.kinds import RAYJOB
 
 TAKEN = "scheduling.koordinator.sh/reservation-allocated"
 RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
@@ -18,7 +20,8 @@ RESERVATIONS = "/apis/scheduling.koordinator.sh/v1alpha1/reservations"
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     choice = "fleet.io/gang-scheduler=Koordinator/default-scheduler"
-    with hub_before(tmp_path_factory.mktemp("koordinator"), "koordinator", choice) as world:
+    folder, leaves = tmp_path_factory.mktemp("koordinator"), [leaf("ray", "ray")]
+    with hub_before(folder, "koordinator", choice, operators=[RAYJOB.operator], leaves=leaves) as world:
         yield world
 
 
@@ -26,6 +29,20 @@ def test_a_gang_for_which_the_member_has_less_room_than_the_hub_saw_starts_whole
     world: World,
 ) -> None:
     starts_whole_when_there_is_room(world)
+
+
+def test_a_ray_job_is_a_gang_without_the_pod_that_submits_it(world: World) -> None:
+    """KubeRay makes that pod when the cluster is ready: the cluster does not wait for it."""
+    world.kubectl.run("create", "namespace", "ray")
+    jobs = Jobs(world, RAYJOB, "ray")
+    jobs.submit("train", run_for="2s")
+    world.until("the job is over", lambda: jobs.phase("train") == "Succeed")
+    found = member_of(world).get("/apis/ray.io/v1/namespaces/ray/rayjobs/train")["spec"]
+    head, submitter = found["rayClusterSpec"]["headGroupSpec"]["template"], found["submitterPodTemplate"]
+    assert head["metadata"]["annotations"]["gang.scheduling.koordinator.sh/min-available"] == "3"
+    assert "gang.scheduling.koordinator.sh/name" not in submitter["metadata"].get("annotations", {})
+    jobs.delete("train")
+    world.until("nothing of it is left", lambda: not jobs.in_members())
 
 
 def test_room_is_held_by_reservations_which_the_pods_of_the_job_take(world: World) -> None:
