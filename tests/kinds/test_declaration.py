@@ -98,6 +98,8 @@ def test_flaws_name_their_field() -> None:
     assert flaw.startswith("spec.state[0].when: ")
     [flaw] = flaws(retryable="object.nonsense(")
     assert flaw.startswith("spec.retryable: ")
+    [flaw] = flaws(inTurn='status.phase == "Up"')
+    assert flaw.startswith("spec.inTurn: ") and "knows object here" in flaw
     [flaw] = flaws(dependencies=[{"kind": "Node", "name": "object.spec.node"}])
     assert flaw.startswith("spec.dependencies[0].kind: must be one of ConfigMap")
     with pytest.raises(BadDeclaration, match="components"):
