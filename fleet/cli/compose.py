@@ -262,6 +262,7 @@ async def _lead(
     import structlog
 
     from fleet.controllers.runtime.terms import end_term
+    from fleet.kinds.lookup import shipped
     from fleet.solver.process import ProcessSolver
 
     log = structlog.get_logger(__name__)
@@ -276,6 +277,7 @@ async def _lead(
         await end_term(hub.objects)
         for module in LED:  # before it leads: a hub without a leader waits for nothing that could be done ahead
             importlib.import_module(module)
+        shipped()
         solver = ProcessSolver()
         stack.callback(solver.close)
         hub_id, pause = data.hub_id, STAND_AGAIN_S
