@@ -17,7 +17,8 @@ from tests.e2e.hub import BIN, Hub, Kubectl, World
 from tests.e2e.manifests import gang_policy, leaf, pytorchjob, quota_tree
 from tests.members.conftest import inline
 
-pytestmark = pytest.mark.xdist_group("e2e-real")
+# It may be the first of its group, and then starts the real clusters.
+pytestmark = [pytest.mark.xdist_group("e2e-real"), pytest.mark.timeout(900)]
 MEMBER = "edge"
 
 
