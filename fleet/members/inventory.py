@@ -108,17 +108,21 @@ def read_pod(member: str, body: Body, requests: Amounts) -> PodView:
 
 
 class NodeSink:
+    """One change is told of a whole list, and one of each object that comes after it."""
+
     def __init__(self, member: str, nodes: Nodes, notify: Notify) -> None:
         self._member, self._nodes, self._notify = member, nodes, notify
         self._missing: set[str] = set()
+        self._listing = False
 
     def started(self) -> None:
         self._missing = self._nodes.names()
+        self._listing = True
 
     def seen(self, body: Body) -> None:
         node = read_node(body)
         self._missing.discard(node.name)
-        if self._nodes.put(node):
+        if self._nodes.put(node) and not self._listing:
             self._notify(Changed(self._member, "node"))
 
     def gone(self, body: Body) -> None:
@@ -129,6 +133,7 @@ class NodeSink:
         for name in self._missing:
             self._nodes.remove(name)
         self._missing = set()
+        self._listing = False
         self._notify(Changed(self._member, "node"))
 
 
@@ -143,7 +148,8 @@ class Belongs:
 
 class PodSink:
     """`hub` chooses what is ours; pods of another hub on the same member are foreign pods. `find`: our job of a group,
-    kind, namespace and name, for kinds whose pods carry no labels of ours."""
+    kind, namespace and name, for kinds whose pods carry no labels of ours. Of the foreign pods of a list, one change is
+    told."""
 
     def __init__(
         self, member: str, hub: str, nodes: Nodes, index: ByBinding[PodView], notify: Notify, find: Find = nothing
@@ -152,6 +158,7 @@ class PodSink:
         self._charged: dict[str, tuple[str, Amounts]] = {}  # uid -> node, requests
         self._ours: dict[str, PodView] = {}
         self._missing: set[str] = set()
+        self._listing = False
         self._interned: dict[Amounts, Amounts] = {}
         self._find = find
         self._unclaimed: dict[tuple[str, str], dict[str, Body]] = {}  # (namespace, job) -> pods of a job not seen yet
@@ -165,11 +172,13 @@ class PodSink:
 
     def started(self) -> None:
         self._missing = {*self._charged, *self._ours, *self._waits_for}
+        self._listing = True
 
     def listed(self) -> None:
         for uid in self._missing:
             self._forget(uid)
         self._missing = set()
+        self._listing = False
         self._notify(Changed(self._member, "pod"))
 
     def seen(self, body: Body) -> None:
@@ -193,7 +202,7 @@ class PodSink:
             self._charged[uid] = (node, requests)
             self._nodes.use(node, requests, 1)
         if belongs is None:
-            if counts != (charged is not None):
+            if counts != (charged is not None) and not self._listing:
                 self._notify(Changed(self._member, "pod"))
             return
         view = read_pod(self._member, body, requests)

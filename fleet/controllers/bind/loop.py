@@ -67,7 +67,7 @@ class BindLoop:
         self._queue_rules: object = None
         self._tree = TreeReader(hub.store)
         self._interpreters = Loader(hub.store)
-        self._news = News()  # of objects that policies select: nothing here follows from their status
+        self._news = News()  # of Clusters and of the objects that policies select: their status is not read here
         self._marks: dict[Key, object] = {}  # of bindings: the state that this loop has seen
         sources = [
             *(Source(POLICY, resource, self._on_policy) for resource in POLICIES),
@@ -128,6 +128,8 @@ class BindLoop:
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:
         """A member that came, went or was relabelled matters to what goes to every member; its status does not."""
+        if not self._news.is_new(event):
+            return ()
         mark = repr([candidate(body) for body in self._hub.bodies(CLUSTER, "clusters")])
         if mark == self._clusters_mark:
             return ()

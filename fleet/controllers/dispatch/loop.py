@@ -37,6 +37,7 @@ from fleet.controllers.runtime.hub import Hub, object_key
 from fleet.controllers.runtime.index import BindingIndex
 from fleet.controllers.runtime.news import News
 from fleet.controllers.runtime.terms import Terms, stamped
+from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed, Did, Outcome
 from fleet.model.reason import Code, Reason
@@ -84,7 +85,8 @@ class DispatchLoop:
         self._parked: dict[str, deque[Key]] = {}
         self._tries: dict[Key, int] = {}
         self._clusters_mark: object = None
-        self._news = News()  # of jobs and bindings: observe writes their status, which does not travel
+        self._turned = Turned(self._where_turned)
+        self._news = News()  # of jobs, bindings and Clusters, whose status nothing here follows from
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(CLUSTER, "clusters", self._on_cluster),
@@ -118,6 +120,8 @@ class DispatchLoop:
         return [s.key for s in self._hub.scan(WORK, "resourcebindings") if b.clusters_of(s.body)]
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:
+        if not self._news.is_new(event):
+            return ()
         mark = self._withdrawal.clusters_mark()
         if mark == self._clusters_mark:
             return ()
@@ -126,9 +130,7 @@ class DispatchLoop:
 
     def _on_member(self, changed: Changed) -> None:
         if changed.what == "ready":
-            for stored in self._hub.scan(WORK, "resourcebindings"):
-                if changed.member in self._withdrawal.touched(stored.body):
-                    self.controller.queue.add(stored.key)
+            self._turned.add(changed.member)
             return
         key = self._index.key(changed.binding)
         stored_binding = self._hub.store.peek(key) if key is not None else None
@@ -137,6 +139,11 @@ class DispatchLoop:
                 self.controller.queue.add(stored_binding.key)
             elif changed.what == "job":
                 self.controller.queue.add_after(stored_binding.key, GATHER_S)
+
+    def _where_turned(self, members: frozenset[str]) -> None:
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if not members.isdisjoint(self._withdrawal.touched(stored.body)):
+                self.controller.queue.add(stored.key)
 
     # -- the work
 

@@ -23,6 +23,8 @@ from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
 from fleet.controllers.runtime.hub import Hub
 from fleet.controllers.runtime.index import BindingIndex
+from fleet.controllers.runtime.news import News
+from fleet.controllers.runtime.turned import Turned
 from fleet.kinds import interpreter_of
 from fleet.members.members import Changed
 from fleet.model.reason import Code, Reason
@@ -47,6 +49,8 @@ class FailoverLoop:
         self._lost_since: dict[str, float] = {}  # member -> when it was first seen not to answer
         self._turns: dict[str, dict[Key, float]] = {}  # lost member -> when each of its jobs may leave, monotonic
         self._clusters_mark: object = None
+        self._news = News()  # of Clusters: their status changes each second
+        self._turned = Turned(self._where_turned)
         sources = [
             Source(WORK, "resourcebindings", self._on_binding),
             Source(QUEUE, "queueunits", self._on_unit),
@@ -69,6 +73,8 @@ class FailoverLoop:
         return (binding_of(event.stored),)
 
     def _on_cluster(self, event: Event) -> Iterable[Key]:
+        if not self._news.is_new(event):
+            return ()
         clusters = self._hub.bodies(CLUSTER, "clusters")
         mark = repr([(candidate(c), b.deleting(c), b.annotation(c, ANNOTATION_FORCE_REMOVAL)) for c in clusters])
         if mark == self._clusters_mark:
@@ -76,14 +82,17 @@ class FailoverLoop:
         self._clusters_mark = mark
         return self._placed()
 
-    def _placed(self, member: str | None = None) -> list[Key]:
-        stored = self._hub.scan(WORK, "resourcebindings")
-        return [s.key for s in stored if (b.clusters_of(s.body) if member is None else member in b.clusters_of(s.body))]
+    def _placed(self) -> list[Key]:
+        return [s.key for s in self._hub.scan(WORK, "resourcebindings") if b.clusters_of(s.body)]
 
     def _on_member(self, changed: Changed) -> None:
         if changed.what == "ready":
-            for key in self._placed(changed.member):
-                self.controller.queue.add(key)
+            self._turned.add(changed.member)
+
+    def _where_turned(self, members: frozenset[str]) -> None:
+        for stored in self._hub.scan(WORK, "resourcebindings"):
+            if not members.isdisjoint(b.clusters_of(stored.body)):
+                self.controller.queue.add(stored.key)
 
     async def reconcile(self, key: Key) -> float | None:
         stored = self._hub.store.peek(key)
