@@ -22,7 +22,7 @@ from tests.testbed.bed import started_bed
 
 GPU = "nvidia.com/gpu"
 SIMULATED, REAL = 10, ("cfa", "cfb", "cfc")
-QUEUED_S, APPLIED_S = 120.0, 120.0
+QUEUED_S, APPLIED_S = 300.0, 300.0  # on a machine that does other work
 
 
 def measure(report: Report, folder: Path, rounds: int, jobs: int = 500, real_jobs: int = 120) -> None:
