@@ -17,7 +17,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.components import components_of
 from fleet.bindings.conditions import condition, conditions_of
 from fleet.bindings.failures import failures_of
-from fleet.bindings.nomination import CHECKS
+from fleet.bindings.nomination import CHECKS, nomination_of
 from fleet.bindings.unit import (
     BACKING_OFF,
     EVICTED,
@@ -42,7 +42,7 @@ from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code
 from fleet.model.times import rfc3339
 from fleet.model.unit import Component
-from fleet.model.untyped import mapping, rows, text
+from fleet.model.untyped import mapping, rows, text, whole
 from fleet.ports import Body, Key
 from fleet.wellknown import ANNOTATION_POLICY, FULLY_APPLIED, HANDLING_FAILED, NO_POLICY, RESIZED, SCHEDULED
 
@@ -99,8 +99,16 @@ def charged(binding: Body, unit: Body | None = None) -> bool:
 
 
 def charged_amounts(unit: Body) -> dict[str, int]:
-    """The charge of a unit that uses quota: its requests, or those of its member's pods where these are more."""
-    return amounts_of(charged_of(unit))
+    """The charge of a unit that uses quota: its requests, or those of its member's pods where these are more. A
+    Reserved unit that is to start at its smallest is charged for that."""
+    nomination = nomination_of(unit)
+    if nomination is None or not nomination.replicas:
+        return amounts_of(charged_of(unit))
+    replicas, found = dict(nomination.replicas), dict[str, int]()
+    for part in rows(b.spec_of(unit).get("podSet")):
+        count = replicas.get(text(part.get("name")), whole(part.get("count")))
+        add(found, {name: count * each for name, each in amounts_of(part.get("requests")).items()})
+    return found
 
 
 def state_of(job: Stands) -> State:

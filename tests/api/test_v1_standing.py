@@ -9,7 +9,7 @@ import pytest
 from api.kindfiles import load_kinds
 from api.v1.models import JobDetail, State
 from api.v1.quantities import amounts_of, gpus, quantities
-from api.v1.standing import Stands, detail, reason_of, state_of
+from api.v1.standing import Stands, charged_amounts, detail, reason_of, state_of
 from fleet.engine.registry import Registry
 from tests.controllers.world import pytorchjob
 
@@ -129,6 +129,18 @@ def test_the_checks_of_a_reserved_job_are_told_with_their_answers_and_none_of_a_
     ]  # fmt: skip
     reserved["status"]["phase"] = "Enqueued"
     assert detail(Stands(KIND, pytorchjob("one"), bound, reserved, "root/a"), None)["checks"] == []
+
+
+def test_a_reserved_job_that_starts_at_its_smallest_is_charged_for_that() -> None:
+    pods = [{"name": "master", "count": 1, "requests": {"cpu": "1"}},
+            {"name": "worker", "count": 8, "requests": {"cpu": "500m", "nvidia.com/gpu": "2"}}]  # fmt: skip
+    reserved = unit("Reserved", podSet=pods, resource={"cpu": "5", "nvidia.com/gpu": "16"})
+    times = {"since": "2026-11-23T05:00:00Z", "until": "2026-11-23T05:10:00Z"}
+    nomination = {"member": "cfa", "bindingGeneration": 1, **times}
+    reserved["status"]["nomination"] = nomination
+    assert charged_amounts(reserved) == {"cpu": 5000, "nvidia.com/gpu": 16}
+    reserved["status"]["nomination"] = {**nomination, "replicas": {"worker": 3}}
+    assert charged_amounts(reserved) == {"cpu": 2500, "nvidia.com/gpu": 6}
 
 
 def test_amounts_are_shown_as_kubernetes_writes_them_and_nonsense_counts_as_nothing() -> None:
