@@ -21,12 +21,18 @@ PODS = "/api/v1/namespaces/default/pods"
 
 @contextmanager
 def hub_before(
-    folder: Path, scheduler: str, *annotations: str, operators: Sequence[str] = (), leaves: Sequence[Manifest] = ()
+    folder: Path,
+    scheduler: str,
+    *annotations: str,
+    operators: Sequence[str] = (),
+    leaves: Sequence[Manifest] = (),
+    options: Sequence[str] = (),
 ) -> Iterator[World]:
     """A hub with the member cfa, one node of 8 GPUs, under this scheduler of the bed. `annotations`: of its Cluster.
-    The CRDs of `operators` are on the hub, too. `leaves` stand beside that of the namespace default."""
+    The CRDs of `operators` are on the hub, too. `leaves` stand beside that of the namespace default.
+    `options`: of the hub."""
     with started_bed(folder / "bed", ["cfa"], nodes=1, gpus=8, scheduler=scheduler, operators=operators) as bed:
-        hub = Hub(folder / "hub")
+        hub = Hub(folder / "hub", *options)
         hub.start()
         try:
             join(hub, "cfa", bed.members["cfa"].kubeconfig)

@@ -73,6 +73,20 @@ async def test_a_job_that_does_not_give_up_its_pods_in_time_is_evicted_whole() -
         assert has(world, "stretch") == (4, 8)
 
 
+async def test_of_two_elastic_jobs_in_the_way_the_older_one_keeps_more() -> None:
+    async with hub(member("cfa", 2), config=QUICK) as world:
+        await borrows(world, "older", 1, workers=4)
+        await settle(5)
+        await borrows(world, "newer", 1, workers=4)
+        await world.apply(job("owner", "b", workers=9, gpus=1))
+        await eventually(lambda: has(world, "newer") == (1, 4), within_s=60)
+        assert has(world, "older") == (2, 4), "ten pods have room in what both give up"
+        drop(world, "newer", 1, 2, 3)
+        drop(world, "older", 2, 3)
+        await world.running("owner")
+        assert (world.attempt("older"), world.attempt("newer")) == (1, 1)
+
+
 @pytest.mark.parametrize("least", [8, 12])
 async def test_a_job_at_its_least_has_nothing_to_give(least: int) -> None:
     async with hub(member("cfa", 2), config=QUICK) as world:
