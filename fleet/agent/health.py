@@ -1,4 +1,4 @@
-"""What a kubelet asks an agent: /healthz, whether it runs, and /readyz, whether it is connected with its hub."""
+"""The questions of a kubelet to an agent: /healthz, whether it runs, and /readyz, whether its hub is connected."""
 
 from __future__ import annotations
 

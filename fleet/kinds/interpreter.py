@@ -101,7 +101,7 @@ class Interpreter(Protocol):
 
     @property
     def first_status(self) -> Mapping[str, Any]:
-        """What a status of the kind must have beside the hub's own condition, before a member shows one."""
+        """The fields that a status of the kind has beside the hub's own condition, before a member shows one."""
         ...
 
     @property

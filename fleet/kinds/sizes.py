@@ -23,7 +23,7 @@ def annotation(body: Mapping[str, Any], name: str) -> str:
 
 
 def size_of(said: str) -> tuple[int, dict[str, str]]:
-    """What the annotation `fleet.io/size` says: `replicas=4,cpu=8,memory=32Gi,nvidia.com/gpu=2` is four pods of such
+    """The size in the annotation `fleet.io/size`: `replicas=4,cpu=8,memory=32Gi,nvidia.com/gpu=2` is four pods of such
     requests; without `replicas` it is one. Raises BadQuantity."""
     replicas, requests = 1, dict[str, str]()
     for part in said.split(","):

@@ -87,7 +87,7 @@ async def dump(dsn: str) -> AsyncIterator[Dump]:
 
 
 async def look(dsn: str) -> Content:
-    """What the database holds. Raises CannotDump, also where a process of a hub uses it."""
+    """The content of the database. Raises CannotDump, also where a process of a hub uses it."""
     async with _connected(dsn) as connection:
         await _alone(connection)
         return await _look(connection)

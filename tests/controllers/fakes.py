@@ -85,20 +85,16 @@ class FakeMembers:
         return [pod for pod in self.by_name[name].seen[1].values() if pod.placeholder]
 
     def copies(self, binding: str) -> Sequence[tuple[str, Body]]:
-        return [
-            (member.name, body)
-            for member in self.by_name.values()
-            for body in member.seen[0].values()
-            if _labels(body).get(LABEL_BINDING) == binding and interpreter_of(body["apiVersion"], body["kind"])
-        ]
+        found = self._labelled(binding)
+        return [(name, body) for name, _, body in found if interpreter_of(body["apiVersion"], body["kind"])]
 
     def companions(self, binding: str) -> Sequence[tuple[str, Body]]:
-        return [
-            (member.name, body)
-            for member in self.by_name.values()
-            for key, body in member.seen[0].items()
-            if _labels(body).get(LABEL_BINDING) == binding and (key.group, key.resource) in COMPANIONS
-        ]
+        found = self._labelled(binding)
+        return [(name, body) for name, key, body in found if (key.group, key.resource) in COMPANIONS]
+
+    def _labelled(self, binding: str) -> list[tuple[str, Key, Body]]:
+        seen = [(member.name, key, body) for member in self.by_name.values() for key, body in member.seen[0].items()]
+        return [entry for entry in seen if _labels(entry[2]).get(LABEL_BINDING) == binding]
 
     def find(self, name: str, key: Key) -> Body | None:
         body = self.by_name[name].seen[0].get(key) if name in self.by_name else None

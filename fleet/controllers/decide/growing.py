@@ -1,6 +1,6 @@
 """Jobs that run and ask for more: each gets the rest where its quota and its member have it, or waits and says why.
 
-Nobody but the decider adds to what is charged. So jobs that grow are served here, before the others are decided: one
+The decider alone adds to what is charged. So jobs that grow are served here, before the others are decided: one
 after the other, each beside what the one before took. A commit loses to a change of the binding or of the tree. The
 room of pods that the member does not show yet is kept from then on, as for a gang that starts. The pods that a job has
 already run on while it waits, and while its new pods wait for nodes.

@@ -81,7 +81,7 @@ def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidat
 
 
 def _narrowed(groups: tuple[AffinityGroup, ...], member: str) -> tuple[AffinityGroup, ...]:
-    """Those of its policy, with the one member that a person moves it to; without one as they are."""
+    """The affinities of its policy, with the one member that a person moves it to; without one as they are."""
     if not member:
         return groups
     if not groups:

@@ -175,7 +175,7 @@ class RoomLoop:
         ]
 
     def _bodies(self, stored: Stored, wanted: Wanted, nomination: Nomination) -> list[Body]:
-        """What holds the places."""
+        """The objects that hold the places."""
         pods = self._placeholders(stored, nomination)
         if wanted.driver is Driver.PLACEHOLDERS:
             return pods

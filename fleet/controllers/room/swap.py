@@ -31,7 +31,7 @@ class Exchange(NamedTuple):
 
 
 def exchange(pods: Iterable[PodView]) -> Exchange:
-    """What is to be done with the pods of one attempt in its member, as they are seen now."""
+    """The next step for the pods of one attempt in its member, as they are seen now."""
     by_component: dict[str, list[PodView]] = defaultdict(list)
     for pod in sorted(pods, key=lambda pod: pod.name):
         if not pod.terminating:
