@@ -233,7 +233,7 @@ async def test_what_is_no_job_is_not_adopted() -> None:
         await eventually(lambda: "only jobs are adopted" in problem(world, uid))
 
 
-@pytest.mark.parametrize("scheduler", sorted(BY_NAME))
+@pytest.mark.parametrize("scheduler", [f"{name}/team" if gang.queues else name for name, gang in BY_NAME.items()])
 def test_the_job_of_a_copy_has_no_marks_and_no_topology_that_the_hub_wrote(scheduler: str) -> None:
     labels = {LABEL_HUB: "hub", LABEL_BINDING: "u", "fleet.io/attempt": "2"}
     job = pytorchjob("a")
