@@ -21,7 +21,7 @@ PLURALS = {
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
     "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
     "RayService": "rayservices", "RayCluster": "rayclusters", "Deployment": "deployments",
-    "PriorityClass": "priorityclasses",
+    "PriorityClass": "priorityclasses", "JobSet": "jobsets",
 }  # fmt: skip
 
 
@@ -53,6 +53,7 @@ class FakeMember:
     refuse_pods: str = ""  # refuses every placeholder with this message
     slow_s: float = 0.0  # every act takes this long
     no_pods: bool = False  # its operator makes no pods
+    in_turn_s: float = 0.0  # its operator goes on to the next component so long after it made the pods of one
     idle: bool = False  # nothing acts on its jobs
     warns: str = ""  # the newest warning about every job
     start_s: float = 0.1  # from a pod's node until it runs

@@ -287,9 +287,12 @@ class FakeMembers:
         assert interpreter is not None
         labels = _labels(body)
         for component in interpreter.components(body):
+            if self._current(member, body) is None:
+                return
             for number in range(component.replicas):
                 self._make(member, body, component, number)
-        self._tell(member.name, "pod", body)
+            self._tell(member.name, "pod", body)
+            await asyncio.sleep(member.in_turn_s)
         await asyncio.sleep(member.start_s)
         gone = lambda: self._current(member, body) is None  # noqa: E731
         await eventually(lambda: gone() or not any(pod.gated for pod in self._pods(member, labels)), within_s=3600.0)

@@ -60,6 +60,7 @@ class Sight:
     over_time: frozenset[str] = frozenset()  # components whose pods come and go
     fault: Fault | None = None  # of a job that has failed
     by_pods: bool = False  # its status says nothing, and its pods say that it runs
+    in_turn: bool = False  # some of its pods are made only when others run or have ended
 
     @property
     def over(self) -> str:
@@ -129,7 +130,10 @@ class ObserveLoop:
         health = interpreter.health(copies[0]) if self._hub.members.ready(member) else Health.UNKNOWN
         failed = standing.state is State.FAILED and self._hub.members.ready(member)
         fault = fault_of(pods, lambda pod: self._hub.members.node_ready(pod.member, pod.node)) if failed else None
-        sight = Sight(copies[0], pods, standing.state, standing.message, health, over_time, fault)
+        turns = interpreter.in_turn(copies[0])
+        sight = Sight(
+            copies[0], pods, standing.state, standing.message, health, over_time, fault, in_turn=turns
+        )  # fmt: skip
         return self._by_pods(binding, member, sight) if standing.state is State.UNKNOWN else sight
 
     def _by_pods(self, binding: Body, member: str, sight: Sight) -> Sight:
@@ -180,6 +184,10 @@ class ObserveLoop:
         if since is None or not self._hub.members.ready(member):
             return None
         homeless = [pod for pod in sight.pods if not pod.node and pod.phase == "Pending"]
+        if sight.in_turn and sight.pods:  # the next pods come hours later, and the time counts from then
+            if not homeless:
+                return None
+            since = max(since, *(pod.since for pod in homeless))
         limit = self._whole_s(binding, member) * (1 if homeless or not sight.pods else STARTED_PARTLY_FACTOR)
         podless = sight.copy if not sight.pods else None
         if podless is not None and untouched(podless):
