@@ -1,4 +1,4 @@
-"""What a hub costs when nothing happens: seconds to its second start, memory, and processor time while idle."""
+"""The cost of a hub when nothing happens: seconds to its second start, memory, and processor time while idle."""
 
 from __future__ import annotations
 

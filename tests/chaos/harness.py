@@ -177,7 +177,7 @@ class Harness:
         ledger = self._load.ledger.copy()
         found = until_answered(lambda: {"jobs": jobs_of(self._client)}, self._load._stop)
         if found is not None:
-            # What was asked to be deleted meanwhile may be missing, and what was edited meanwhile may be newer.
+            # Objects that users deleted meanwhile may be missing, and objects that they edited may be newer.
             ledger.asked |= self._load.ledger.asked
             ledger.judge(found["jobs"], self.findings, final=False)
         self._ask_witnesses(lambda witness: witness.check(self._client))

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class Kind(StrEnum):
-    """What happens to a process. Only kills count as kills."""
+    """The faults of a process. Only kills count as kills."""
 
     KILL = "kill"
     STOP = "stop"  # SIGSTOP, and SIGCONT after `seconds`

@@ -1,4 +1,4 @@
-"""What real controllers wrote (tests/operators), against the shipped declarations.
+"""Statuses that real controllers wrote (tests/operators), against the shipped declarations.
 
 JobSet 0.10.1, MPI operator 0.7.0, KubeRay 1.5.1, Kubeflow Trainer 2.0.0, LeaderWorkerSet 0.7.0.
 """

@@ -1,4 +1,4 @@
-"""What the hub is told while a member is listed, and afterwards: a list of thousands is one change."""
+"""The news of the hub while a member is listed, and afterwards: a list of thousands is one change."""
 
 from __future__ import annotations
 

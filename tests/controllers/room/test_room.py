@@ -49,7 +49,7 @@ def working(one: FakeMember) -> list[PodView]:
 
 
 def rival(one: FakeMember, node: str, gpus: int) -> None:
-    """Somebody else's pod there, which the hub has not seen yet."""
+    """A foreign pod there, which the hub has not seen yet."""
     room = one.nodes[node]
     one.nodes[node] = room.minus(type(room).of({"nvidia.com/gpu": gpus}))
 
