@@ -142,6 +142,7 @@ class Unit:
     seats: tuple[Seat, ...] = ()  # of its visible pods; empty: the inventory does not say
     topology: str = ""  # a node label: the whole gang must lie on nodes with one value of it (a rack); "": anywhere
     checkpoint_at: float | None = None  # its work up to then is not lost when it is evicted
+    leaving_s: float = 0.0  # an eviction keeps its room for so long (notice and grace), and its work stands still
     leaving_at: float | None = None  # of an evicting unit: since when it leaves
     generation: str = field(default="", compare=False)
 

@@ -85,7 +85,7 @@ TURN = {"id", "name", "enqueued_at"}
 OF_THE_HELD = {"held_why", "waits_turn"}
 NOT_ASKED = {  # of a waiting unit that is not odd
     "created_at", "member", "placed_at", "share_until", "visible", "failed_why", "attempts", "seats", "checkpoint_at",
-    "generation", "phase", "leaving_at",
+    "generation", "phase", "leaving_at", "leaving_s",
 }  # fmt: skip
 EACH_IS_ASKED = {"user", "walltime_s"}
 

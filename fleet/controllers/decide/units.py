@@ -175,17 +175,16 @@ def now_unit(
         visible=visible(charged, there, gone=leaving and not copy_there),
         leaving_at=seconds(tasks[0].get("creationTimestamp") or "") if tasks else None,
         checkpoint_at=_checkpoint(binding, there, copies),
+        leaving_s=leaving_s(binding),
         backoff_until=None,
         generation=generation,
     )
 
 
 def _checkpoint(binding: Body, pods: Iterable[PodView], copies: Iterable[tuple[str, Body]]) -> float | None:
-    """The latest that the job, its copy or one of its pods tells of. Earlier by the time that an eviction takes: for
-    its victim that time is lost, too."""
+    """The latest that the job, its copy or one of its pods tells of."""
     told = [seconds(b.annotation(body, ANNOTATION_CHECKPOINT)) for body in (binding, *(body for _, body in copies))]
-    saved = max([at for at in (*told, *(pod.checkpoint_at for pod in pods)) if at], default=None)
-    return None if saved is None else saved - leaving_s(binding)
+    return max([at for at in (*told, *(pod.checkpoint_at for pod in pods)) if at], default=None)
 
 
 def _as_queued(base: Unit, binding: Body, queue_unit: Body | None) -> Unit:

@@ -42,12 +42,12 @@ from fleet.quota.usage import Usage, account_of, request_of
 
 
 def lost_work(unit: Unit, now: float, request: Amounts | None = None) -> int:
-    """The work that an eviction throws away: seconds since start or checkpoint, for each device. `request`: the charge
-    of the unit, where that is known."""
+    """The work that an eviction costs: seconds since start or checkpoint, and the time of leaving, for each device.
+    `request`: the charge of the unit, where that is known."""
     since = max(now if unit.placed_at is None else unit.placed_at, unit.checkpoint_at or 0.0)
     amounts = (request or request_of(unit)).items_
     devices = sum(n for name, n in amounts if "/" in name and name != MAX_JOBS and n <= BOUNDS.weighed_devices)
-    return int(max(0.0, now - since)) * max(1, devices)
+    return int(max(0.0, now - since) + unit.leaving_s) * max(1, devices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,12 @@ def test_work_since_the_epoch_second_zero_is_lost_too(
     assert lost_work(made.value, NOW) == 2 * seconds
 
 
+def test_the_time_that_an_eviction_takes_is_part_of_its_cost_with_and_without_a_checkpoint() -> None:
+    made = unit("u").gpus(2).runs_in("x").having(placed_at=NOW - 90, leaving_s=60)
+    assert lost_work(made.value, NOW) == 2 * (90 + 60)
+    assert lost_work(made.having(checkpoint_at=NOW - 10).value, NOW) == 2 * (10 + 60)
+
+
 def cheapest(world: Snapshot, owner: Unit) -> Cost | None:
     """Of all sets of those that it may evict, without which it has quota, and room in some member."""
     assert world.tree is not None and owner.leaf is not None
