@@ -92,6 +92,8 @@ def member_bars(unit: Unit, member: Member) -> str:
         return f"had untolerated taint {{{taint.key}: {taint.value}}}"
     if unit.needs_kind and member.kinds is not None and unit.needs_kind not in member.kinds:
         return f"did not serve {unit.needs_kind}"
+    if unit.needs_kind and unit.needs_kind in member.idle_kinds:
+        return f"had no controller that acts on {unit.needs_kind}"
     if member.name in unit.excluded:
         return "saw the job fail"
     return ""

@@ -52,7 +52,7 @@ class Pool:
 @dataclass(frozen=True, slots=True)
 class Member:
     """`ready` False: nothing new is sent there. `kinds`: "group/Kind" of every kind it serves; None: not known yet,
-    and then nothing is excluded for it."""
+    and then nothing is excluded for it. `idle_kinds`: served there, while no controller acts on their jobs."""
 
     name: str
     ready: bool = True
@@ -67,3 +67,4 @@ class Member:
     not_ready_reason: str = ""
     potential: tuple[Pool, ...] = ()  # nodes that an autoscaler could add, empty: `free` counts them
     unschedulable: int = 0  # nodes that take no new pods and stand in no pool: cordoned, not ready, leaving
+    idle_kinds: frozenset[str] = frozenset()

@@ -265,12 +265,16 @@ async def test_a_job_that_its_member_does_not_take_says_why_and_backs_off(bad: B
 
 
 async def test_a_kind_that_nobody_acts_on_in_a_member_is_kept_from_it_for_a_while(bad: Bad) -> None:
-    if "avoidedKinds" not in bad.hub.see("Cluster", "idle")["status"]:  # this test alone
+    if "avoidedKinds" not in bad.hub.see("Cluster", "idle").get("status", {}):  # this test alone
         await bad.submit("first", "Widget", "idle")
-    await bad.hub.until(lambda: bad.hub.see("Cluster", "idle")["status"].get("avoidedKinds"), "the Cluster says so")
+    await bad.hub.until(
+        lambda: bad.hub.see("Cluster", "idle").get("status", {}).get("avoidedKinds"), "the Cluster says so"
+    )
     await bad.submit("second", "Widget", "idle")
     await bad.hub.until(lambda: bad.reason("second", "Widget").get("code") == "NoMemberAllowed", "it waits")
-    assert "1 member(s) did not serve example.com/Widget" in str(bad.unit("second", "Widget")["status"]["message"])
+    assert "1 member(s) had no controller that acts on example.com/Widget" in str(
+        bad.unit("second", "Widget")["status"]["message"]
+    )
     assert bad.attempts("second", "Widget") == 0
 
 

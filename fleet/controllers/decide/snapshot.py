@@ -251,8 +251,8 @@ class SnapshotBuilder:
             elif model.ready and not self._members.ready(name):
                 model = replace(model, ready=False, not_ready_reason=model.not_ready_reason or "it does not answer")
             idle = idle_kinds(cluster, now)
-            if idle and model.kinds is not None:
-                model = replace(model, kinds=model.kinds.difference(idle))
+            if idle:
+                model = replace(model, idle_kinds=frozenset(idle))
             members[name] = model
         return members
 
