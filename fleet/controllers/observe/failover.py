@@ -240,14 +240,18 @@ class FailoverLoop:
         now = self._hub.clock.now()
         given = (application.get("decisionConditions") or {}).get("tolerationSeconds")
         tolerance = self._hub.config.unhealthy_s if given is None else float(given)
-        since = seconds(over.get("lastTransitionTime") or "") or now
-        if now < since + tolerance:
-            return since + tolerance - now + 0.01
+        leaves = (seconds(over.get("lastTransitionTime") or "") or now) + tolerance
         fault = fault_in(stored.body) or Fault()
         user = not fault.infrastructure
         moves, most = failed(failures_of(stored.body), user=user), failures_max(stored.body, user=user)
         where = f"in member {member}" + (f" by the infrastructure ({fault.why})" if fault.why else "")
         final = not self._retryable(stored, member)
+        if now < leaves:
+            if not final and moves < most:
+                await self._tell(
+                    stored, f"the job failed {where}; it starts anew, there or elsewhere, at {rfc3339(leaves)}"
+                )
+            return leaves - now + 0.01
         if final or moves >= most:
             told = (
                 ", and is not to be tried again, as its WorkloadInterpreter says" if final else f" after {moves} moves"
@@ -269,21 +273,30 @@ class FailoverLoop:
         copies = (body for name, body in self._hub.members.copies(stored.uid) if name == member)
         return interpreter is None or all(map(interpreter.retryable, copies))
 
-    async def _stay(self, stored: Stored, message: str, now: float) -> None:
+    async def _tell(self, stored: Stored, message: str) -> None:
+        unit = self._hub.store.peek(self._unit_key(stored))
+        if unit is not None and message_of(unit.body) != message:
+            await self._hub.edit_all(self._told(stored, message, self._hub.clock.now()))
+
+    def _told(self, stored: Stored, message: str, now: float) -> list[Any]:
+        """The message in the unit of the job; nothing without a unit."""
+
         def unit(body: Body) -> bool:
             changed = message_of(body) != message
             body.setdefault("status", {}).update(message=message, lastUpdateTime=rfc3339(now))
             return changed
 
+        found = self._hub.store.peek(self._unit_key(stored))
+        return [(found.key, found.uid, unit)] if found is not None else []
+
+    async def _stay(self, stored: Stored, message: str, now: float) -> None:
         def binding(body: Body) -> bool:
             return set_condition(body, b.FINISHED, True, "Failed", message, now)
 
         over = condition(stored.body, b.FINISHED)
         if over is not None and over.get("message") == message:
             return
-        found = self._hub.store.peek(self._unit_key(stored))
-        edits = [(stored.key, stored.uid, binding), *([(found.key, found.uid, unit)] if found is not None else [])]
-        await self._hub.edit_all(edits)
+        await self._hub.edit_all([(stored.key, stored.uid, binding), *self._told(stored, message, now)])
         await self._events.record(stored.body["spec"]["resource"], EVICT_FAILED, message, warning=True)
 
 

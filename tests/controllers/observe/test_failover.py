@@ -7,7 +7,9 @@ from importlib.resources import files
 import pytest
 import yaml
 
+from fleet.bindings.conditions import condition
 from fleet.kinds import INTERPRETERS
+from fleet.model.times import rfc3339, seconds
 from fleet.ports import Body
 from tests.controllers.fastloop import eventually, settle
 from tests.controllers.world import World, hub, member, policy, pytorchjob, tree
@@ -68,6 +70,20 @@ async def test_a_job_that_always_fails_by_its_own_fault_stays_failed_after_three
         await settle(120)
         assert world.phase("one") == "Failed"
         assert world.attempt("one") == 4
+
+
+async def test_a_failed_job_says_when_it_starts_anew() -> None:
+    async with hub(member("cfa"), member("cfb")) as world:
+        failover = {"application": {"decisionConditions": {"tolerationSeconds": 120}, "purgeMode": "Directly"}}
+        await world.apply(tree(), policy(queue=True, failover=failover), pytorchjob("one"))
+        first = await world.running("one")
+        world.members.finish("one", "Failed")
+        await eventually(lambda: "starts anew" in world.message("one"))
+        over = condition(world.binding("one") or {}, "Finished") or {}
+        at = rfc3339((seconds(over["lastTransitionTime"]) or 0) + 120)
+        assert world.message("one") == f"the job failed in member {first}; it starts anew, there or elsewhere, at {at}"
+        await eventually(lambda: world.attempt("one") == 2, within_s=180)
+        assert "starts anew" not in world.message("one")
 
 
 @pytest.mark.parametrize("reason", ["", "NodeLost"])
