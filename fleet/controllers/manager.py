@@ -51,7 +51,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         EnqueueLoop(hub),
         DecideLoop(hub, events, solver, aside),
         AdmissionChecksLoop(hub, events),
-        RoomLoop(hub, index),
+        RoomLoop(hub, index, dispatch.dependencies),
         dispatch,
         ObserveLoop(hub, evictor, index),
         FailoverLoop(hub, events, evictor, index),

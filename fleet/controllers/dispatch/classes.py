@@ -7,6 +7,9 @@ a right to all namespaces of a member, so the hub is narrow about it (docs/decis
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from fleet.admission.named import PRIORITY
 from fleet.kinds.interpreter import Dependency, Interpreter
 from fleet.model.untyped import at, text
@@ -21,10 +24,19 @@ _DEFAULTS = {"preemptionPolicy": "PreemptLowerPriority"}
 
 def classes_of(job: Body, interpreter: Interpreter) -> frozenset[Dependency]:
     """The classes that the pods of the job name, and the job beside them. `job`: the manifest for a member."""
-    named = {text(at(template.template.get("spec"), "priorityClassName")) for template in interpreter.templates(job)}
+    found = classes_of_pods(template.template for template in interpreter.templates(job))
     if interpreter.priority_class_field:
-        named.add(text(at(job, *interpreter.priority_class_field.split("."))))
-    return frozenset((KIND, "", name) for name in named if name and not name.startswith(_SYSTEM))
+        found |= _sendable(text(at(job, *interpreter.priority_class_field.split("."))))
+    return found
+
+
+def classes_of_pods(pods: Iterable[Mapping[str, Any]]) -> frozenset[Dependency]:
+    """The classes that these pods, or templates of pods, name."""
+    return _sendable(*(text(at(pod.get("spec"), "priorityClassName")) for pod in pods))
+
+
+def _sendable(*names: str) -> frozenset[Dependency]:
+    return frozenset((KIND, "", name) for name in names if name and not name.startswith(_SYSTEM))
 
 
 def narrowed(body: Body) -> Body:

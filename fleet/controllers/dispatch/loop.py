@@ -96,6 +96,11 @@ class DispatchLoop:
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=64)
         self._resources: set[tuple[str, str]] = set()
 
+    @property
+    def dependencies(self) -> Dependencies:
+        """For others that send some of them: all writers of one copy take turns."""
+        return self._dependencies
+
     async def run(self) -> None:
         self._hub.members.subscribe(self._on_member)
         await self.controller.run()

@@ -22,11 +22,13 @@ from fleet.bindings.elastic import given
 from fleet.bindings.nomination import PENDING, READY, RETRY, Nomination, nomination_of
 from fleet.bindings.unit import binding_of
 from fleet.controllers.cluster.matching import candidate
+from fleet.controllers.dispatch.dependencies import Dependencies
 from fleet.controllers.dispatch.manifests import manifest
 from fleet.controllers.dispatch.outgoing import Unsafe
 from fleet.controllers.dispatch.overrides import OVERRIDES, BadOverride
 from fleet.controllers.fields.rooms import Driver, answered, asked, driver_of, gang_scheduler_of
 from fleet.controllers.fields.starting import Way, placed
+from fleet.controllers.room.classes import Classes
 from fleet.controllers.room.placeholders import placeholders
 from fleet.controllers.room.places import Place, of_pod, trouble
 from fleet.controllers.room.reservations import SCHEDULER, place, reservations
@@ -67,9 +69,10 @@ class RoomLoop:
 
     name = "room"
 
-    def __init__(self, hub: Hub, index: BindingIndex) -> None:
+    def __init__(self, hub: Hub, index: BindingIndex, dependencies: Dependencies) -> None:
         self._hub = hub
         self._index = index
+        self._classes = Classes(hub, dependencies)
         self._gone: dict[Key, str] = {}  # uids of bindings that were deleted
         self._swapped: dict[str, set[str]] = {}  # uids of pods that are done, by binding: the caches lag behind
         sources = [
@@ -110,7 +113,8 @@ class RoomLoop:
         stored = self._hub.store.peek(key)
         if gone is not None and (stored is None or stored.uid != gone):
             self._swapped.pop(gone, None)
-            if not await self._release(self._hub.members.pods_of(gone)):
+            released = await self._release(self._hub.members.pods_of(gone))
+            if not await self._classes.settle(gone, "", ()) or not released:
                 self._gone[key] = gone
                 return AGAIN_S
         if stored is None or not b.is_gang(stored.body):
@@ -120,6 +124,8 @@ class RoomLoop:
         pods = self._hub.members.pods_of(stored.uid)
         released = await self._release([pod for pod in pods if wanted is None or not wanted.matches(pod)])
         released = await self._let_go(stored, wanted) and released
+        sent_for = wanted.member if wanted is not None else ""
+        released = await self._classes.settle(stored.uid, sent_for, b.clusters_of(stored.body)) and released
         if wanted is None:
             self._swapped.pop(stored.uid, None)
         elif wanted.nomination is None and wanted.driver is Driver.PLACEHOLDERS:
@@ -157,7 +163,9 @@ class RoomLoop:
             return await self._answer(unit, nomination, RETRY, why)
         put = self._hub.members.put_pod if wanted.driver is Driver.PLACEHOLDERS else self._hub.members.apply
         missing = [body for name, body in bodies.items() if name not in there]
-        for outcome in await asyncio.gather(*(put(nomination.member, body) for body in missing)):
+        lacks = await self._classes.send(stored, nomination.member, missing)
+        outcomes = [lacks] if lacks else await asyncio.gather(*(put(nomination.member, body) for body in missing))
+        for outcome in outcomes:
             if outcome.did in (Did.REFUSED, Did.CONFLICT):
                 return await self._answer(unit, nomination, RETRY, outcome.message)
         await self._answer(unit, nomination, PENDING, "")
