@@ -53,7 +53,7 @@ class Authenticator(Protocol):
         ...
 
 
-def _for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | None:
+def for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | None:
     """A token without audiences of its own is meant for this server alone."""
     return Checked(user, (ISSUER,)) if user is not None and ISSUER in (audiences or (ISSUER,)) else None
 
@@ -76,10 +76,10 @@ class TokenFile:
             self._checked = now
             self._reload()
         # Tokens are compared by their digest, so that the time a comparison takes says nothing about them.
-        return self._users.get(_digest(token))
+        return self._users.get(digest_of(token))
 
     async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
-        return _for_this_server(await self.user(token), audiences)
+        return for_this_server(await self.user(token), audiences)
 
     def _reload(self) -> None:
         try:
@@ -123,7 +123,7 @@ def parse_tokens(text: str) -> tuple[dict[bytes, User], list[int]]:
             continue
         groups = [group.strip() for group in columns[3].split(",") if group.strip()] if len(columns) > 3 else []
         user = User(columns[1], tuple(dict.fromkeys((*groups, AUTHENTICATED))), columns[2])
-        if users.setdefault(_digest(columns[0]), user) != user:
+        if users.setdefault(digest_of(columns[0]), user) != user:
             bad.append(number)
     return users, bad
 
@@ -133,17 +133,18 @@ class StaticTokens:
 
     def __init__(self, users: dict[str, User]) -> None:
         self._users = {
-            _digest(token): User(user.name, (*user.groups, AUTHENTICATED), user.uid) for token, user in users.items()
+            digest_of(token): User(user.name, (*user.groups, AUTHENTICATED), user.uid) for token, user in users.items()
         }
 
     async def user(self, token: str) -> User | None:
-        return self._users.get(_digest(token))
+        return self._users.get(digest_of(token))
 
     async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
-        return _for_this_server(await self.user(token), audiences)
+        return for_this_server(await self.user(token), audiences)
 
 
-def _digest(token: str) -> bytes:
+def digest_of(token: str) -> bytes:
+    """What a token is kept and compared by."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
@@ -206,7 +207,7 @@ class ServiceAccountTokens:
         """The content of a token, when it is ours, its time has come and is not over, and its account exists."""
         if token.count(".") != 2 or len(token) > MAX_TOKEN_CHARS:
             return None
-        digest = _digest(token)
+        digest = digest_of(token)
         known = self._good.get(digest)
         if known is None:
             known = self._verify(token)
@@ -235,8 +236,8 @@ class ServiceAccountTokens:
             namespace, account = bound["namespace"], bound["serviceaccount"]
             name, uid = account["name"], account["uid"]
             audiences = [claims["aud"]] if isinstance(claims["aud"], str) else list(claims["aud"])
-            begins = max(_time(claims.get("nbf", 0)), _time(claims.get("iat", 0)))
-            expires = _time(claims["exp"])
+            begins = max(time_of(claims.get("nbf", 0)), time_of(claims.get("iat", 0)))
+            expires = time_of(claims["exp"])
         except (jwt.PyJWTError, KeyError, TypeError, ValueError):
             return None
         if not all(isinstance(text, str) for text in (namespace, name, uid, *audiences)):
@@ -247,7 +248,7 @@ class ServiceAccountTokens:
         return _Token(Key("", "serviceaccounts", namespace, name), begins, expires, frozenset(audiences), user)
 
 
-def _time(value: object) -> float:
+def time_of(value: object) -> float:
     """A NumericDate. ValueError for anything but a finite number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
         raise ValueError("a time is a number of seconds")

@@ -1,0 +1,53 @@
+"""The CEL expressions of an AuthenticationConfiguration: read when the file is, run within a budget."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.engine.celsyntax import BadExpression
+from fleet.engine.rules import Budget, Program, RuleError, compile_program, execute
+
+STEPS_MAX = 100_000  # of all expressions for one token, about ten milliseconds
+_VERIFIED = re.compile(r"\bclaims\s*\.\s*\??\s*email_verified\b")
+# The variable that a loop declares: map(GROUP, …).
+_DECLARED = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*(\w+)\s*,")
+_EMAIL = re.compile(r"\bclaims\s*\.\s*\??\s*email\b")
+
+
+class Failed(Exception):
+    """An expression could not be evaluated for a token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """An expression over one variable: `claims` or `user`."""
+
+    text: str
+    variable: str
+    program: Program
+
+    def value(self, of: Any, budget: Budget) -> Any:
+        """Raises Failed."""
+        try:
+            return execute(self.program, {self.variable: of}, budget, {})
+        except RuleError as error:
+            raise Failed(f"{self.text}: {error}") from None
+
+    @property
+    def uses_email(self) -> bool:
+        return bool(_EMAIL.search(self.text))
+
+    @property
+    def uses_email_verified(self) -> bool:
+        return bool(_VERIFIED.search(self.text))
+
+
+def compiled(text: str, variable: str) -> Claimed:
+    """Raises BadExpression, also for an expression that names another variable."""
+    program = compile_program(text)
+    unknown = set(program.compiled.variables()) - {variable, *_DECLARED.findall(text)}
+    if unknown:
+        raise BadExpression(f"undeclared reference to '{min(unknown)}': the only variable is {variable}")
+    return Claimed(text, variable, program)
