@@ -36,7 +36,7 @@ from api.http import (
 )
 from api.impersonation import impersonated
 from api.lists import get_object, list_objects
-from api.negotiation import Accepted, accept
+from api.negotiation import Accepted, accept, accepted_form, in_protobuf
 from api.peers import own_right
 from api.proxy import ClusterProxy
 from api.rbac import GROUP as RBAC_GROUP
@@ -182,6 +182,7 @@ class Api:
             with self.metrics.watches.track_inprogress(), self._rechecks.watched(lambda: self._again(request)) as over:
                 await send_stream(answer, receive, send, self._stopping, over)
             return
+        answer = await in_protobuf(answer, request)
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
             answer.body = b""
@@ -237,7 +238,7 @@ class Api:
         parts = [part for part in path.split("/") if part]
         answer: Response | None = None
         # Only discovery is asked for in several forms; OpenAPI has media types of its own.
-        form = accept(request.header(b"accept")) if parts and parts[0] in ("api", "apis") else Accepted()
+        form = accept(request.header(b"accept"), True) if parts and parts[0] in ("api", "apis") else Accepted()
         match parts:
             case ["api"]:
                 answer = self._discovery.api(form, request.header(b"host"))
@@ -304,7 +305,7 @@ class Api:
             raise attributes.refusal(request.user)
 
     async def _object(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
-        form = accept(request.header(b"accept"))
+        form = accepted_form(request, served)
         kind = served.kind
         namespace = route.namespace if kind.namespaced else None
         match asked:

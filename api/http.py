@@ -26,6 +26,7 @@ Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PIECE_BYTES = 256 * 1024  # of an answer, handed over at once
 MAX_PARAMETERS = 1000

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 import orjson
 
-from api.http import JSON, Answer, Request, Response
+from api.http import JSON, PROTOBUF, Answer, Request, Response
 from api.negotiation import Accepted, to_yaml
+from api.protobuf.answers import envelope, list_of, stored_message
 from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table, table_of, table_rows
@@ -134,6 +135,10 @@ async def show(served: Served, stored: Stored, request: Request, form: Accepted,
     if form.form == "Table":
         body = table(served, [stored], form.version, request.query.get("includeObject", ""), stored.revision, now)
         return Response(body, content_type=table_type(form))
+    if form.protobuf and not form.form:
+        kind = served.kind.kind
+        message = stored_message(stored, served.api_version, kind)
+        return Response(envelope(served.api_version, kind, message), content_type=PROTOBUF)
     raw = served.outward(stored.raw)
     if form.form == "PartialObjectMetadata":
         return Response(
@@ -245,6 +250,10 @@ async def list_objects(
             }
         )
         return Response(body, content_type=table_type(form))
+    if form.protobuf:
+        version, kind = served.api_version, served.kind.kind
+        parts = [stored_message(stored, version, kind) async for part in _parts(items) for stored in part]
+        return Response(list_of(version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
     if served.converted:
         raw = join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])
     else:

@@ -1,7 +1,7 @@
 """Media types: the types that a client accepts, and the types that it sends.
 
-Answers are JSON always (plain, Table, PartialObjectMetadata, or YAML when nothing else is accepted), since every
-client takes JSON; request bodies come as JSON, YAML or protobuf, the last from typed clients since Kubernetes 1.32.
+Answers are JSON (plain, Table, PartialObjectMetadata), YAML, or protobuf for the kinds that have such a form. Request
+bodies come as JSON, YAML or protobuf.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Any
 import orjson
 import yaml
 
-from api import protobuf
-from api.http import Request
+from api.http import JSON, PROTOBUF, Request, Response
+from api.protobuf import decode, kind_message
+from api.protobuf.answers import from_json
+from api.served import Served
 from api.strict import duplicates
 from api.yamlread import load_yaml, several
 from fleet.engine.bounds import refuse_shape
@@ -26,7 +28,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
 OPTIONS_BYTES_MAX = LARGE_BYTES  # of the DeleteOptions in a DELETE
 ACCEPT_PARTS_MAX = 50  # of an Accept header; the rest is not looked at
 YAML_ANSWER_BYTES_MAX = 2 * 1024 * 1024  # as JSON
@@ -38,34 +39,67 @@ BODY_TYPES = ("application/json", "application/yaml", PROTOBUF)
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The form of answer to give: `form` is "", "Table", "PartialObjectMetadata", "PartialObjectMetadataList" or the
-    discovery's "APIGroupDiscoveryList", with the version asked for; `yaml` when only YAML is accepted."""
+    discovery's "APIGroupDiscoveryList", with the version asked for; `yaml` and `protobuf` say how it is written."""
 
     form: str = ""
     version: str = ""
     group: str = ""
     yaml: bool = False
+    protobuf: bool = False
 
 
 _PLAIN = Accepted()
+_DISCOVERY = "APIGroupDiscoveryList"
+_IN_PROTOBUF = ("PartialObjectMetadata", "PartialObjectMetadataList", _DISCOVERY)
 _FORMS = {
     ("Table", "meta.k8s.io"): ("v1", "v1beta1"),
     ("PartialObjectMetadata", "meta.k8s.io"): ("v1", "v1beta1"),
     ("PartialObjectMetadataList", "meta.k8s.io"): ("v1", "v1beta1"),
-    ("APIGroupDiscoveryList", "apidiscovery.k8s.io"): ("v2", "v2beta1"),
+    (_DISCOVERY, "apidiscovery.k8s.io"): ("v2", "v2beta1"),
 }
 
 
 Reader = Callable[[bytes, str], tuple[Any, list[str]]]
 
 
-def accept(header: str) -> Accepted:
-    """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none."""
+def accept(header: str, typed: bool = False) -> Accepted:
+    """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none.
+
+    `typed`: the kind has a protobuf form. The metadata of an object has one whatever its kind.
+    """
     if not header:
         return _PLAIN
-    return _known(header) if len(header) <= _ACCEPT_KEPT_CHARS else _best(header)
+    return (_known if len(header) <= _ACCEPT_KEPT_CHARS else _best)(header, typed)
 
 
-def _best(header: str) -> Accepted:
+def accepted_form(request: Request, served: Served) -> Accepted:
+    """The form in which a request wants an object of a kind. Raises StatusError 406."""
+    header = request.header(b"accept")
+    typed = PROTOBUF in header and kind_message(served.api_version, served.kind.kind) is not None
+    return accept(header, typed)
+
+
+async def in_protobuf(answer: Response, request: Request) -> Response:
+    """An answer made as JSON: in protobuf when the client prefers that and the answer's kind has such a form."""
+    header = request.header(b"accept")
+    if PROTOBUF not in header or not answer.content_type.startswith(JSON) or not answer.body:
+        return answer
+    failed = answer.status >= 400
+    if not failed and not request.path.startswith("/api"):
+        return answer
+    try:
+        form = accept(",".join(p for p in header.split(",") if "as=" not in p) if failed else header, True)
+        if form.protobuf:
+            body = await apart(from_json, answer.body) if len(answer.body) > LARGE_BYTES else from_json(answer.body)
+            if body is not None:
+                form_of = answer.content_type.removeprefix(JSON) if form.form == _DISCOVERY else ""
+                answer.body, answer.content_type = body, PROTOBUF + form_of
+    except StatusError:
+        pass  # the answer is not hidden behind another refusal
+    return answer
+
+
+def _best(header: str, typed: bool) -> Accepted:
     offers: list[tuple[float, int, str, dict[str, str]]] = []
     for index, part in enumerate(header.split(",", ACCEPT_PARTS_MAX)[:ACCEPT_PARTS_MAX]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -86,6 +120,12 @@ def _best(header: str) -> Accepted:
                 return _PLAIN
             if version in _FORMS.get((form, group), ()):
                 return Accepted(form, version, group)
+        elif media == PROTOBUF and given.get("stream", "") in ("", "watch"):
+            form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
+            if not form and typed:
+                return Accepted(protobuf=True)
+            if form in _IN_PROTOBUF and version in _FORMS.get((form, group), ()):
+                return Accepted(form, version, group, protobuf=True)
         elif media == "application/yaml" and "as" not in given:
             return Accepted(yaml=True)
         elif media in ("text/html", "text/*", "text/plain") and "as" not in given:
@@ -93,7 +133,7 @@ def _best(header: str) -> Accepted:
     raise StatusError(
         406,
         "NotAcceptable",
-        "only the following media types are accepted: application/json, application/yaml",
+        f"only the following media types are accepted: {', '.join(BODY_TYPES)}",
     )
 
 
@@ -176,14 +216,14 @@ async def read_options(request: Request) -> dict[str, Any]:
         return {}
     media = media_type(request)
     if media == PROTOBUF:
-        return protobuf.decode(data)
+        return decode(data)
     if media == "application/yaml":
         return _object(*read_yaml(data, "Ignore"))[0]
     return _object(*read_json(data, "Ignore"))[0]
 
 
 def _read_protobuf(data: bytes, field_validation: str) -> tuple[Any, list[str]]:
-    return protobuf.decode(data), []
+    return decode(data), []
 
 
 def read_json(data: bytes, field_validation: str) -> tuple[Any, list[str]]:

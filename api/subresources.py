@@ -13,7 +13,7 @@ from api.auth import ServiceAccountTokens
 from api.discovery import Virtual
 from api.http import Answer, Request, json_response
 from api.lists import get_object
-from api.negotiation import JSON_PATCH, MERGE_PATCH, accept, read_object, read_patch
+from api.negotiation import JSON_PATCH, MERGE_PATCH, accepted_form, read_object, read_patch
 from api.reviews import audiences_of, decode
 from api.routing import Route
 from api.served import Served
@@ -66,7 +66,7 @@ class Subresources:
             case "status" if kind.status:
                 return await self._whole(served, route, asked, request)
             case "finalize" if kind.resource == "namespaces" and not kind.group and asked == "update":
-                return await self._writes.update(served, route, request, accept(request.header(b"accept")))
+                return await self._writes.update(served, route, request, accepted_form(request, served))
             case "scale" if kind.scale is not None:
                 return await self._scale(served, route, asked, request)
             case "binding" if (kind.group, kind.resource) == ("", "pods") and asked == "create":
@@ -88,7 +88,7 @@ class Subresources:
         raise StatusError(404, "NotFound", "the server could not find the requested resource")
 
     async def _whole(self, served: Served, route: Route, asked: str, request: Request) -> Answer:
-        form = accept(request.header(b"accept"))
+        form = accepted_form(request, served)
         match asked:
             case "get":
                 return await get_object(self._store, served, route.namespace, route.name, request, form, self._now())

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import copy
 import random
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import orjson
 
-from api.http import Request, Stream
+from api.http import JSON, PROTOBUF, Request, Stream
 from api.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
 from api.negotiation import Accepted
+from api.protobuf.answers import frame, whole
 from api.selection import Selection
 from api.served import Served
+from api.shared import SharedBytes
 from api.tables import metadata_only, table
 from fleet.engine.status import Cause, StatusError, expired
 from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Store, Stored, StoreUnavailable, Watch
@@ -29,25 +30,6 @@ MIN_TIMEOUT_S = 1800.0
 MAX_TIMEOUT_S = 6 * 3600.0
 
 Sender = Callable[[bytes], Awaitable[None]]
-
-
-class EventBytes:
-    """The bytes of recent events, shared by all watchers; bounded by size, the oldest go first."""
-
-    def __init__(self, max_bytes: int = 32 << 20) -> None:
-        self._bytes: OrderedDict[tuple[object, ...], bytes] = OrderedDict()
-        self._size = 0
-        self._max = max_bytes
-
-    def get(self, key: tuple[object, ...]) -> bytes | None:
-        return self._bytes.get(key)
-
-    def put(self, key: tuple[object, ...], line: bytes) -> None:
-        self._bytes[key] = line
-        self._size += len(line)
-        while self._size > self._max and self._bytes:
-            _, old = self._bytes.popitem(last=False)
-            self._size -= len(old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +87,12 @@ def _line(kind: str, raw: bytes) -> bytes:
     return b'{"type":"' + kind.encode() + b'","object":' + raw + b"}\n"
 
 
-def error_line(error: StatusError) -> bytes:
-    return _line("ERROR", orjson.dumps(error.status()))
-
-
 @dataclass(slots=True)
 class _Writer:
     """Turns events into lines for one watcher."""
 
     asked: WatchRequest
-    shared: EventBytes
+    shared: SharedBytes
     clock: Clock
     columns_sent: bool = False
     revision: int = 0
@@ -135,6 +113,8 @@ class _Writer:
         """The line of one object in the watcher's form. `shared`: other watchers may need the same bytes."""
         asked = self.asked
         form = asked.form.form
+        if asked.form.protobuf:
+            return self._frame(kind, stored, shared)
         if not form and not asked.served.converted:
             return _line(kind, stored.raw)
         columns = form == "Table" and not self.columns_sent
@@ -149,6 +129,31 @@ class _Writer:
             if shared:
                 self.shared.put(key, line)
         return line
+
+    def _frame(self, kind: str, stored: Stored, shared: bool) -> bytes:
+        """The same in protobuf."""
+        asked = self.asked
+        key = (
+            stored.revision,
+            stored.uid,
+            kind,
+            asked.form.form,
+            asked.form.version,
+            asked.served.api_version,
+            PROTOBUF,
+        )
+        data = self.shared.get(key) if shared else None
+        if data is None:
+            served = asked.served
+            shown = metadata_only(stored.body, asked.form.version) if asked.form.form else served.shown(stored.body)
+            data = frame(kind, whole(shown))
+            if shared:
+                self.shared.put(key, data)
+        return data
+
+    def line(self, kind: str, body: Body) -> bytes:
+        """The line of an object that is not stored."""
+        return frame(kind, whole(body)) if self.asked.form.protobuf else _line(kind, orjson.dumps(body))
 
     def _shown(self, stored: Stored, columns: bool) -> bytes:
         asked = self.asked
@@ -200,7 +205,7 @@ class _Writer:
             body = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": meta}
         else:
             body = {"kind": served.kind.kind, "apiVersion": served.api_version, "metadata": meta}
-        self.add(_line("BOOKMARK", orjson.dumps(body)))
+        self.add(self.line("BOOKMARK", body))
 
 
 def _as_it_was(stored: Stored, previous: Body | None) -> Stored:
@@ -227,7 +232,7 @@ class Watches:
     def __init__(self, store: Store, clock: Clock, *, bookmark_every_s: float = 55.0) -> None:
         self._store = store
         self._clock = clock
-        self._shared = EventBytes()
+        self._shared = SharedBytes()
         self._bookmark_every_s = bookmark_every_s
 
     async def open(self, asked: WatchRequest) -> Stream:
@@ -247,7 +252,9 @@ class Watches:
             raise expired(f"too old resource version: {since}") from None
         except FutureRevision as error:
             raise too_large_version(error.asked, error.current) from None
-        content_type = table_type(asked.form) if asked.form.form else "application/json"
+        content_type = table_type(asked.form) if asked.form.form else JSON
+        if asked.form.protobuf:
+            content_type = f"{PROTOBUF};stream=watch"
 
         async def pump(send: Sender) -> None:
             await self._pump(asked, watch, initial, since, send)
@@ -285,9 +292,12 @@ class Watches:
                         writer.bookmark(watch.progress)
                         await send(writer.take())
         except Expired:
-            await send(writer.take() + error_line(expired(f"too old resource version: {watch.progress}")))
+            over = expired(f"too old resource version: {watch.progress}")
+            await send(writer.take() + writer.line("ERROR", over.status()))
+        except StatusError as refused:
+            await send(writer.take() + writer.line("ERROR", refused.status()))
         except StoreUnavailable:
             error = StatusError(
                 500, "InternalError", "the store cannot be read now", causes=[Cause("", "unavailable", "Unavailable")]
             )
-            await send(writer.take() + error_line(error))
+            await send(writer.take() + writer.line("ERROR", error.status()))

@@ -10,9 +10,10 @@ from dataclasses import replace
 
 import orjson
 
-from api.http import Answer, Request, Response, warning_headers
+from api.http import PROTOBUF, Answer, Request, Response, warning_headers
 from api.lists import join, parse_integer, show, table_type
 from api.negotiation import APPLY_PATCH, JSON_PATCH, Accepted, read_object, read_options, read_patch, to_yaml
+from api.protobuf.answers import whole
 from api.routing import Route
 from api.selection import Selection
 from api.served import Served
@@ -119,6 +120,8 @@ async def written_response(
     if form.form == "PartialObjectMetadata":
         body = orjson.dumps(metadata_only(shown, form.version))
         return Response(body, status, table_type(form), headers=warnings)
+    if form.protobuf:
+        return Response(whole(shown), status, PROTOBUF, warnings)
     raw = orjson.dumps(shown)
     if form.yaml:
         return Response(await to_yaml(raw), status, "application/yaml", warnings)

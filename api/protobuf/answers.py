@@ -1,0 +1,80 @@
+"""Answers in protobuf: objects, lists, watch events, and whatever else has been answered as JSON.
+
+An answer is four magic bytes and a runtime.Unknown around the message. An event of a watch is a meta.WatchEvent, whose
+object has such an envelope of its own, behind its length in four bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import orjson
+
+from api.protobuf.reading import MAGIC
+from api.protobuf.tables import kind_message
+from api.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of
+from api.shared import SharedBytes
+from fleet.engine.status import StatusError
+from fleet.ports import Stored
+
+_FIRST, _SECOND = tag_of(1), tag_of(2)
+_NO_ENCODING = tag_of(3) + b"\x00" + tag_of(4) + b"\x00"  # as gogo writes two empty strings
+
+# Messages of stored objects by their JSON: lists send the same ones again and again. The keys take as much room again.
+_written = SharedBytes(16 << 20)
+
+
+def envelope(api_version: str, kind: str, message: bytes) -> bytes:
+    """A message as a whole answer."""
+    meta = block(_FIRST, api_version.encode()) + block(_SECOND, kind.encode())
+    return b"".join((MAGIC, block(_FIRST, meta), block(_SECOND, message), _NO_ENCODING))
+
+
+def whole(body: Mapping[str, Any]) -> bytes:
+    """An object as a whole answer. StatusError 406 when its kind, or its JSON, has no protobuf form."""
+    try:
+        return envelope(body.get("apiVersion", ""), body["kind"], encode_kind(body))
+    except Unwritable as error:
+        raise _refused(error) from None
+
+
+def from_json(raw: bytes) -> bytes | None:
+    """The same for JSON bytes, None when they are no object of a kind that has a protobuf form."""
+    body = orjson.loads(raw)
+    if not isinstance(body, dict) or kind_message(body.get("apiVersion", ""), body.get("kind", "")) is None:
+        return None
+    return whole(body)
+
+
+def stored_message(stored: Stored, api_version: str, kind: str) -> bytes:
+    """The message of a stored object under a version that serves it, made once. StatusError 406 as in `whole`."""
+    key = (stored.raw, api_version)
+    found = _written.get(key)
+    if found is None:
+        name = kind_message(api_version, kind)
+        try:
+            if name is None:
+                raise Unwritable(f"{kind} in {api_version} is not known")
+            found = encode_message(name, stored.body)
+        except Unwritable as error:
+            raise _refused(error) from None
+        _written.put(key, found)
+    return found
+
+
+def list_of(api_version: str, kind: str, meta: Mapping[str, object], items: Iterable[bytes]) -> bytes:
+    """A list object around the messages of its items."""
+    parts = [block(_FIRST, encode_message("meta.v1.ListMeta", meta))]
+    parts += [block(_SECOND, item) for item in items]
+    return envelope(api_version, kind, b"".join(parts))
+
+
+def frame(event: str, whole_object: bytes) -> bytes:
+    """An event of a watch, as the stream carries it."""
+    data = block(_FIRST, event.encode()) + block(_SECOND, block(_FIRST, whole_object))
+    return len(data).to_bytes(4, "big") + data
+
+
+def _refused(error: Unwritable) -> StatusError:
+    return StatusError(406, "NotAcceptable", f"the object has no protobuf form, ask for JSON: {error}")
