@@ -18,6 +18,15 @@ from api.served import served_versions
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 
+# The order in which a kube-apiserver lists its groups, all others behind them. Clients take the first group for a name
+# that several groups have.
+_FIRST = (
+    "", "apiregistration.k8s.io", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io",
+    "autoscaling", "batch", "certificates.k8s.io", "networking.k8s.io", "policy", "rbac.authorization.k8s.io",
+    "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io", "scheduling.k8s.io",
+    "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io", "resource.k8s.io", "flowcontrol.apiserver.k8s.io",
+)  # fmt: skip
+_PLACES = {group: place for place, group in enumerate(_FIRST)}
 _STATUS_VERBS = ("get", "patch", "update")
 
 
@@ -52,6 +61,10 @@ class _Entry:
     verbs: tuple[str, ...]
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+
+
+def _place(group: str) -> tuple[int, str]:
+    return _PLACES.get(group, len(_FIRST)), group
 
 
 def _split(group_version: str) -> tuple[str, str]:
@@ -95,7 +108,7 @@ class Discovery:
         for versions in groups.values():
             for entries in versions.values():
                 entries.sort(key=lambda e: e.name)
-        return {group: groups[group] for group in sorted(groups)}
+        return {group: groups[group] for group in sorted(groups, key=_place)}
 
     def versions(self, group: str) -> tuple[str, ...]:
         return tuple(self._fresh().get(group, {}))

@@ -99,4 +99,6 @@ def _column(text: dict[str, Any]) -> Column:
         format=text.get("format", ""),
         description=text.get("description", ""),
         compute=text.get("compute", ""),
+        missing=text.get("missing"),
+        cell=text.get("cell", ""),
     )

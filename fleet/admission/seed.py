@@ -43,30 +43,50 @@ def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
 # By name: "*" would take their statuses in, which are the controllers'.
 _KUBEFLOW_JOBS = ["jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "pytorchjobs/scale", "tfjobs", "xgboostjobs"]
 _JOBS = [_rule(["kubeflow.org", "batch"], ["*"], [*_READ])]
-# Of the other kinds that Fleet brings a declaration of, by the names of their CRDs.
+# Of the other kinds that users write: Kubernetes' own as in its roles of the same names, and the kinds that Fleet
+# brings a declaration of, by the names of their CRDs.
 _WORKLOADS = {
-    "apps": ["deployments", "statefulsets"],
+    "apps": [
+        "daemonsets",
+        "deployments",
+        "deployments/scale",
+        "replicasets",
+        "replicasets/scale",
+        "statefulsets",
+        "statefulsets/scale",
+    ],
     "argoproj.io": ["workflows"],
+    "autoscaling": ["horizontalpodautoscalers"],
+    "batch": ["cronjobs"],
     "batch.volcano.sh": ["jobs"],
     "jobset.x-k8s.io": ["jobsets"],
     "leaderworkerset.x-k8s.io": ["leaderworkersets"],
+    "networking.k8s.io": ["ingresses", "networkpolicies"],
+    "policy": ["poddisruptionbudgets"],
     "ray.io": ["rayclusters", "rayjobs"],
+    "resource.k8s.io": ["resourceclaims", "resourceclaimtemplates"],
     "sparkoperator.k8s.io": ["sparkapplications"],
     "trainer.kubeflow.org": ["trainjobs"],
 }
 _VIEW = [
-    _rule([""], ["configmaps", "events", "namespaces", "persistentvolumeclaims", "pods", "pods/log", "pods/status",
-                 "serviceaccounts", "services", "resourcequotas", "limitranges"], _READ),
+    _rule([""], ["configmaps", "endpoints", "events", "namespaces", "persistentvolumeclaims", "pods", "pods/log",
+                 "pods/status", "replicationcontrollers", "replicationcontrollers/scale",
+                 "replicationcontrollers/status", "serviceaccounts", "services", "resourcequotas", "limitranges"],
+          _READ),
     _rule(["events.k8s.io"], ["events"], _READ),
     *_JOBS,
-    *(_rule([group], [*names, *(f"{name}/status" for name in names)], _READ) for group, names in _WORKLOADS.items()),
+    *(_rule([group], [*names, *(f"{name}/status" for name in names if "/" not in name)], _READ)
+      for group, names in _WORKLOADS.items()),
+    _rule(["apps"], ["controllerrevisions"], _READ),
+    _rule(["discovery.k8s.io"], ["endpointslices"], _READ),
     _rule(["policy.one.alibabacloud.com", "policy.karmada.io"], ["propagationpolicies", "overridepolicies"], _READ),
     _rule(["work.karmada.io"], ["resourcebindings", "resourcebindings/status"], _READ),
     _rule(["scheduling.x-k8s.io"], ["queueunits", "queueunits/status", "queues"], _READ),
 ]  # fmt: skip
 _EDIT = [
     *_VIEW,
-    _rule([""], ["configmaps", "persistentvolumeclaims", "secrets", "serviceaccounts", "services"], [*_READ, *_WRITE]),
+    _rule([""], ["configmaps", "persistentvolumeclaims", "replicationcontrollers", "replicationcontrollers/scale",
+                 "secrets", "serviceaccounts", "services"], [*_READ, *_WRITE]),
     _rule([""], ["events"], ["create", "patch", "update"]),
     _rule(["kubeflow.org"], _KUBEFLOW_JOBS, [*_READ, *_WRITE]),
     _rule(["batch"], ["jobs"], [*_READ, *_WRITE]),

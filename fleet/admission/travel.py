@@ -12,6 +12,14 @@ from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, SYSTEM_NAMESP
 
 NEVER_GROUPS = frozenset({POLICY, WORK, CLUSTER, CONFIG, QUEUE, QUOTA, "coordination.k8s.io", "events.k8s.io"})
 NEVER_CORE = frozenset({"events", "nodes", "pods", "endpoints"})
+# What the controllers and nodes of one cluster write about it.
+NEVER_OTHERS = frozenset(
+    {
+        ("apps", "controllerrevisions"), ("discovery.k8s.io", "endpointslices"), ("networking.k8s.io", "ipaddresses"),
+        ("resource.k8s.io", "resourceslices"), ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "csistoragecapacities"), ("storage.k8s.io", "volumeattachments"),
+    }
+)  # fmt: skip
 NEVER_CONFIGMAPS = frozenset({"kube-root-ca.crt"})  # every cluster makes its own
 # A Secret of these types makes the member's own control plane issue credentials.
 NEVER_SECRETS = frozenset({"kubernetes.io/service-account-token", "bootstrap.kubernetes.io/token"})
@@ -25,7 +33,9 @@ GRANTS_RIGHTS = frozenset(
 
 def propagatable(kind: Kind) -> bool:
     """Whether objects of the kind may travel, if only by a cluster-wide policy."""
-    return kind.group not in NEVER_GROUPS and not (kind.group == "" and kind.resource in NEVER_CORE)
+    if kind.group in NEVER_GROUPS or (kind.group, kind.resource) in NEVER_OTHERS:
+        return False
+    return not (kind.group == "" and kind.resource in NEVER_CORE)
 
 
 def grants_rights(api_version: str) -> bool:

@@ -28,8 +28,12 @@ _WITHOUT_PODS = frozenset(
             "ConfigMap", "LimitRange", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota",
             "Secret", "Service", "ServiceAccount",
         )),
-        ("networking.k8s.io", "Ingress"), ("networking.k8s.io", "NetworkPolicy"),
-        ("scheduling.k8s.io", "PriorityClass"), ("storage.k8s.io", "StorageClass"),
+        ("autoscaling", "HorizontalPodAutoscaler"), ("networking.k8s.io", "Ingress"),
+        ("networking.k8s.io", "IngressClass"), ("networking.k8s.io", "NetworkPolicy"),
+        ("node.k8s.io", "RuntimeClass"), ("policy", "PodDisruptionBudget"), ("resource.k8s.io", "DeviceClass"),
+        ("resource.k8s.io", "ResourceClaim"), ("resource.k8s.io", "ResourceClaimTemplate"),
+        ("scheduling.k8s.io", "PriorityClass"), ("storage.k8s.io", "CSIDriver"), ("storage.k8s.io", "StorageClass"),
+        ("storage.k8s.io", "VolumeAttributesClass"),
     }
 )  # fmt: skip
 DECLARE = "a WorkloadInterpreter (config.fleet.io) declares another kind"

@@ -1,7 +1,7 @@
 """The cells of `kubectl get`: by JSON path for custom kinds, by a function where kubectl shows more than a field.
 
 The functions say what a kube-apiserver's own printers say, word for word, since scripts and people read them. A kind
-file gives the name of its function in `compute`; the functions are in columns_{pods,others}.py.
+file gives the name of its function in `compute`; the functions are in columns_{pods,workloads,services,others}.py.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from typing import Any
 
 from fleet.engine.columns_others import OTHERS
 from fleet.engine.columns_pods import PODS
+from fleet.engine.columns_services import SERVICES
+from fleet.engine.columns_workloads import WORKLOADS
 from fleet.engine.durations import age
 from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Column, Kind
 
-COMPUTED = {**PODS, **OTHERS}
+COMPUTED = {**PODS, **OTHERS, **SERVICES, **WORKLOADS}
 
 # The value that a printer meets in an object that was stored before its schema forbade it: shown in the cell, and no
 # other row's business.
@@ -37,14 +39,20 @@ def column_definitions(kind: Kind) -> list[dict[str, Any]]:
     return [
         {
             "name": column.name,
-            # Dates are sent as text for people ("3m44s"); a client must not parse them.
-            "type": "string" if column.type == "date" and (kind.builtin or column.compute) else column.type,
+            "type": _sent_type(kind, column),
             "format": column.format,
             "description": column.description,
             "priority": column.priority,
         }
         for column in columns_of(kind)
     ]
+
+
+def _sent_type(kind: Kind, column: Column) -> str:
+    """Ages are sent as text for people ("3m44s"): a client must not parse them. The time of creation is a date."""
+    if column.type != "date" or column.compute == "created_at":
+        return column.type
+    return "string" if kind.builtin or column.compute else "date"
 
 
 def cells(kind: Kind, body: dict[str, Any], now: float) -> list[Any]:
@@ -69,9 +77,9 @@ def _found(column: Column, body: dict[str, Any], now: float) -> Any:
     except BadPath:
         return None
     if not found:
-        return None
+        return column.missing
     value = found[0]
-    match column.type:
+    match column.cell or column.type:
         case "string":
             return " ".join(_text(v) for v in found[:_VALUES_MAX])[:_CHARACTERS_MAX]
         case "integer":

@@ -1,21 +1,14 @@
-"""Events, jobs, services, claims, roles and the rest as kubectl shows them."""
+"""Events, jobs, quotas, roles and the rest as kubectl shows them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from fleet.engine.durations import age, human
 from fleet.model.times import seconds
 
 Body = dict[str, Any]
-_NONE = "<none>"
-_ACCESS_MODES = {
-    "ReadWriteOnce": "RWO",
-    "ReadOnlyMany": "ROX",
-    "ReadWriteMany": "RWX",
-    "ReadWriteOncePod": "RWOP",
-}
 
 
 def data_count(body: Body, now: float) -> int:
@@ -24,13 +17,6 @@ def data_count(body: Body, now: float) -> int:
 
 def created_at(body: Body, now: float) -> Any:
     return body["metadata"].get("creationTimestamp")
-
-
-def selector(body: Body, now: float) -> str:
-    found = body.get("spec", {}).get("selector") or {}
-    labels = found.get("matchLabels") if isinstance(found.get("matchLabels"), dict) else found
-    pairs = [f"{k}={v}" for k, v in sorted((labels or {}).items()) if isinstance(v, str)]
-    return ",".join(pairs) or _NONE
 
 
 # -- events (core/v1 and events.k8s.io/v1 name their fields differently)
@@ -70,53 +56,6 @@ def event_message(body: Body, now: float) -> str:
 def event_count(body: Body, now: float) -> int:
     series = body.get("series") or {}
     return int(series.get("count") or body.get("count") or body.get("deprecatedCount") or 1)
-
-
-# -- volumes and services
-
-
-def pvc_status(body: Body, now: float) -> str:
-    if body["metadata"].get("deletionTimestamp"):
-        return "Terminating"
-    return str(body.get("status", {}).get("phase") or "")
-
-
-def _bound(body: Body) -> bool:
-    return bool(body.get("spec", {}).get("volumeName"))
-
-
-def pvc_capacity(body: Body, now: float) -> str:
-    return str((body.get("status", {}).get("capacity") or {}).get("storage", "")) if _bound(body) else ""
-
-
-def pvc_access_modes(body: Body, now: float) -> str:
-    modes: Iterable[str] = body.get("status", {}).get("accessModes") or [] if _bound(body) else []
-    return ",".join(_ACCESS_MODES.get(mode, mode) for mode in modes)
-
-
-def pvc_attributes_class(body: Body, now: float) -> str:
-    return str(body.get("spec", {}).get("volumeAttributesClassName") or "<unset>")
-
-
-def service_cluster_ip(body: Body, now: float) -> str:
-    return str(body.get("spec", {}).get("clusterIP") or _NONE)
-
-
-def service_external_ip(body: Body, now: float) -> str:
-    spec = body.get("spec", {})
-    if spec.get("type") == "ExternalName":
-        return str(spec.get("externalName") or _NONE)
-    ingress = (body.get("status", {}).get("loadBalancer") or {}).get("ingress") or []
-    found = [entry.get("ip") or entry.get("hostname") or "" for entry in ingress] + (spec.get("externalIPs") or [])
-    return ",".join(found) or ("<pending>" if spec.get("type") == "LoadBalancer" else _NONE)
-
-
-def service_ports(body: Body, now: float) -> str:
-    ports = []
-    for port in body.get("spec", {}).get("ports") or []:
-        node = f":{port['nodePort']}" if port.get("nodePort") else ""
-        ports.append(f"{port['port']}{node}/{port.get('protocol') or 'TCP'}")
-    return ",".join(ports) or _NONE
 
 
 # -- quota, priority, roles
@@ -181,32 +120,15 @@ def ready_replicas(body: Body, now: float) -> str:
     return f"{body.get('status', {}).get('readyReplicas') or 0}/{1 if wanted is None else wanted}"
 
 
-def _pod_field(field: str) -> Callable[[Body, float], str]:
-    def values(body: Body, now: float) -> str:
-        spec = (body.get("spec", {}).get("template") or {}).get("spec") or {}
-        return ",".join(c.get(field, "") for c in spec.get("containers") or [])
-
-    return values
-
-
 OTHERS: dict[str, Callable[[Body, float], Any]] = {
     "data_count": data_count,
     "created_at": created_at,
-    "selector": selector,
-    "secrets_count": lambda body, now: len(body.get("secrets") or []),
     "event_first_seen": event_first_seen,
     "event_last_seen": event_last_seen,
     "event_object": event_object,
     "event_source": event_source,
     "event_message": event_message,
     "event_count": event_count,
-    "pvc_status": pvc_status,
-    "pvc_capacity": pvc_capacity,
-    "pvc_access_modes": pvc_access_modes,
-    "pvc_attributes_class": pvc_attributes_class,
-    "service_cluster_ip": service_cluster_ip,
-    "service_external_ip": service_external_ip,
-    "service_ports": service_ports,
     "quota_requests": lambda body, now: _limits(body, False),
     "quota_limits": lambda body, now: _limits(body, True),
     "priority_global_default": lambda body, now: bool(body.get("globalDefault")),
@@ -218,6 +140,4 @@ OTHERS: dict[str, Callable[[Body, float], Any]] = {
     "job_completions": job_completions,
     "job_duration": job_duration,
     "ready_replicas": ready_replicas,
-    "job_containers": _pod_field("name"),
-    "job_images": _pod_field("image"),
 }

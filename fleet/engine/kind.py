@@ -19,7 +19,9 @@ class Column:
     """A printer column of `kubectl get`. `priority` 0 = always, 1 = only with `-o wide`.
 
     `compute` names a function of fleet/engine/columns.py that makes the cell when no JSON path can (a pod's READY);
-    `json_path` is then "". A Name column comes first by itself, unless a column of the kind has the format "name".
+    `json_path` is then "". `missing` is the cell where the path leads to nothing. `cell` is the type of the cells where
+    it is not that of the column: a kube-apiserver sends numbers in columns of text. A Name column comes first by
+    itself, unless a column of the kind has the format "name".
     """
 
     name: str
@@ -29,6 +31,8 @@ class Column:
     format: str = ""
     description: str = ""
     compute: str = ""
+    missing: Any = None
+    cell: str = ""
 
 
 @dataclass(frozen=True, slots=True)

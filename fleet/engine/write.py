@@ -29,7 +29,18 @@ from fleet.model.untyped import at
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 PATCH_CHARACTERS_MAX = 4_000  # of an outcome that a refusal quotes
 UNKNOWN_MAX = 100  # fields that a refusal or a client's warnings name
-_NO_GENERATION = frozenset({"namespaces", "nodes", "persistentvolumeclaims", "services"})
+# Built-in kinds count their generations when they have a status, but for these.
+_NO_GENERATION = frozenset({
+    ("", "namespaces"), ("", "nodes"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"),
+    ("", "resourcequotas"), ("", "services"), ("autoscaling", "horizontalpodautoscalers"),
+    ("networking.k8s.io", "servicecidrs"), ("resource.k8s.io", "resourceclaims"),
+    ("storage.k8s.io", "volumeattachments"),
+})  # fmt: skip
+_GENERATION = frozenset({
+    ("", "podtemplates"), ("discovery.k8s.io", "endpointslices"), ("networking.k8s.io", "ingressclasses"),
+    ("networking.k8s.io", "networkpolicies"), ("resource.k8s.io", "deviceclasses"),
+    ("resource.k8s.io", "resourceslices"),
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +159,10 @@ def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
 
 def counts_generations(kind: Kind) -> bool:
     """Does the kind keep metadata.generation?"""
-    return not kind.builtin or (kind.status and not (kind.group == "" and kind.resource in _NO_GENERATION))
+    if not kind.builtin:
+        return True
+    name = (kind.group, kind.resource)
+    return name not in _NO_GENERATION if kind.status else name in _GENERATION
 
 
 def prepare_create(

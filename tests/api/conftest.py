@@ -6,7 +6,8 @@ import asyncio
 import os
 import ssl
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -36,7 +37,10 @@ from fleet.ports import Store
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from fleet.store.postgres import PostgresStore
+from tests.testbed.bed import Bed
+from tests.testbed.build import parts
 from tests.testbed.kubectls import OWN, kubectls
+from tests.testbed.member import RealMember
 
 ADMIN = User("admin", ("system:masters",))
 KUBECTLS = kubectls()
@@ -161,6 +165,28 @@ async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
         await server.stop()
         await app.stop()
         await store.stop()
+
+
+@pytest.fixture(scope="session")
+def real_apiserver() -> Iterator[RealMember]:
+    """A real kube-apiserver with its etcd, for all modules of the xdist group "real-apiserver"."""
+    with tempfile.TemporaryDirectory(prefix="fleet-like-") as folder:
+        bed = Bed(Path(folder) / "bed", parts())
+        try:
+            etcd = bed._etcd()
+            member = RealMember("like", bed.folder / "like", bed._built, bed._pki, bed.processes, etcd)
+            bed.members["like"] = member
+            member.start_apiserver()
+            member.wait_apiserver()
+            yield member
+        finally:
+            bed.stop()
+
+
+def real_client(real: RealMember) -> httpx.AsyncClient:
+    """A client of the real kube-apiserver, as its administrator."""
+    trust, headers = ssl.create_default_context(cafile=str(real.pki.ca)), {"authorization": "Bearer admin-token"}
+    return httpx.AsyncClient(base_url=real.url, headers=headers, verify=trust, timeout=20)
 
 
 @pytest.fixture

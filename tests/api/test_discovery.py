@@ -30,7 +30,7 @@ async def test_the_aggregated_form_repeats_what_was_asked_for(hub: Hub) -> None:
     assert answer.headers["content-type"] == "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     assert answer.headers["vary"] == "Accept"
     groups = {item["metadata"]["name"]: item for item in answer.json()["items"]}
-    jobs = groups["batch"]["versions"][0]["resources"][0]
+    jobs = groups["batch"]["versions"][0]["resources"][1]
     assert (jobs["resource"], jobs["scope"], jobs["singularResource"]) == ("jobs", "Namespaced", "job")
     assert jobs["responseKind"] == {"group": "batch", "version": "v1", "kind": "Job"}
     assert {sub["subresource"] for sub in jobs["subresources"]} == {"status"}

@@ -18,7 +18,7 @@ KINDS = Registry(load_kinds())
 
 EXPECTED = {
     "": "namespaces configmaps secrets serviceaccounts events persistentvolumeclaims services pods nodes "
-        "resourcequotas limitranges",
+        "resourcequotas limitranges endpoints persistentvolumes podtemplates replicationcontrollers",
     "rbac.authorization.k8s.io": "roles rolebindings clusterroles clusterrolebindings",
     "coordination.k8s.io": "leases",
     "events.k8s.io": "events",
@@ -31,8 +31,17 @@ EXPECTED = {
     "work.karmada.io": "resourcebindings",
     "cluster.karmada.io": "clusters",
     "kubeflow.org": "pytorchjobs tfjobs mpijobs jaxjobs paddlejobs xgboostjobs",
-    "batch": "jobs",
-    "apps": "deployments statefulsets",
+    "batch": "jobs cronjobs",
+    "apps": "deployments statefulsets controllerrevisions daemonsets replicasets",
+    "autoscaling": "horizontalpodautoscalers",
+    "networking.k8s.io": "ingresses ingressclasses ipaddresses networkpolicies servicecidrs",
+    "policy": "poddisruptionbudgets",
+    "storage.k8s.io": "csidrivers csinodes csistoragecapacities storageclasses volumeattachments "
+                      "volumeattributesclasses",
+    "node.k8s.io": "runtimeclasses",
+    "discovery.k8s.io": "endpointslices",
+    "resource.k8s.io": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
+    "flowcontrol.apiserver.k8s.io": "flowschemas prioritylevelconfigurations",
     "config.fleet.io": "workloadinterpreters",
 }  # fmt: skip
 

@@ -6,10 +6,7 @@ Accepted differences stand in ACCEPTED with a reason; an entry that has become u
 from __future__ import annotations
 
 import asyncio
-import ssl
-import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,11 +16,9 @@ import pytest
 from fleet.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
-from tests.api.conftest import open_hub
+from tests.api.conftest import open_hub, real_client
 from tests.api.likeness import Asker, Said, described, differences
 from tests.api.likeness_table import CRD, CRDS, NS, TABLE_OF_ASKS, WIDGETS
-from tests.testbed.bed import Bed
-from tests.testbed.build import parts
 from tests.testbed.member import RealMember
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")
@@ -74,12 +69,11 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
 }  # fmt: skip
 
 
-async def _ask_all(url: str, ca: str, token: str, folder: Path) -> dict[str, tuple[Said, Said]]:
-    trust, headers = ssl.create_default_context(cafile=ca), {"authorization": f"Bearer {token}"}
+async def _ask_all(member: RealMember, folder: Path) -> dict[str, tuple[Said, Said]]:
     async with (
         open_hub(folder, MemoryStore(WallClock())) as hub,
         hub.client() as ours,
-        httpx.AsyncClient(base_url=url, headers=headers, verify=trust, timeout=20) as real,
+        real_client(member) as real,
     ):
         follower = asyncio.create_task(follow_crds(hub.store, hub.registry))
         try:
@@ -115,21 +109,11 @@ async def _until_served(client: httpx.AsyncClient) -> None:
 
 
 @pytest.fixture(scope="module")
-def answers() -> Iterator[dict[str, tuple[Said, Said]]]:
+def answers(real_apiserver: RealMember, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Said, Said]]:
     """The answers to each request, from the real one and from ours."""
-    with tempfile.TemporaryDirectory(prefix="fleet-like-") as folder:
-        bed = Bed(Path(folder) / "bed", parts())
-        try:
-            etcd = bed._etcd()
-            member = RealMember("like", bed.folder / "like", bed._built, bed._pki, bed.processes, etcd)
-            bed.members["like"] = member
-            member.start_apiserver()
-            member.wait_apiserver()
-            with ThreadPoolExecutor(1) as thread:
-                asking = _ask_all(member.url, str(bed._pki.ca), "admin-token", Path(folder))
-                yield thread.submit(asyncio.run, asking).result()
-        finally:
-            bed.stop()
+    with ThreadPoolExecutor(1) as thread:
+        asking = _ask_all(real_apiserver, tmp_path_factory.mktemp("like"))
+        return thread.submit(asyncio.run, asking).result()
 
 
 @pytest.mark.parametrize("what", [ask.what for ask in TABLE_OF_ASKS])

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from fleet.admission.selecting import best_policy, policies_for, untaken
 from fleet.admission.travel import NEVER_GROUPS
-from fleet.admission.workloads import carries_pods
+from fleet.admission.workloads import WITH_PODS, carries_pods
 from fleet.bindings import binding as b
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.events import EventRecorder
@@ -76,6 +76,6 @@ class UntakenLoop:
 
 
 def _may_have_pods(kind: Kind) -> bool:
-    if interpreter_for(kind) is not None or (kind.group, kind.resource) == ("", "pods"):
+    if interpreter_for(kind) is not None or (kind.group, kind.kind) in WITH_PODS:
         return True
     return not kind.builtin and kind.group not in NEVER_GROUPS
