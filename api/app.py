@@ -16,7 +16,8 @@ from typing import Protocol
 import structlog
 
 from api import bypass, queueuse, untaken
-from api.auth import Authenticator, ServiceAccountTokens, bearer
+from api.auth import Authenticator, ServiceAccountTokens
+from api.credentials import user_of
 from api.discovery import Discovery
 from api.escalation import install
 from api.health import OPEN_PATHS, Check, Health, Metrics, version_document
@@ -34,7 +35,6 @@ from api.http import (
     error_response,
     json_response,
 )
-from api.impersonation import impersonated
 from api.lists import get_object, list_objects
 from api.negotiation import Accepted, accept, accepted_form, in_protobuf
 from api.peers import own_right
@@ -53,7 +53,7 @@ from api.watch import Watches, parse_watch
 from api.websocket import send_upgrade
 from api.writes import Writes
 from fleet.engine.registry import Registry
-from fleet.engine.status import StatusError, unauthorized, unavailable
+from fleet.engine.status import StatusError, unavailable
 from fleet.members.kubeconfig import Dial
 from fleet.objects.objects import Objects
 from fleet.objects.writing import User
@@ -212,11 +212,7 @@ class Api:
         return await self._resource(request, route, user, label)
 
     async def _user(self, request: Request) -> User:
-        token = bearer(request.header(b"authorization"))
-        user = await self._authenticator.user(token) if token else None
-        if user is None:
-            raise unauthorized()
-        return impersonated(request, user, self.authorizer)
+        return await user_of(request, self._authenticator, self.authorizer, self._clock)
 
     async def _again(self, request: Request) -> None:
         """Authenticate and authorise once more, as when the request came; StatusError 401 or 403."""

@@ -1,7 +1,7 @@
 """The user of a request: bearer tokens from a file, and the signed tokens of service accounts.
 
-A request without valid credentials is nobody's and gets 401. Client certificates are not read: the server does not
-hand them to the application.
+A request without valid credentials is nobody's and gets 401. Client certificates are read in certificates.py, tokens
+of outside issuers in oidc/.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from fleet.objects.writing import User
 from fleet.ports import Clock, Key, Store
 
 AUTHENTICATED = "system:authenticated"
+CREDENTIAL = "authentication.kubernetes.io/credential-id"  # names one credential in the extra fields of its user
 MASTERS = "system:masters"
 ISSUER = "https://fleet.hub"
 MAX_TOKEN_CHARS = 16_384

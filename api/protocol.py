@@ -18,6 +18,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from api.certificates import SCOPE, PeerCertificate
 from api.edge import Bounds, EdgeMetrics, Slot
 from fleet.engine.status import StatusError, bad_request
 
@@ -73,12 +74,17 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading: asyncio.TimerHandle | None = None  # until a client that does not read is cut off
         self._ending: asyncio.TimerHandle | None = None  # until a connection that should be closed is cut off
         self._over = False
+        self._certificate: PeerCertificate | None = None
 
     # -- the connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         transport.set_write_buffer_limits(WRITE_BUFFER_BYTES)
+        tls = transport.get_extra_info("ssl_object")
+        shown = tls.getpeercert(binary_form=True) if tls is not None else None
+        if shown:
+            self._certificate = PeerCertificate(shown)
         self._time((_Phase.BETWEEN, 0))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -124,6 +130,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._requests += 1
         self._head_bytes = self._head_fields = self._untold = 0
         super().on_message_begin()
+        if self._certificate is not None:
+            self.scope[SCOPE] = self._certificate  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
         self._head_bytes += len(url)

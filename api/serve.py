@@ -17,6 +17,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from api.accept import Acceptor, room_for
+from api.certificates import ask_for_certificates
 from api.edge import Bounds, Connections, EdgeMetrics, Slot
 from api.http import ASGIApp
 from api.protocol import BoundedProtocol
@@ -28,9 +29,11 @@ BACKLOG = 2048
 class _Uvicorn(uvicorn.Server):
     """A uvicorn that leaves the signals of the process to its caller, and has bounds on its connections."""
 
-    def __init__(self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics) -> None:
+    def __init__(
+        self, config: uvicorn.Config, bounds: Bounds, metrics: EdgeMetrics, authorities: tuple[Path, ...]
+    ) -> None:
         super().__init__(config)
-        self._bounds, self._metrics = bounds, metrics
+        self._bounds, self._metrics, self._authorities = bounds, metrics, authorities
 
     @contextlib.contextmanager
     def capture_signals(self):  # type: ignore[no-untyped-def]
@@ -38,6 +41,8 @@ class _Uvicorn(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
+        if self.config.ssl is not None and self._authorities:
+            ask_for_certificates(self.config.ssl, self._authorities)
         connections = Connections(self._bounds, self._metrics)
         acceptors = [
             Acceptor(sock, self._protocol, connections, self._bounds, tls=self.config.ssl, backlog=self.config.backlog)
@@ -73,12 +78,14 @@ class Server:
 
     `close_streams` is called when it begins to stop (`Api.close_streams`). `listener`: a bound socket to take over, in
     place of binding host and port. `metrics`: where it is counted what the bounds refused (`Api.metrics.edge`).
+    `client_authorities`: files of the authorities whose client certificates are credentials.
     """
 
     def __init__(
         self, app: ASGIApp, *, host: str = "127.0.0.1", port: int = 0, cert: Path | None = None,
         key: Path | None = None, close_streams: Callable[[], None] | None = None,
         listener: socket.socket | None = None, bounds: Bounds | None = None, metrics: EdgeMetrics | None = None,
+        client_authorities: tuple[Path, ...] = (),
     ) -> None:  # fmt: skip
         self._socket = listener or bind(host, port)
         self.host = host
@@ -93,7 +100,7 @@ class Server:
         )  # fmt: skip
         bounds = bounds or Bounds()
         bounds = replace(bounds, connections=room_for(bounds.connections))
-        self._server = _Uvicorn(config, bounds, metrics or EdgeMetrics(CollectorRegistry()))
+        self._server = _Uvicorn(config, bounds, metrics or EdgeMetrics(CollectorRegistry()), client_authorities)
         self._task: asyncio.Task[None] | None = None
 
     @property

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.auth import AUTHENTICATED
+from api.auth import AUTHENTICATED, CREDENTIAL
 from api.oidc.config import SYSTEM, Issuer, Mapping
 from api.oidc.expressions import STEPS_MAX, Failed
 from fleet.engine.rules import Budget
 from fleet.objects.writing import User
-
-CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 Claims = dict[str, Any]
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fleet.cli.access import Access, ClientCaOption
 from fleet.cli.failure import Failure
 from fleet.cli.options import DatabaseOption, DataDirOption
 
@@ -21,6 +22,7 @@ def api(
             " (default: that of --listen, with the machine's name for every address)."
         ),
     ] = None,
+    client_ca_file: ClientCaOption = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one API process; any number may serve one database.
@@ -35,7 +37,8 @@ def api(
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
 
-    data = locate(data_dir)
+    data, access = locate(data_dir), Access(client_ca_file)
+    access.check()
     if fd is not None:
         listener = socket.socket(fileno=fd)
     else:
@@ -49,7 +52,7 @@ def api(
         raise Failure(f"{data.root} holds no server certificate")
 
     async def main(stop: asyncio.Event) -> None:
-        await compose.serve_api(data, database_url or None, listener, stop, say_ready, advertise or "")
+        await compose.serve_api(data, database_url or None, listener, stop, say_ready, access, advertise or "")
 
     logs.configure()
     compose.run(main)

@@ -21,6 +21,7 @@ from fleet.cli.failure import Failure
 from fleet.simulate.wall import RandomIds, WallClock
 
 if TYPE_CHECKING:
+    from fleet.cli.access import Access
     from fleet.cli.exposition import Gate
     from fleet.controllers.runtime.hub import ControllerConfig, Hub
     from fleet.controllers.runtime.metrics import Metrics
@@ -172,6 +173,7 @@ async def serve_api(
     listener: socket.socket,
     stop: asyncio.Event,
     on_ready: Callable[[], None],
+    access: Access,
     advertise: str = "",
 ) -> None:
     """The API process: serves on `listener` until `stop`. `advertise`: its address for other processes of the hub."""
@@ -212,6 +214,7 @@ async def serve_api(
         server = Server(
             app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
             close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
+            client_authorities=(data.ca_certificate, *filter(None, (access.client_ca,))),
         )  # fmt: skip
         try:
             await server.start()

@@ -15,12 +15,13 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fleet.cli import intact
+from fleet.cli.access import Access, ClientCaOption
 from fleet.cli.datadir import DataDir, Lock, create_root, locate, prepare, write_kubeconfig
 from fleet.cli.failure import Failure
 from fleet.cli.options import (
@@ -66,6 +67,7 @@ class Plan:
     tuning: tuple[str, ...] = ()
     metrics: tuple[str, int] | None = None
     hangs_s: float = 30.0
+    access: Access = field(default_factory=Access)
 
 
 def up(
@@ -81,6 +83,7 @@ def up(
     head_after_seconds: HeadOption = 600.0,
     guarantee_delay_seconds: GuaranteeDelayOption = None,
     metrics_listen: MetricsOption = None,
+    client_ca_file: ClientCaOption = None,
     hang_seconds: Annotated[
         float, typer.Option(min=0, help="A part that shows no life for so long is killed and started again; 0: never.")
     ] = 30.0,
@@ -97,7 +100,11 @@ def up(
         heads += ("--guarantee-delay-seconds", str(guarantee_delay_seconds))
     tuning = ("--reclaim" if reclaim else "--no-reclaim", *seconds, *heads)
     metrics = parse_listen(metrics_listen, "--metrics-listen") if metrics_listen else None
-    plan = Plan(locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics, hang_seconds)
+    access = Access(client_ca_file)
+    access.check()
+    plan = Plan(
+        locate(data_dir), host, port, members, nodes, gpus, database_url or None, tuning, metrics, hang_seconds, access
+    )
     intact.check(plan.data, embedded=plan.database_url is None)
     create_root(plan.data)
     lock = Lock(plan.data)
@@ -199,15 +206,11 @@ class _Hub:
         metrics = (self._metrics.fileno(),) if self._metrics is not None else ()
         controllers = ["controllers", *where, *self._plan.tuning]
         controllers += [word for number in metrics for word in ("--metrics-fd", str(number))]
+        api = ["api", *where, "--fd", str(descriptor), "--advertise", self._server.removeprefix("https://")]
+        api += self._plan.access.words()
         children = [
             Child("controllers", controllers, data.logs / "controllers.log", environment, inherit=metrics),
-            Child(
-                "api",
-                ["api", *where, "--fd", str(descriptor), "--advertise", self._server.removeprefix("https://")],
-                data.logs / "api.log",
-                environment,
-                inherit=(descriptor,),
-            ),
+            Child("api", api, data.logs / "api.log", environment, inherit=(descriptor,)),
         ]
         if self._plan.members:
             arguments = ["sim", *where, "--members", str(self._plan.members)]

@@ -151,7 +151,9 @@ async def open_hub(folder: Path, store: Store) -> AsyncIterator[Hub]:
         authorizer=Rbac(store), openapi=OpenApi(registry), tokens=tokens, bookmark_every_s=0.3,
     )  # fmt: skip
     cert, key = self_signed(folder)
-    server = Server(app, cert=cert, key=key, close_streams=app.close_streams, metrics=app.metrics.edge)
+    server = Server(
+        app, cert=cert, key=key, close_streams=app.close_streams, metrics=app.metrics.edge, client_authorities=(cert,)
+    )
     await store.start()
     try:
         await app.start()
