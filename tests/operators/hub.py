@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tests.e2e.conftest import join
 from tests.e2e.hub import Hub, Kubectl, World
 from tests.e2e.manifests import Manifest, gang_policy, leaf, pytorchjob, quota_tree
-from tests.operators.jobs import stays
+from tests.operators.jobs import PODS, Body, refused, stays
 from tests.testbed.bed import started_bed
 from tests.testbed.member import RealMember
 from tests.testbed.operators.build import objects
-
-PODS = "/api/v1/namespaces/default/pods"
 
 
 @contextmanager
@@ -39,14 +36,18 @@ def hub_before(
             kubectl = Kubectl(hub.kubeconfig)
             for annotation in annotations:
                 kubectl.run("annotate", "cluster", "cfa", annotation)
-            for crd in crds(operators):
-                apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")  # MPIJob's is on the hub already
-                kubectl.run(*apply, stdin=json.dumps(crd))
+            add_kinds(kubectl, crds(operators))
             kubectl.apply(quota_tree(leaf("team", "default"), *leaves))
             kubectl.apply(gang_policy(queue=True))
             yield World("real", hub, kubectl, ("cfa",), bed)
         finally:
             assert hub.stop() == 0, hub.log()
+
+
+def add_kinds(kubectl: Kubectl, definitions: Sequence[Manifest]) -> None:
+    """On the hub, where MPIJob's is already."""
+    for definition in definitions:
+        kubectl.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(definition))
 
 
 def crds(operators: Sequence[str]) -> list[Manifest]:
@@ -59,7 +60,7 @@ def member_of(world: World) -> RealMember:
     return world.bed.members["cfa"]
 
 
-def pods(world: World, job: str) -> list[dict[str, Any]]:
+def pods(world: World, job: str) -> list[Body]:
     found = member_of(world).get(PODS)["items"]
     return [pod for pod in found if (pod["metadata"].get("labels") or {}).get("training.kubeflow.org/job-name") == job]
 
@@ -68,11 +69,14 @@ def bound(world: World, job: str) -> int:
     return sum(1 for pod in pods(world, job) if pod["spec"].get("nodeName"))
 
 
-def starts_whole_when_there_is_room(world: World) -> None:
-    """The hub knows nothing of host ports: it sends three pods of one port to a member with one node."""
+def starts_whole_when_there_is_room(world: World, meanwhile: Callable[[list[Body]], None] = lambda _: None) -> None:
+    """The hub knows nothing of host ports: it sends three pods of one port to a member with one node. `meanwhile` looks
+    at the pods while the gang waits."""
     port = {"container": {"ports": [{"name": "rendezvous", "containerPort": 2222, "hostPort": 2222}]}}
     world.kubectl.apply(pytorchjob("ports", pod=port))
     world.until("its pods are in the member", lambda: len(pods(world, "ports")) == 3)
+    world.until("the scheduler has tried", lambda: all(map(refused, pods(world, "ports"))))
+    meanwhile(pods(world, "ports"))
     stays("no part of the gang starts", lambda: bound(world, "ports") == 0)
     member_of(world).add_nodes(2, gpus=8, prefix="late")
     world.until("the whole gang has nodes", lambda: bound(world, "ports") == 3)

@@ -45,6 +45,12 @@ def bound(member: RealMember, selector: str) -> int:
     return sum(1 for pod in pods_of(member, selector) if pod["spec"].get("nodeName"))
 
 
+def refused(pod: Body) -> bool:
+    """Whether a scheduler has tried the pod and found no node."""
+    conditions = pod["status"].get("conditions", [])
+    return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
+
+
 def soon(what: str, probe: Callable[[], object]) -> Any:
     return wait_for(what, probe, SOON_S)
 

@@ -8,8 +8,8 @@ import pytest
 
 from tests.e2e.hub import World
 from tests.e2e.manifests import Manifest, gang_policy, leaf, quota_tree
-from tests.operators.hub import PODS, hub_before, member_of
-from tests.operators.jobs import pod_template
+from tests.operators.hub import hub_before, member_of
+from tests.operators.jobs import PODS, pod_template
 from tests.operators.kinds import RAYCLUSTER
 
 MIN = "fleet.io/min-replicas"

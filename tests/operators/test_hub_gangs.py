@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.hub import Kubectl
-from tests.operators.hub import PODS, hub_before, member_of, starts_whole_when_there_is_room
+from tests.operators.hub import hub_before, member_of, starts_whole_when_there_is_room
+from tests.operators.jobs import PODS
 
 POLICY = Path(__file__).parents[2] / "docs/how-to/gang-policy.yaml"
 PROBE = {

@@ -9,8 +9,8 @@ import pytest
 from tests.e2e.hub import World
 from tests.e2e.jobs import Jobs
 from tests.e2e.manifests import leaf, pytorchjob
-from tests.operators.hub import PODS, bound, hub_before, member_of, pods, starts_whole_when_there_is_room
-from tests.operators.jobs import pod_template, post_pod
+from tests.operators.hub import bound, hub_before, member_of, pods, starts_whole_when_there_is_room
+from tests.operators.jobs import PODS, pod_template, post_pod
 from tests.operators.kinds import RAYJOB
 
 TAKEN = "scheduling.koordinator.sh/reservation-allocated"

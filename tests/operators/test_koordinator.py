@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.operators.jobs import PODS, Body, bound, pod_template, pods_of, post_pod, soon, stays
+from tests.operators.jobs import PODS, Body, bound, pod_template, pods_of, post_pod, refused, soon, stays
 from tests.testbed.bed import started_bed
 from tests.testbed.member import RealMember
 
@@ -30,7 +30,7 @@ def test_a_gang_without_room_stays_out_whole_and_starts_whole_when_room_comes(me
         post_pod(member, f"gang-{number}", pod_template(
             1, node=node, labels={"gang": "a"}, annotations=_gang("gang-a", 4),
         ))  # fmt: skip
-    soon("the scheduler has tried", lambda: all(map(_refused, pods_of(member, "gang=a"))))
+    soon("the scheduler has tried", lambda: all(map(refused, pods_of(member, "gang=a"))))
     stays("no pod of a gang of 4 has room for 3", lambda: bound(member, "gang=a") == 0)
     member.delete(f"{PODS}/filler")
     soon("the whole gang has nodes", lambda: bound(member, "gang=a") == 4)
@@ -48,7 +48,7 @@ def test_a_reservation_keeps_its_room_from_a_rival_and_gives_it_to_its_owner(mem
     member.post(RESERVATIONS, _reservation("kept", pod_template(3, node=node), {"owner": "kept"}))
     soon("the reservation has a node", lambda: _available(member, "kept"))
     post_pod(member, "rival", pod_template(2, node=node, labels={"rival": "a"}))
-    soon("the scheduler has tried the rival", lambda: all(map(_refused, pods_of(member, "rival=a"))))
+    soon("the scheduler has tried the rival", lambda: all(map(refused, pods_of(member, "rival=a"))))
     post_pod(member, "owner", pod_template(3, node=node, labels={"owner": "kept"}))
     owner = soon("the owner runs", lambda: _phase(member, "owner") == "Running" and member.get(f"{PODS}/owner"))
     assert '"name":"kept"' in owner["metadata"]["annotations"][TAKEN]
@@ -69,7 +69,7 @@ def test_a_gang_of_reservations_is_available_whole_and_a_training_job_runs_on_it
     member.delete(f"{PODS}/tenant")
     soon("all have nodes", lambda: all(_available(member, name) for name in names))
     post_pod(member, "stranger", pod_template(2, node=node, labels={"stranger": "a"}))
-    soon("the scheduler has tried the stranger", lambda: all(map(_refused, pods_of(member, "stranger=a"))))
+    soon("the scheduler has tried the stranger", lambda: all(map(refused, pods_of(member, "stranger=a"))))
     member.post(PYTORCHJOBS, _training("held", pod_template(1, name="pytorch", node=node, labels={"owner": "held"})))
     soon("the job has its three pods", lambda: bound(member, "owner=held") == 3)
     taken = [pod["metadata"]["annotations"].get(TAKEN, "") for pod in pods_of(member, "owner=held")]
@@ -104,11 +104,6 @@ def _training(name: str, template: Body) -> Body:
 def _phase(member: RealMember, pod: str) -> str:
     phase: str = member.get(f"{PODS}/{pod}")["status"].get("phase", "")
     return phase
-
-
-def _refused(pod: Body) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return any(c["type"] == "PodScheduled" and c["status"] == "False" for c in conditions)
 
 
 def _with_phase(member: RealMember, name: str, phase: str) -> Body | None:

@@ -37,6 +37,10 @@ SOURCES: dict[str, Source] = {
     "koordinator": Source(
         "github.com/koordinator-sh/koordinator", ("config/crd/bases/*.yaml", "config/manager/scheduler-config.yaml")
     ),
+    "coscheduling": Source(
+        "sigs.k8s.io/scheduler-plugins",
+        ("config/crd/bases/scheduling.x-k8s.io_podgroups.yaml", "manifests/coscheduling/scheduler-config.yaml"),
+    ),
     "jobset": Source(
         "sigs.k8s.io/jobset",
         ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import yaml
 
 from tests.testbed.member import RealMember
-from tests.testbed.operators.build import built, objects
+from tests.testbed.operators.build import Body, built, objects
 from tests.testbed.processes import free_port
 
 LEFT_BEHIND = "5s"  # instead of 5 min: a gang that gets room in the middle of an attempt may leave one pod behind
@@ -19,9 +20,8 @@ def start_koordinator(member: RealMember) -> None:
     room that Reservations hold. Neither its manager nor its agents run; nodes need no object of theirs."""
     bodies = objects("koordinator")
     member.add_namespace("koordinator-system")
-    member.add_kinds([body for body in bodies if body["kind"] == "CustomResourceDefinition"])
-    (shipped,) = (body for body in bodies if body["kind"] == "ConfigMap")
-    config = yaml.safe_load(shipped["data"]["koord-scheduler-config"])
+    member.add_kinds(_definitions(bodies))
+    config = yaml.safe_load(_one(bodies, "ConfigMap")["data"]["koord-scheduler-config"])
     path = member.folder / "koordinator.json"
     path.write_text(json.dumps(_koordinator(config, str(member.kubeconfig))))
     port = free_port()
@@ -30,6 +30,31 @@ def start_koordinator(member: RealMember) -> None:
         "--bind-address=127.0.0.1", f"--secure-port={free_port()}", "--authentication-skip-lookup=true",
         f"--pod-max-in-unschedulable-pods-duration={LEFT_BEHIND}",
     ], ready=f"http://127.0.0.1:{port}/healthz")  # fmt: skip
+
+
+def start_coscheduling(member: RealMember) -> None:
+    """kube-scheduler with the plugin Coscheduling of scheduler-plugins, in the place of the member's own and under the
+    default name. Its controller, which writes the status of PodGroups, does not run."""
+    bodies = objects("coscheduling")
+    member.add_kinds(_definitions(bodies))
+    config = _one(bodies, "KubeSchedulerConfiguration")
+    config["clientConnection"] = {"kubeconfig": str(member.kubeconfig), "qps": 1000, "burst": 2000}
+    path, port = member.folder / "coscheduling.json", free_port()
+    path.write_text(json.dumps(config))
+    member.run("scheduler", [
+        built("coscheduling").binary("scheduler"), f"--config={path}", "--bind-address=127.0.0.1",
+        f"--secure-port={port}", "--authentication-skip-lookup=true",
+        f"--pod-max-in-unschedulable-pods-duration={LEFT_BEHIND}",
+    ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
+
+
+def _definitions(bodies: Sequence[Body]) -> list[Body]:
+    return [body for body in bodies if body["kind"] == "CustomResourceDefinition"]
+
+
+def _one(bodies: Sequence[Body], kind: str) -> Body:
+    (found,) = (body for body in bodies if body["kind"] == kind)
+    return found
 
 
 def _koordinator(config: dict[str, Any], kubeconfig: str) -> dict[str, Any]:
