@@ -273,10 +273,15 @@ def owned(kind: Kind, body: Body, subresource: str = "", whole: bool = False) ->
 def entry(manager: str, operation: str, api_version: str, subresource: str, fields: Fields, now: float) -> Body:
     out: Body = {"manager": manager, "operation": operation, "apiVersion": api_version, "time": rfc3339(now)}
     out["fieldsType"] = "FieldsV1"
-    out["fieldsV1"] = fields
+    out["fieldsV1"] = arranged(fields)
     if subresource:
         out["subresource"] = subresource
     return out
+
+
+def arranged(fields: Fields) -> Fields:
+    """The set in the order in which Kubernetes writes it: clients compare it as text."""
+    return {key: arranged(node) if node else node for key, node in sorted(fields.items())}
 
 
 def is_by(item: Body, manager: str, operation: str, subresource: str) -> bool:
@@ -377,4 +382,4 @@ def _capped(managed: list[Body]) -> list[Body]:
         merged = union(merged, root_set(item.get("fieldsV1")))
     kept = [m for m in managed if not any(m is o for o in oldest)]
     last = oldest[-1]
-    return [*kept, {**last, "manager": ANCIENT, "fieldsV1": merged or {}}]
+    return [*kept, {**last, "manager": ANCIENT, "fieldsV1": arranged(merged or {})}]
