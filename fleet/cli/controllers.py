@@ -48,6 +48,7 @@ def controllers(
     config = ControllerConfig(
         reclaim=reclaim, protection_s=protection_seconds, claim_s=claim_seconds, head_after_s=head_after_seconds,
         guarantee_delay_s=guarantee_delay_seconds, placeholder_image=placeholder_image,
+        root_certificate=data.ca_certificate.read_text(),
     )  # fmt: skip
 
     metrics: socket.socket | None = None

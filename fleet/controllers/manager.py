@@ -60,7 +60,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         NodesLoop(hub, events),
         MoveLoop(hub, events, evictor),
         GarbageCollector(hub.objects, hub.options),
-        Namespaces(hub.objects, hub.options),
+        Namespaces(hub.objects, hub.options, hub.config.root_certificate),
     ]
     if isinstance(hub.members, ClusterMembers):
         reconciling.insert(0, ClustersLoop(hub, hub.members))

@@ -1,4 +1,5 @@
-"""Namespaces: a `default` ServiceAccount in each new one, and the end of each that is deleted.
+"""Namespaces: a `default` ServiceAccount in each new one, the certificate of the hub's authority, and the end of each
+that is deleted.
 
 A namespace being deleted takes no new objects (the API sees to that); here everything in it is deleted, kind by kind,
 and when nothing is left the finalizer goes, and the namespace with it.
@@ -17,6 +18,8 @@ from fleet.ports import Body, Event, EventType, Fenced, Key, StoreUnavailable
 
 AGAIN_S = 0.5  # while finalizers hold what is in it
 KUBERNETES = "kubernetes"
+_DESCRIPTION = "The certificate of the authority behind this API server. Every namespace has one."
+ROOT_CERTIFICATE = "kube-root-ca.crt"  # the ConfigMap from which programs in a namespace learn whom to trust
 
 
 def _of_accounts(event: Event) -> Iterable[Key]:
@@ -25,14 +28,21 @@ def _of_accounts(event: Event) -> Iterable[Key]:
     return (Key("", "namespaces", "", event.stored.key.namespace),)
 
 
+def _of_certificates(event: Event) -> Iterable[Key]:
+    key = event.stored.key
+    return (Key("", "namespaces", "", key.namespace),) if key.name == ROOT_CERTIFICATE else ()
+
+
 class Namespaces:
-    """A Loop."""
+    """A Loop. `root_certificate`: of the authority behind the hub's own, as PEM; without it no ConfigMap says it."""
 
     name = "namespaces"
 
-    def __init__(self, objects: Objects, options: Options) -> None:
-        self._objects, self._options = objects, options
+    def __init__(self, objects: Objects, options: Options, root_certificate: str = "") -> None:
+        self._objects, self._options, self._root_certificate = objects, options, root_certificate
         sources = [Source("", "namespaces"), Source("", "serviceaccounts", _of_accounts)]
+        if root_certificate:
+            sources.append(Source("", "configmaps", _of_certificates))
         self.controller = Controller(self.name, objects.store, sources, self._reconcile)
 
     async def run(self) -> None:
@@ -45,15 +55,39 @@ class Namespaces:
         if stored.body["metadata"].get("deletionTimestamp"):
             return await self._finish(key, stored.body)
         await self._account(key.name)
+        if self._root_certificate:
+            await self._certificate(key.name)
         return None
 
+    async def _certificate(self, namespace: str) -> None:
+        wanted = {"ca.crt": self._root_certificate}
+        stored = await self._objects.store.get(Key("", "configmaps", namespace, ROOT_CERTIFICATE))
+        if stored is None:
+            metadata = {
+                "name": ROOT_CERTIFICATE,
+                "namespace": namespace,
+                "annotations": {"kubernetes.io/description": _DESCRIPTION},
+            }
+            body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": wanted}
+            await self._make("configmaps", namespace, body)
+        elif stored.body.get("data") != wanted:
+
+            def change(body: Body) -> Body | None:
+                body["data"] = wanted
+                return body
+
+            kind = self._objects.registry.need("", "configmaps")
+            await self._objects.change(kind, namespace, ROOT_CERTIFICATE, change, self._options, uid=stored.uid)
+
     async def _account(self, namespace: str) -> None:
-        kind = self._objects.registry.need("", "serviceaccounts")
         if await self._objects.store.get(Key("", "serviceaccounts", namespace, "default")) is not None:
             return
         body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": namespace}}
+        await self._make("serviceaccounts", namespace, body)
+
+    async def _make(self, resource: str, namespace: str, body: Body) -> None:
         try:
-            await self._objects.create(kind, namespace, body, self._options)
+            await self._objects.create(self._objects.registry.need("", resource), namespace, body, self._options)
         except StatusError as error:
             if error.code not in (403, 404, 409):  # going, gone, or made by another writer
                 raise

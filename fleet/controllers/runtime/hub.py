@@ -61,6 +61,7 @@ class ControllerConfig:
     withdrawn_s: float = 300.0  # after their grace, pods that still do not leave a member are named as the reason
     sweep_s: float = 30.0  # between two searches for orphans in the members
     event_ttl_s: float = 3600.0
+    root_certificate: str = ""  # PEM of the authority behind the API's certificate, for a ConfigMap in each namespace
     record_decisions: bool = True
 
 
