@@ -34,6 +34,8 @@ from api.http import (
     conditional,
     error_response,
     json_response,
+    refuse_timeout,
+    zipped,
 )
 from api.lists import get_object, list_objects
 from api.negotiation import Accepted, accept, accepted_form, in_protobuf
@@ -186,13 +188,14 @@ class Api:
         self.metrics.count(label[0], label[1], answer.status, self._clock.monotonic() - began)
         if request.method == "HEAD":
             answer.body = b""
-        await answer.send(send)
+        await (await zipped(answer, request)).send(send)
 
     async def _answer(
         self, request: Request, scope: Scope, receive: Receive, send: Send, label: list[str]
     ) -> Answer | None:
         """The answer, or None when a mounted application has given it."""
         path = request.path
+        refuse_timeout(request)
         if path in OPEN_PATHS or path.startswith(("/livez/", "/readyz/", "/healthz/")):
             return await self._health.answer(request)
         mounted = next((app for prefix, app in self._mounts if path == prefix or path.startswith(prefix + "/")), None)
@@ -310,12 +313,12 @@ class Api:
                     self._store, served, route.namespace, route.name, request, form, self._clock.now()
                 )
             case "list":
-                selection = parse_selection(request, kind)
+                selection = parse_selection(request, served)
                 return await list_objects(
                     self._store, served, namespace or None, request, selection, form, self._clock.now()
                 )
             case "watch":
-                selection = parse_selection(request, kind)
+                selection = parse_selection(request, served)
                 return await self._watches.open(parse_watch(request, served, namespace or None, selection, form))
             case "create":
                 if route.name:
@@ -332,7 +335,7 @@ class Api:
             case "delete":
                 answer = await self._writes.delete(served, route, request, form)
             case _:
-                selection = parse_selection(request, kind)
+                selection = parse_selection(request, served)
                 answer = await self._writes.delete_collection(served, route, request, selection)
         if kind.group == RBAC_GROUP:
             self.authorizer.invalidate()

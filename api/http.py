@@ -6,6 +6,9 @@ No framework: a `Request` wraps the ASGI scope and parses what is asked for when
 
 from __future__ import annotations
 
+import asyncio
+import re
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from functools import lru_cache
 from hashlib import sha256
@@ -29,8 +32,12 @@ JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAX_BODY_BYTES = 3 * 1024 * 1024
 PIECE_BYTES = 256 * 1024  # of an answer, handed over at once
+ZIP_ABOVE_BYTES = 128 * 1024  # of an answer, as a kube-apiserver; below it the network is not what takes time
+ZIP_LEVEL = 1  # higher ones take several times as long and save little
+GZIP_WINDOW = 31  # as zlib says "with the headers of gzip"
 MAX_PARAMETERS = 1000
 LENGTH_DIGITS = 18  # of a Content-Length
+_DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
@@ -119,6 +126,16 @@ class Request:
         return message
 
 
+def refuse_timeout(request: Request) -> None:
+    """StatusError 400 for a `timeout` that is no duration as Go writes them. No other use is made of it: a request that
+    takes as long as clients may ask for is none of ours. Below a proxy the parameter is the member's."""
+    if b"timeout=" not in request.scope.get("query_string", b"") or "/proxy" in request.path:
+        return
+    text = request.query.get("timeout", "")
+    if text and not _DURATION.fullmatch(text):
+        raise bad_request(f'invalid timeout specified in the request URL - time: invalid duration "{text[:50]}"')
+
+
 @lru_cache(maxsize=32)  # documents are few, large and made once; bytes know their hash
 def _digest(body: bytes) -> str:
     return sha256(body).hexdigest().upper()
@@ -134,6 +151,22 @@ def conditional(response: Response, request: Request) -> Response:
     if response.status == 200 and etag.decode() in known:
         response.body, response.status = b"", 304
     return response
+
+
+async def zipped(response: Response, request: Request) -> Response:
+    """The answer, compressed where it is large and the client takes gzip: beside the event loop, since zlib lets go of
+    the interpreter."""
+    if len(response.body) <= ZIP_ABOVE_BYTES:
+        return response
+    offers = (offer.partition(";")[0].strip() for offer in request.header(b"accept-encoding").split(","))
+    if "gzip" in offers and all(name != b"content-encoding" for name, _ in response.headers):
+        response.body = await asyncio.to_thread(_zipped, response.body)
+        response.headers = (*response.headers, (b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
+    return response
+
+
+def _zipped(body: bytes) -> bytes:
+    return zlib.compress(body, ZIP_LEVEL, GZIP_WINDOW)
 
 
 def too_large(limit: int) -> StatusError:

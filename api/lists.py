@@ -1,7 +1,8 @@
 """GET of one object and of collections: consistent pages, versions and selectors.
 
-A page names the revision it shows and every further page shows the same one, however much is written in between; when
-that state is no longer kept the client gets 410 and starts again. Items are sent as the bytes that are stored.
+A page names the revision it shows and every further page shows the same one, however much is written in between. When
+that state is no longer kept the client gets 410. It starts again, or takes the rest as it is now by the token that the
+refusal gives. Items are sent as the bytes that are stored.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from api.selection import Selection
 from api.served import Served
 from api.tables import metadata_only, table, table_of, table_rows
 from fleet.engine.bounds import int64
-from fleet.engine.status import Cause, StatusError, bad_request, invalid, not_found
+from fleet.engine.status import Cause, StatusError, bad_request, expired, invalid, not_found
 from fleet.ports import Expired, FutureRevision, Key, Page, Store, Stored
 
 MAX_LIMIT = 1_000_000
+LATEST = -1  # as the revision in a continue token: whatever the newest state is, page by page
 BREATH = 200  # items made into rows before others get a turn
 
 
@@ -90,7 +92,8 @@ def decode_continue(text: str) -> tuple[int, tuple[str, str]]:
         token = orjson.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         namespace, name = token["start"]
         revision = token["rv"]
-        if isinstance(revision, int) and revision > 0 and isinstance(namespace, str) and isinstance(name, str):
+        known = revision.__class__ is int and (revision > 0 or revision == LATEST)
+        if known and isinstance(namespace, str) and isinstance(name, str):
             return revision, (namespace, name)
     except (ValueError, Base64Error, KeyError, TypeError):
         pass
@@ -153,6 +156,21 @@ def table_type(form: Accepted) -> str:
     return f"{JSON};as={form.form};g={form.group};v={form.version}"
 
 
+def _list_expired(start: tuple[str, str] | None) -> StatusError:
+    """410 for a list of a state that is gone; `start` where a page was asked for that begins after it."""
+    if start is None:
+        return expired("The resourceVersion for the provided list is too old.")
+    return StatusError(
+        410,
+        "Expired",
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list"
+        " without the continue parameter, or use the continue token in this response to retrieve the remainder of the"
+        " results. Continuing with the provided token results in an inconsistent list - objects that were created,"
+        " modified, or deleted between the time the first chunk was returned and now may show up in the list.",
+        go_on=encode_continue(LATEST, start),
+    )
+
+
 async def read_page(
     store: Store, served: Served, namespace: str | None, request: Request, selection: Selection
 ) -> Page:
@@ -165,6 +183,7 @@ async def read_page(
         if version.revision:
             raise bad_request("specifying resource version is not allowed when using continue")
         at, start = decode_continue(token)
+        at = at if at > 0 else None
     elif version.exact:
         at = version.revision
     kind = served.kind
@@ -179,14 +198,7 @@ async def read_page(
                 start=start, at=at, fresh=fresh,
             )  # fmt: skip
     except Expired:
-        raise StatusError(
-            410,
-            "Expired",
-            "The provided continue parameter is too old to display a consistent list result. You must start a new list"
-            " without the continue parameter."
-            if token
-            else f"The resourceVersion for the provided list is too old: {at}",
-        ) from None
+        raise _list_expired(start) from None
     except FutureRevision as error:
         raise too_large_version(error.asked, error.current) from None
     if version.revision and not version.exact and page.revision < version.revision:

@@ -62,14 +62,15 @@ _FORMS = {
 Reader = Callable[[bytes, str], tuple[Any, list[str]]]
 
 
-def accept(header: str, typed: bool = False) -> Accepted:
+def accept(header: str, typed: bool = False, tables: bool = True) -> Accepted:
     """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none.
 
-    `typed`: the kind has a protobuf form. The metadata of an object has one whatever its kind.
+    `typed`: the kind has a protobuf form. The metadata of an object has one whatever its kind. `tables`: there is a
+    Table of what is asked for.
     """
     if not header:
         return _PLAIN
-    return (_known if len(header) <= _ACCEPT_KEPT_CHARS else _best)(header, typed)
+    return (_known if len(header) <= _ACCEPT_KEPT_CHARS else _best)(header, typed, tables)
 
 
 def accepted_form(request: Request, served: Served) -> Accepted:
@@ -99,7 +100,7 @@ async def in_protobuf(answer: Response, request: Request) -> Response:
     return answer
 
 
-def _best(header: str, typed: bool) -> Accepted:
+def _best(header: str, typed: bool, tables: bool) -> Accepted:
     offers: list[tuple[float, int, str, dict[str, str]]] = []
     for index, part in enumerate(header.split(",", ACCEPT_PARTS_MAX)[:ACCEPT_PARTS_MAX]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -118,7 +119,7 @@ def _best(header: str, typed: bool) -> Accepted:
             form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
             if not form:
                 return _PLAIN
-            if version in _FORMS.get((form, group), ()):
+            if version in _FORMS.get((form, group), ()) and (tables or form != "Table"):
                 return Accepted(form, version, group)
         elif media == PROTOBUF and given.get("stream", "") in ("", "watch"):
             form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")

@@ -6,10 +6,11 @@ name, namespace and the selectable fields of the kind.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from api.http import Request
-from fleet.engine.kind import Kind
+from api.served import Served
 from fleet.engine.selectors import both, parse_fields
 from fleet.engine.status import bad_request
 from fleet.ports import Selector
@@ -26,15 +27,18 @@ class Selection:
 
 
 EVERYTHING = Selection()
+_PATH = re.compile(r"(^|,)(\w+)")  # the first step of each path of a field selector
 
 
-def parse_selection(request: Request, kind: Kind) -> Selection:
+def parse_selection(request: Request, served: Served) -> Selection:
     """The request's labelSelector and fieldSelector; StatusError 400 for one that does not parse."""
-    query = request.query
+    kind, query = served.kind, request.query
     labels, fields = query.get("labelSelector", "").strip(), query.get("fieldSelector", "").strip()
     if not labels and not fields:
         return EVERYTHING
     if len(labels) > MAX_SELECTOR_CHARS or len(fields) > MAX_SELECTOR_CHARS:
         raise bad_request("the selector is too long")
+    if served.renamed:
+        fields = _PATH.sub(lambda found: found[1] + served.stored_name(found[2]), fields)
     names = [term.value for term in parse_fields(kind, fields) if term.path == "metadata.name" and not term.negated]
     return Selection(both(kind, labels, fields), names[0] if names else None)

@@ -1,7 +1,7 @@
 """A kind under the group and version it was asked for.
 
 One stored object may be served under several group/versions (the aliases of DESIGN §5, versions of a CRD). Only
-`apiVersion` differs.
+`apiVersion` differs. Events are the exception: events.k8s.io gives other names to some fields of the same object.
 """
 
 from __future__ import annotations
@@ -16,14 +16,24 @@ from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
 from fleet.ports import Body
 
+_EVENTS = ("events.k8s.io", "events")
+_STORED_EVENTS = ("", "events")
+_EVENT_FIELDS = {
+    "regarding": "involvedObject", "note": "message", "reportingController": "reportingComponent",
+    "deprecatedSource": "source", "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp", "deprecatedCount": "count",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """`converted` is False when stored bytes can be sent as they are."""
+    """`converted` is False when stored bytes can be sent as they are. `renamed`: the names of top-level fields under
+    this group/version, and the names under which they are stored, where these differ."""
 
     kind: Kind
     api_version: str
     converted: bool
+    renamed: Mapping[str, str] | None = None
 
     def outward(self, raw: bytes) -> bytes:
         """Stored bytes as this group/version shows them."""
@@ -35,13 +45,36 @@ class Served:
         """A stored body as this group/version shows it: a shallow copy where anything differs."""
         if not self.converted:
             return body if isinstance(body, dict) else dict(body)
+        if self.renamed:
+            names = {stored: name for name, stored in self.renamed.items()}
+            body = {names.get(key, key): value for key, value in body.items()}
         return {**body, "apiVersion": self.api_version}
 
     def inward(self, body: Body) -> Body:
         """The body that a client sent under this group/version, as it is stored."""
         if not self.converted:
             return body
+        if self.renamed:
+            body = {self.stored_name(key): value for key, value in body.items()}
         return {**body, "apiVersion": self.kind.api_version} if body.get("apiVersion") == self.api_version else body
+
+    def stored_name(self, name: str) -> str:
+        """The name under which a top-level field is stored."""
+        return self.renamed.get(name, name) if self.renamed else name
+
+    def inward_patch(self, operations: Any) -> Any:
+        """A JSON patch that a client sent under this group/version, for the object as it is stored."""
+        if not self.renamed or not isinstance(operations, list):
+            return operations
+        return [self._inward_operation(one) if isinstance(one, dict) else one for one in operations]
+
+    def _inward_operation(self, operation: Body) -> Body:
+        out = dict(operation)
+        for place in ("path", "from"):
+            steps = out[place].split("/") if isinstance(out.get(place), str) else []
+            if len(steps) > 1:
+                out[place] = "/".join(["", self.stored_name(steps[1]), *steps[2:]])
+        return out
 
 
 def served_versions(kind: Kind) -> tuple[str, ...]:
@@ -56,6 +89,8 @@ def find(registry: Registry, group: str, version: str, resource: str) -> Served 
     kind = registry.resource(group, resource)
     if kind is None:
         return None
+    if (group, resource) == _EVENTS and version == kind.version:
+        return Served(registry.need(*_STORED_EVENTS), kind.api_version, True, _EVENT_FIELDS)
     api_version = f"{group}/{version}" if group else version
     if api_version == kind.api_version:
         return Served(kind, api_version, False)

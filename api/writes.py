@@ -188,6 +188,8 @@ class Writes:
             if media == APPLY_PATCH:
                 _check(served, route, patch)
             patch = served.inward(patch)
+        elif media == JSON_PATCH:
+            patch = served.inward_patch(patch)
         written = await self._objects.patch(
             served.kind, _namespace(served, route), route.name, patch, media, options, _subresource(route)
         )

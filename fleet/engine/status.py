@@ -46,13 +46,15 @@ class StatusError(Exception):
         uid: str = "",
         causes: Sequence[Cause] = (),
         retry_after_s: int | None = None,
+        go_on: str = "",
     ) -> None:
+        """`go_on`: the token with which a client may read the rest of a list whose state is gone."""
         message = cut(message, MESSAGE_CHARACTERS_MAX)
         super().__init__(message)
         self.code, self.reason, self.message = code, reason, message
         self.group, self.kind, self.name, self.uid = group, kind, name, uid
         self.causes = tuple(causes[:CAUSES_MAX])
-        self.retry_after_s = retry_after_s
+        self.retry_after_s, self.go_on = retry_after_s, go_on
 
     def status(self) -> dict[str, Any]:
         details: dict[str, Any] = {}
@@ -72,8 +74,8 @@ class StatusError(Exception):
         if self.retry_after_s is not None:
             details["retryAfterSeconds"] = self.retry_after_s
         body: dict[str, Any] = {
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message,
+            "kind": "Status", "apiVersion": "v1", "metadata": {"continue": self.go_on} if self.go_on else {},
+            "status": "Failure", "message": self.message,
         }  # fmt: skip
         if self.reason:  # an error that a kube-apiserver has no name for has none
             body["reason"] = self.reason

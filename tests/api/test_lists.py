@@ -50,6 +50,20 @@ async def test_a_continue_token_whose_state_is_gone_is_expired(hub: Hub) -> None
     await hub.store.compact(await hub.store.revision())
     answer = await get(hub, limit=2, **{"continue": token})
     assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+    await fill_one(hub, "n9-later")
+    rest = (await get(hub, limit=2, **{"continue": answer.json()["metadata"]["continue"]})).json()
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["n002", "n9-later"]
+    assert int(rest["metadata"]["resourceVersion"]) == await hub.store.revision()
+
+
+async def test_a_list_at_a_revision_that_is_gone_is_expired(hub: Hub) -> None:
+    await fill(hub, 2)
+    revision = (await get(hub)).json()["metadata"]["resourceVersion"]
+    await fill_one(hub, "later")
+    await hub.store.compact(await hub.store.revision())
+    answer = await get(hub, resourceVersion=revision, resourceVersionMatch="Exact")
+    assert (answer.status_code, answer.json()["reason"]) == (410, "Expired")
+    assert answer.json()["message"] == "The resourceVersion for the provided list is too old."
 
 
 async def test_the_state_at_an_exact_revision(hub: Hub) -> None:
@@ -101,6 +115,8 @@ async def test_selectors_choose(hub: Hub, selector: dict[str, str], names: list[
         ({"resourceVersionMatch": "Exact", "resourceVersion": "0"}, 422),
         ({"resourceVersionMatch": "Sometimes", "resourceVersion": "1"}, 422),
         ({"resourceVersion": "99999"}, 504),
+        ({"timeout": "soon"}, 400),
+        ({"timeout": "3"}, 400),
     ],
 )
 async def test_parameters_that_mean_nothing_are_refused(hub: Hub, params: dict[str, str], code: int) -> None:
@@ -157,3 +173,27 @@ async def test_an_alias_group_shows_the_same_object(hub: Hub) -> None:
         assert (await client.get(f"{ours}/p")).json()["apiVersion"] == "policy.one.alibabacloud.com/v1alpha1"
         listed = (await client.get(alias)).json()
         assert (listed["apiVersion"], listed["items"][0]["apiVersion"]) == ("policy.karmada.io/v1alpha1",) * 2
+
+
+@pytest.mark.parametrize(("size", "encoding"), [(150_000, "gzip"), (100_000, "")])
+async def test_a_large_answer_is_compressed_for_clients_that_take_it(hub: Hub, size: int, encoding: str) -> None:
+    body = config_map("large") | {"data": {"text": "x" * size}}
+    async with hub.client() as client:
+        assert (await client.post(PATH, json=body)).status_code == 201
+        zipped = await client.get(PATH, headers={"accept-encoding": "deflate, gzip;q=1.0"})
+        plain = await client.get(PATH, headers={"accept-encoding": "identity"})
+    assert zipped.headers.get("content-encoding", "") == encoding
+    assert "content-encoding" not in plain.headers and int(plain.headers["content-length"]) > size
+    assert not encoding or int(zipped.headers["content-length"]) < size / 10
+    assert zipped.json() == plain.json()
+
+
+async def test_there_is_no_table_of_a_review(hub: Hub) -> None:
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    spec = {"nonResourceAttributes": {"path": "/", "verb": "get"}}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    async with hub.client() as client:
+        refused = await client.post(path, json=body, headers={"accept": TABLE.split(",")[0]})
+        answered = await client.post(path, json=body, headers={"accept": TABLE})
+    assert (refused.status_code, refused.json()["reason"]) == (406, "NotAcceptable")
+    assert (answered.status_code, answered.json()["status"]["allowed"]) == (201, True)
