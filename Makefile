@@ -40,6 +40,7 @@ up: $(STAMP) ## Run hub, database and simulated members here until Ctrl-C (MEMBE
 .PHONY: test
 test: $(STAMP) ## Run every test (builds real Kubernetes clusters the first time: up to half an hour on two cores)
 	@$(BIN)/python -m tests.testbed.build
+	@$(BIN)/python -m tests.testbed.e2e.build
 	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: lint
@@ -82,6 +83,11 @@ kinds: $(STAMP) ## Run the job controllers and schedulers of other projects on r
 	@$(BIN)/python -m tests.testbed.operators
 	@$(BIN)/python -m pytest -q tests/operators $(PYTEST_ARGS)
 
+.PHONY: conformance
+conformance: $(STAMP) ## Run Kubernetes' own end-to-end tests on the hub: all that pass on a kube-apiserver without nodes
+	@$(BIN)/python -m tests.testbed.build
+	@$(BIN)/python -m tests.conformance.run
+
 .PHONY: format
 format: $(STAMP) ## Rewrite the sources in the house style
 	@$(BIN)/ruff check --fix .
@@ -117,4 +123,4 @@ clean: ## Remove what the other targets made in this checkout (data of `make up`
 .PHONY: help
 help: ## Show this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -30,6 +30,10 @@ NEEDED_GO = (1, 26)
 TRAINING_OPERATOR = "github.com/kubeflow/training-operator"
 KWOK = "sigs.k8s.io/kwok"
 VERSION_PACKAGE = "k8s.io/component-base/version"
+VERSION_STAMP = " ".join(
+    f"-X {VERSION_PACKAGE}.{name}={value}"
+    for name, value in (("gitVersion", f"v{KUBERNETES}"), ("gitMajor", "1"), ("gitMinor", KUBERNETES.split(".")[1]))
+)
 
 RUN_FOR_STAGE = """\
 apiVersion: kwok.x-k8s.io/v1alpha1
@@ -143,10 +147,7 @@ def _build(parts: Parts) -> None:
     begin = time.monotonic()
     target = parts.root / "bin"
     target.mkdir(exist_ok=True)
-    minor = KUBERNETES.split(".")[1]
-    stamps = {"gitVersion": f"v{KUBERNETES}", "gitMajor": "1", "gitMinor": minor}
-    stamp = " ".join(f"-X {VERSION_PACKAGE}.{name}={value}" for name, value in stamps.items())
-    for module, flags in (("k8s", f"-s -w {stamp}"), ("kwok", "-s -w"), ("to", "-s -w")):
+    for module, flags in (("k8s", f"-s -w {VERSION_STAMP}"), ("kwok", "-s -w"), ("to", "-s -w")):
         say(begin, f"building {module} (a cold build takes some minutes)")
         run_go([go, "install", "-mod=readonly", "-ldflags", flags, "tool"], HERE / module, go, {"GOBIN": str(target)})
     (target / "server").replace(target / "etcd")
