@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from fleet.cli.access import Access, ClientCaOption
+from fleet.cli.access import Access, AuthenticationOption, ClientCaOption
 from fleet.cli.failure import Failure
-from fleet.cli.options import DatabaseOption, DataDirOption
+from fleet.cli.options import DatabaseOption, DataDirOption, OutgoingOption
 
 
 def api(
@@ -23,6 +23,8 @@ def api(
         ),
     ] = None,
     client_ca_file: ClientCaOption = None,
+    authentication_config: AuthenticationOption = None,
+    outgoing_allow: OutgoingOption = None,
     fd: Annotated[int | None, typer.Option(hidden=True, help="A listening socket to use instead.")] = None,
 ) -> None:
     """Run one API process; any number may serve one database.
@@ -37,7 +39,7 @@ def api(
     from fleet.cli.parent import say_ready
     from fleet.cli.up import bind, parse_listen
 
-    data, access = locate(data_dir), Access(client_ca_file)
+    data, access = locate(data_dir), Access(client_ca_file, authentication_config, tuple(outgoing_allow or ()))
     access.check()
     if fd is not None:
         listener = socket.socket(fileno=fd)

@@ -178,43 +178,44 @@ async def serve_api(
 ) -> None:
     """The API process: serves on `listener` until `stop`. `advertise`: its address for other processes of the hub."""
     from api.app import build_app
-    from api.auth import AnyOf, ServiceAccountTokens, TokenFile
     from api.kindfiles import load_kinds
     from api.openapi import OpenApi
-    from api.peers import AgentTokens, PeerTokens
     from api.rbac import Rbac
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import silence_of
+    from fleet.cli.authentication import users_of
     from fleet.cli.tunnels import address_of, dialer_of, holder_of
     from fleet.controllers.decide.submitted import unit_in
     from fleet.controllers.runtime.terms import end_term
+    from fleet.outgoing import Outgoing
 
-    async with database(data, url) as dsn, base(data, dsn) as hub:
+    async with (
+        database(data, url) as dsn, base(data, dsn) as hub,
+        contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
+    ):  # fmt: skip
         await seed(hub.objects, load_kinds())
         await _same_hub(hub, record=True)
         await end_term(hub.objects)  # the database may be a restored one
-        key = data.service_account_key.read_bytes()
-        tokens = ServiceAccountTokens(key, hub.store, hub.clock)
-        parts = AgentTokens(hub.store), PeerTokens(key, hub.clock)
         tunnels = holder_of(hub, advertise or address_of(listener))
         dialer = dialer_of(hub, tunnels)
         app = build_app(
             hub.objects, hub.store, hub.registry, clock=hub.clock,
-            authenticator=AnyOf(TokenFile(data.tokens, hub.clock), tokens, *parts), authorizer=Rbac(hub.store),
-            openapi=OpenApi(hub.registry), tokens=tokens,
+            authenticator=users.authenticator, authorizer=Rbac(hub.store),
+            openapi=OpenApi(hub.registry), tokens=users.accounts,
             mounts={PREFIX: RestFace(hub.objects, hub.store, hub.registry, partial(unit_in, hub.store))},
             checks={"controllers": lambda: silence_of(hub.store, hub.clock.now())},
             extra_routes=tunnels.routes(), dial=dialer.dial,
         )  # fmt: skip
         app.metrics.agents.set_function(lambda: len(tunnels))
+        users.show(app.metrics.registry)
         await app.start()
         host, port = listener.getsockname()[:2]
         server = Server(
             app, host=host, port=port, cert=data.server_certificate, key=data.server_key,
             close_streams=app.close_streams, listener=listener, metrics=app.metrics.edge,
-            client_authorities=(data.ca_certificate, *filter(None, (access.client_ca,))),
+            client_authorities=access.authorities(data.ca_certificate),
         )  # fmt: skip
         try:
             await server.start()

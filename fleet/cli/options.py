@@ -92,5 +92,13 @@ MetricsOption = Annotated[
         help="HOST:PORT to serve the controllers' metrics on, with the hub's TLS and tokens (default: nowhere).",
     ),
 ]
+OutgoingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--outgoing-allow",
+        metavar="CIDR|HOST[:PORT]",
+        help="A network or host that the hub's own requests may reach besides public addresses; may be repeated.",
+    ),
+]
 NodesOption = Annotated[int, typer.Option(min=1, max=5000, help="Nodes of each simulated member.")]
 GpusOption = Annotated[int, typer.Option(min=0, max=64, help="GPUs of each of these nodes.")]

@@ -1,0 +1,87 @@
+"""Who the users of an API process are: every source of credentials, composed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fleet.cli.access import Access
+from fleet.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from api.auth import AnyOf, Authenticator, ServiceAccountTokens
+    from api.oidc.keys import Fetch
+    from api.oidc.metrics import OidcMetrics
+    from fleet.cli.compose import Base
+    from fleet.outgoing.outgoing import Outgoing
+
+
+@dataclass(frozen=True)
+class Users:
+    """`accounts` also signs what service accounts get."""
+
+    authenticator: AnyOf
+    accounts: ServiceAccountTokens
+    metrics: OidcMetrics | None
+
+    def show(self, registry: CollectorRegistry) -> None:
+        """Add the metrics of authentication to those of the API."""
+        if self.metrics is not None:
+            self.metrics.show(registry)
+
+
+@contextlib.asynccontextmanager
+async def users_of(hub: Base, access: Access, outgoing: Outgoing) -> AsyncIterator[Users]:
+    """Users by the token file, service accounts, the hub's own parts, and the issuers of the configuration. Raises
+    Failure for a configuration that cannot be used."""
+    from api.auth import AnyOf, ServiceAccountTokens, TokenFile
+    from api.peers import AgentTokens, PeerTokens
+
+    key = hub.data.service_account_key.read_bytes()
+    accounts = ServiceAccountTokens(key, hub.store, hub.clock)
+    sources: list[Authenticator] = [
+        TokenFile(hub.data.tokens, hub.clock), accounts, AgentTokens(hub.store), PeerTokens(key, hub.clock),
+    ]  # fmt: skip
+    if access.authentication_config is None:
+        yield Users(AnyOf(*sources), accounts, None)
+        return
+    from api.oidc.metrics import OidcMetrics
+    from api.oidc.sections import BadConfiguration
+    from api.oidc.tokens import OidcTokens
+    from api.oidc.watched import WatchedConfiguration
+
+    metrics = OidcMetrics()
+    tokens = OidcTokens(fetch_by(outgoing), hub.clock, metrics)
+    watched = WatchedConfiguration(access.authentication_config, tokens, metrics)
+    try:
+        await watched.start()
+    except BadConfiguration as error:
+        raise Failure(f"--authentication-config {access.authentication_config}: {error}") from error
+    try:
+        yield Users(AnyOf(*sources, tokens), accounts, metrics)
+    finally:
+        await watched.stop()
+
+
+def fetch_by(outgoing: Outgoing) -> Fetch:
+    """The way to documents of issuers: through the client of the hub's own requests."""
+    from api.oidc.keys import DOCUMENT_BYTES_MAX, FETCH_S, FetchFailed
+    from fleet.outgoing.errors import OutgoingError
+
+    async def fetch(url: str, authority: str) -> bytes:
+        headers = {"accept": "application/json"}
+        try:
+            answer = await outgoing.request(
+                "GET", url, headers=headers, ca=authority or None, timeout=FETCH_S, limit=DOCUMENT_BYTES_MAX
+            )
+        except OutgoingError as error:
+            raise FetchFailed(f"{error.reason}: {error}") from None
+        if answer.status != 200:
+            raise FetchFailed(f"HTTP {answer.status}")
+        return answer.body
+
+    return fetch
