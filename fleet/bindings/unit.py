@@ -15,6 +15,7 @@ from fleet.wellknown import UNIT_SUFFIX, WORK
 ENQUEUED, BACKING_OFF, RESERVED, DEQUEUED = "Enqueued", "TimeoutBackoff", "Reserved", "Dequeued"  # phases
 RUNNING, SUCCEEDED, FAILED = "Running", "Succeed", "Failed"
 QUEUED_PHASES = (ENQUEUED, BACKING_OFF)
+PLACED_PHASES = (DEQUEUED, RUNNING, SUCCEEDED, FAILED)
 EVICTED, QUOTA_RESERVED = "Evicted", "QuotaReserved"  # conditions
 
 

@@ -20,7 +20,10 @@ from functools import partial
 
 import structlog
 
+from fleet.bindings import binding as b
+from fleet.bindings.components import WANTED
 from fleet.bindings.lost import is_record
+from fleet.bindings.unit import PLACED_PHASES, phase_of
 from fleet.check.quality import needless
 from fleet.controllers.decide.commit import PlanCommitter
 from fleet.controllers.decide.decider import SEED, Decider, Resort
@@ -42,7 +45,7 @@ from fleet.members.members import Changed
 from fleet.model.plan import Plan
 from fleet.model.reason import Code, Reason, instant
 from fleet.placement.problem import Solver
-from fleet.ports import Event, Fenced, Key, StoreUnavailable
+from fleet.ports import Event, EventType, Fenced, Key, StoreUnavailable
 from fleet.snapshot import Config, Snapshot
 from fleet.solver.intime import InTime
 from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
@@ -50,6 +53,7 @@ from fleet.wellknown import CLUSTER, QUEUE, QUOTA, WORK
 log = structlog.get_logger(__name__)
 
 GATHER_MAX_S = 0.3
+QUIET_S = 1.0  # between two looks at what placed jobs and members do, while no job asks for anything
 AGAIN_FIRST_S = 0.01  # after a plan that lost to other writers, all of it; doubling
 AGAIN_MAX_S = 1.0
 SPARED_S = 5.0  # until it looks again at jobs for which elastic jobs have become smaller; pods that leave wake it, too
@@ -90,13 +94,14 @@ class DecideLoop:
         self._began = False  # whether the members were read once, or waited for long enough
         self._took_s = 0.0  # by the last cycle that decided something
         self._lost = 0  # cycles in a row of which nothing could be committed
+        self._quiet = False  # whether nobody asked for anything when it looked last
         self.cycles = 0  # decisions made; tests read it
         sources = [
-            Source(WORK, "resourcebindings", self._wake),
-            Source(QUEUE, "queueunits", self._wake),
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source(QUEUE, "queueunits", self._on_unit),
             Source(QUEUE, "queues", self._wake),
             Source(QUOTA, "elasticquotatrees", self._wake),
-            Source(CLUSTER, "clusters", self._wake),
+            Source(CLUSTER, "clusters", self._later),
             Source("", "configmaps", lambda event: self._wake(event) if is_record(event.stored.key) else ()),
         ]
         self.controller = Controller(self.name, hub.store, sources, self.reconcile, workers=1)
@@ -116,8 +121,27 @@ class DecideLoop:
     def _wake(self, event: Event) -> Iterable[Key]:
         return (_CYCLE,)
 
+    def _later(self, event: Event) -> Iterable[Key]:
+        """For news that no placed job waits for: while nobody asks for anything, it may be seen a little later."""
+        if not self._quiet:
+            return (_CYCLE,)
+        self.controller.queue.add_after(_CYCLE, QUIET_S)
+        return ()
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        placed = event.type is EventType.MODIFIED and b.clusters_of(event.stored.body)
+        asks = not placed or b.tasks_of(event.stored.body) or WANTED in b.spec_of(event.stored.body)
+        return (_CYCLE,) if asks else self._later(event)
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        started = event.type is EventType.MODIFIED and phase_of(event.stored.body) in PLACED_PHASES
+        return self._later(event) if started else (_CYCLE,)
+
     def _on_member(self, changed: Changed) -> None:
-        self.controller.queue.add(_CYCLE)
+        if self._quiet and changed.what != "ready":
+            self.controller.queue.add_after(_CYCLE, QUIET_S)
+        else:
+            self.controller.queue.add(_CYCLE)
 
     async def reconcile(self, key: Key) -> float | None:
         """One cycle; returns when to look again although nothing changed."""
@@ -141,6 +165,7 @@ class DecideLoop:
     async def _cycle(self, began: float, now: float) -> tuple[str, float | None]:
         """How it went, as metrics name it, and when to look again."""
         whole = self._builder.build(now)
+        self._quiet = not whole.waiting and not whole.growing
         if whole.growing and await self._growing.grow(whole, now):
             whole = self._builder.build(now)
         await self._tell_unreadable(now)

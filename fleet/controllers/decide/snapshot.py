@@ -23,7 +23,7 @@ from fleet.controllers.cluster.matching import (
     Candidate,
     candidate,
 )
-from fleet.controllers.decide.units import asked_of_nodes, base_unit, now_unit, unreadable_unit
+from fleet.controllers.decide.units import asked_of_nodes, base_inputs, base_unit, now_unit, unreadable_unit
 from fleet.controllers.queue.turns import PODS_RUN_S, Waits
 from fleet.members.members import Members, PodView
 from fleet.model.amounts import NOTHING
@@ -84,10 +84,18 @@ class _Kept:
     copies: Sequence[tuple[str, Body]]
     unit: Unit | None
     asked: frozenset[tuple[str, str]]  # label pairs that its pods ask nodes for
+    base_of: object = None  # all that `base` and `asked` were read from, but `around`
     pools: tuple[Pool, ...] | None = None
     failed: Exception | None = None  # why it could not be read
     grows: bool = False  # it has its room, and asks for more
     elastic: bool = False  # its job can start with fewer replicas
+
+    def reads(
+        self, binding: Stored, unit_revision: int, pods: Sequence[PodView], copies: Sequence[tuple[str, Body]]
+    ) -> bool:
+        """Whether it was read from these very inputs."""
+        same = self.revision == binding.revision and self.unit_revision == unit_revision
+        return same and self.pods is pods and self.copies is copies
 
 
 class SnapshotBuilder:
@@ -130,7 +138,7 @@ class SnapshotBuilder:
         elastic: list[str] = []
         for stored in self._store.scan(WORK, "resourcebindings"):
             known = self._kept.get(stored.uid)
-            if known is not None and (known.revision != stored.revision or known.around is not self._around):
+            if known is not None and known.around is not self._around:
                 known = None
             if known is None and not b.is_gang(stored.body):
                 continue
@@ -138,7 +146,7 @@ class SnapshotBuilder:
             queue_unit = self._store.peek(key)
             revision = queue_unit.revision if queue_unit else 0
             pods, copies = self._members.pods_of(stored.uid), self._members.copies(stored.uid)
-            if known is None or not (known.unit_revision == revision and known.pods is pods and known.copies is copies):
+            if known is None or not known.reads(stored, revision, pods, copies):
                 known = self._read(stored, queue_unit, known, pods, copies, tree, clusters)
             kept[stored.uid] = known
             if known.failed is not None:
@@ -169,10 +177,12 @@ class SnapshotBuilder:
         self, stored: Stored, queue_unit: Stored | None, known: _Kept | None, pods: Sequence[PodView],
         copies: Sequence[tuple[str, Body]], tree: QuotaTree | None, clusters: Sequence[Candidate],
     ) -> _Kept:  # fmt: skip
-        """A binding read anew. `known`: the binding at the same revision, beside other pods or another QueueUnit."""
+        """A binding read anew. `known`: the binding as it was read before, beside the same tree and Clusters."""
         failed: Exception | None = None
+        base_of: object = None
         try:
-            sound = known is not None and known.failed is None
+            base_of = base_inputs(stored.body)
+            sound = known is not None and known.failed is None and known.base_of == base_of
             base = known.base if known and sound else base_unit(stored.body, tree, clusters)
             unit = now_unit(base, stored.body, queue_unit.body if queue_unit else None, pods, copies)
             if unit is not None and unit.phase is Phase.WAITING and not unit.held:
@@ -186,7 +196,7 @@ class SnapshotBuilder:
             failed = error
         return _Kept(
             stored.revision, self._around, base, known.unit_key if known else _unit_key(stored.key),
-            queue_unit.revision if queue_unit else 0, pods, copies, unit, asked, failed=failed,
+            queue_unit.revision if queue_unit else 0, pods, copies, unit, asked, base_of, failed=failed,
             grows=bool(b.spec_of(stored.body).get(WANTED)), elastic=bool(least_of(stored.body)),
         )  # fmt: skip
 

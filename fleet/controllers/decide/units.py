@@ -42,6 +42,13 @@ from fleet.wellknown import (
 )
 
 
+def base_inputs(binding: Body) -> object:
+    """All of the binding that `base_unit` and `asked_of_nodes` read, where its uid is the same: the generation stands
+    for its spec. A binding that only has another status has an equal one."""
+    meta = binding["metadata"]
+    return meta.get("generation"), meta.get("labels"), meta.get("annotations"), b.under_quota(binding)
+
+
 def base_unit(binding: Body, tree: QuotaTree | None, clusters: Sequence[Candidate]) -> Unit:
     """The unit of a waiting binding, from the binding alone. Components that do not parse make a unit without any,
     which decide refuses with a reason."""
