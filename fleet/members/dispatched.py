@@ -75,6 +75,12 @@ def _revision(meta: Body) -> int:
     return digits(str(meta.get("resourceVersion") or ""), 20) or 0
 
 
+def _but_status(body: Body) -> Body:
+    """The object without its status, and without the metadata that each write changes."""
+    meta = {name: value for name, value in body["metadata"].items() if name != "resourceVersion"}
+    return {**body, "metadata": meta, "status": None}
+
+
 class Dispatched:
     """Every object of the hub in one member."""
 
@@ -104,7 +110,8 @@ class Dispatched:
     def keys(self, group: str, resource: str) -> set[Key]:
         return {key for key in self._held if key.group == group and key.resource == resource}
 
-    def put(self, served: Served, body: Body) -> None:
+    def put(self, served: Served, body: Body, *, written: bool = False) -> None:
+        """`written`: the member's answer to a write of ours."""
         meta = body["metadata"]
         labels = pairs(meta.get("labels"))
         key = Key(served.group, served.resource, text(meta.get("namespace")), named(meta["name"]))
@@ -131,7 +138,8 @@ class Dispatched:
                 came(key.namespace, key.name)
         elif (served.group, served.resource) in COMPANIONS:
             self._companions.put(binding, self._member, str(key), body)
-        self._notify(Changed(self._member, "job", binding))
+        only_status = written or (held is not None and _but_status(held.body) == _but_status(body))
+        self._notify(Changed(self._member, "status" if only_status else "job", binding))
 
     def drop(self, key: Key, uid: str | None = None) -> None:
         """`uid`: only that very object."""

@@ -351,7 +351,7 @@ class OneMember:
         key = Key(served.group, served.resource, meta.get("namespace") or "", meta["name"])
         outcome = await self._dispatcher.apply(served, body, self.dispatched.find(key), overwrite=overwrite)
         if outcome.did is Did.DONE and outcome.body is not None and outcome.body.get("metadata", {}).get("uid"):
-            self.dispatched.put(served, outcome.body)
+            self.dispatched.put(served, outcome.body, written=True)
         return outcome
 
     async def delete(self, body: Body, *, grace_s: int | None, foreground: bool) -> Outcome:

@@ -73,7 +73,8 @@ class PodView:
 @dataclass(frozen=True, slots=True)
 class Changed:
     """Something moved in a member: which member, and the binding whose copy it was, when it was one.
-    `what`: "job" (a dispatched object), "pod", "node", "ready"."""
+    `what`: "job" (a dispatched object), "status" (of one, and nothing else of it, or its state as a write of ours left
+    it), "pod", "node", "ready"."""
 
     member: str
     what: str

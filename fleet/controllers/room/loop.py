@@ -102,7 +102,7 @@ class RoomLoop:
         if changed.what == "ready":
             bindings = {pod.binding for pod in self._hub.members.placeholders(changed.member)}
         else:
-            bindings = {changed.binding} if changed.what in ("pod", "job") else set()
+            bindings = {changed.binding} if changed.what in ("pod", "job", "status") else set()
         for uid in bindings:
             key = self._index.key(uid)
             if key is not None:
