@@ -14,10 +14,20 @@ from fleet.bindings import binding as b
 from fleet.bindings import claims
 from fleet.bindings.components import requests_of, total
 from fleet.bindings.trees import TreeReader
-from fleet.bindings.unit import BACKING_OFF, ENQUEUED, RESERVED, binding_of, phase_of, queue_of, requeue_at
+from fleet.bindings.unit import (
+    BACKING_OFF,
+    ENQUEUED,
+    PLACED_PHASES,
+    RESERVED,
+    binding_of,
+    phase_of,
+    queue_of,
+    requeue_at,
+)
 from fleet.controllers.fields.starting import dequeued
 from fleet.controllers.runtime.controller import Controller, Source
 from fleet.controllers.runtime.hub import Hub
+from fleet.controllers.runtime.news import News
 from fleet.model.quantity import BadQuantity
 from fleet.model.reason import Code, Reason
 from fleet.model.times import rfc3339
@@ -47,9 +57,10 @@ class EnqueueLoop:
         self._hub = hub
         self._tree = TreeReader(hub.store)
         self._queues_mark: object = None
+        self._news = News()  # of bindings and units out of their queue, whose status is not read here
         sources = [
-            Source(WORK, "resourcebindings"),
-            Source(QUEUE, "queueunits", _consumer),
+            Source(WORK, "resourcebindings", self._on_binding),
+            Source(QUEUE, "queueunits", self._on_unit),
             Source(QUEUE, "queues", self._all),
             Source(QUOTA, "elasticquotatrees", self._all),
             Source("scheduling.k8s.io", "priorityclasses", self._of_class),
@@ -58,6 +69,14 @@ class EnqueueLoop:
 
     async def run(self) -> None:
         await self.controller.run()
+
+    def _on_binding(self, event: Event) -> Iterable[Key]:
+        new = self._news.is_new(event)
+        return (event.stored.key,) if new or not b.clusters_of(event.stored.body) else ()
+
+    def _on_unit(self, event: Event) -> Iterable[Key]:
+        new = self._news.is_new(event)
+        return (binding_of(event.stored),) if new or phase_of(event.stored.body) not in PLACED_PHASES else ()
 
     def _all(self, event: Event) -> Iterable[Key]:
         """Queues and the tree say where units wait: all waiting units are looked at when they change."""
@@ -157,10 +176,6 @@ def _settle(unit: Body, wanted: Body) -> bool:
     changed = any(spec.get(field) != value for field, value in wanted.items())
     spec.update(wanted)
     return changed
-
-
-def _consumer(event: Event) -> Iterable[Key]:
-    return (binding_of(event.stored),)
 
 
 def _owned_by(unit: Body, uid: str) -> bool:

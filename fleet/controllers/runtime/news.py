@@ -11,7 +11,7 @@ class News:
     """The state of the objects that a loop has seen, their status left out."""
 
     def __init__(self) -> None:
-        self._seen: dict[Key, str] = {}
+        self._seen: dict[Key, int] = {}
 
     def is_new(self, event: Event) -> bool:
         """The full pass that every loop makes now and then (ADDED) always counts, and so does every event of an object
@@ -20,7 +20,7 @@ class News:
         if event.type is EventType.DELETED:
             self._seen.pop(key, None)
         elif "generation" in meta:
-            mark = repr((event.stored.uid, *(meta.get(name) for name in SAID)))
+            mark = hash(repr((event.stored.uid, *(meta.get(name) for name in SAID))))
             if event.type is EventType.MODIFIED and self._seen.get(key) == mark:
                 return False
             self._seen[key] = mark
