@@ -44,6 +44,8 @@ from fleet.wellknown import (
 )
 
 GATHER_S = 0.1  # changes of one job in a member within this time are one write: its pods, their nodes, its conditions
+FIRST_STATE_S = 0.2  # a copy that was sent mostly has its first status by then
+UNSENT_S = 5.0  # after this a job says that it has left its queue, though it could not be sent yet
 STARTED_PARTLY_FACTOR = 10  # a gang whose later pods are made by its earlier ones (MPI) may take this much longer
 _OVER = {State.SUCCEEDED: "Succeeded", State.FAILED: "Failed"}
 
@@ -87,10 +89,25 @@ class ObserveLoop:
 
     def _on_binding(self, event: Event) -> Iterable[Key]:
         self._index.put(event.stored)
-        return (event.stored.key,)
+        return self._looks(event.stored.key, event.stored.body)
 
     def _on_unit(self, event: Event) -> Iterable[Key]:
-        return (binding_of(event.stored),)
+        key = binding_of(event.stored)
+        stored = self._hub.store.peek(key)
+        return self._looks(key, stored.body) if stored is not None else (key,)
+
+    def _looks(self, key: Key, binding: Body) -> Iterable[Key]:
+        """At once, or a little later where the next news of a start is on its way: one write then tells all of it."""
+        if not b.clusters_of(binding) or b.deleting(binding):
+            return (key,)
+        sent = condition(binding, FULLY_APPLIED)
+        if sent is None:
+            self.controller.queue.add_after(key, UNSENT_S)
+        elif sent["status"] == "True" and not is_true(binding, GANG_WHOLE):
+            self.controller.queue.add_after(key, FIRST_STATE_S)
+        else:
+            return (key,)
+        return ()
 
     def _on_member(self, changed: Changed) -> None:
         key = self._index.key(changed.binding)
