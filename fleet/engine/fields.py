@@ -223,12 +223,29 @@ def compare(node: Node | None, old: Any, new: Any) -> tuple[Fields | None, Field
     """(added or modified, removed) between two values of one place, which differ."""
     node = node or ANYTHING
     if old.__class__ is dict and new.__class__ is dict and not node.atomic:
-        return _compare_maps(node, {"f:" + k: v for k, v in old.items()}, {"f:" + k: v for k, v in new.items()})
+        return _compare_maps(node, *_different(old, new))
     if old.__class__ is list and new.__class__ is list and node.associative:
         before, after = keyed(node, old), keyed(node, new)
         if before is not None and after is not None:
             return _compare_maps(node, before, after)
     return {}, None
+
+
+def _different(old: dict[str, Any], new: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of two objects by path element, without those that are in both and equal."""
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for key, value in new.items():
+        if key not in old:
+            after["f:" + key] = value
+            continue
+        was = old[key]
+        if was is not value and (was != value or was.__class__ is not value.__class__):
+            before["f:" + key], after["f:" + key] = was, value
+    for key, value in old.items():
+        if key not in new:
+            before["f:" + key] = value
+    return before, after
 
 
 def _compare_maps(node: Node, old: dict[str, Any], new: dict[str, Any]) -> tuple[Fields | None, Fields | None]:
