@@ -35,10 +35,10 @@ _DATE_TIME = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])[Tt]\d\d:\
 _DATE = re.compile(r"^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$")
 
 
-def wrong_types(node: Node, value: Any, path: str) -> list[Cause]:
-    """Only what has another type than the schema says, at and below `value`."""
+def wrong_types(node: Node, value: Any, path: str, old: Any = None) -> list[Cause]:
+    """Only what has another type than the schema says, at and below `value`; not in what is as in `old`."""
     walk = _Found()
-    _check(node, value, path, walk)
+    _check(node, value, path, walk, old)
     return [cause for cause in walk.causes if cause.reason == "FieldValueTypeInvalid"]
 
 
@@ -73,13 +73,16 @@ def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
     return frozenset(k for k, v in value.items() if k in old and old[k] == v and old[k].__class__ is v.__class__)
 
 
-def validate(node: Node, value: Body, old: Body | None = None, found: Iterable[Cause] = ()) -> list[Cause]:
+def validate(
+    node: Node, value: Body, old: Body | None = None, found: Iterable[Cause] = (), *, changes: bool = False
+) -> list[Cause]:
     """The flaws of an object, after those `found` in its metadata. `old` is its stored state, for rules about
-    transitions."""
+    transitions. `changes`: only in what differs from that state, at any depth (for the hub's own writes, which change
+    little of an object)."""
     walk = _Found(found)
     walk.spoken = bool(node.rules)
     same = settled(node, value, old)
-    _check_object(node, value, "", walk, same)
+    _check_object(node, value, "", walk, same, old if changes else None)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
         _check_combined(node, value, "", walk)
     if not walk.spoken:
@@ -139,7 +142,8 @@ def _invalid(path: str, value: Any, text: str) -> Cause:
     return Cause(path, f"Invalid value: {shown(value)}: {path} in body {text}")
 
 
-def _check(node: Node, value: Any, path: str, walk: _Found) -> None:
+def _check(node: Node, value: Any, path: str, walk: _Found, old: Any = None) -> None:
+    """`old`: a checked value of this place; None for none. Parts that are as in it are passed over."""
     cls = value.__class__
     if node.rules:
         walk.spoken = True
@@ -164,9 +168,9 @@ def _check(node: Node, value: Any, path: str, walk: _Found) -> None:
             Cause(path, f"Unsupported value: {shown(value)}: supported values: {supported}", "FieldValueNotSupported")
         )
     if cls is dict:
-        _check_object(node, value, path, walk)
+        _check_object(node, value, path, walk, old=old)
     elif cls is list:
-        _check_array(node, value, path, walk)
+        _check_array(node, value, path, walk, old)
     elif cls is str:
         _check_string(node, value, path, walk)
     elif cls is not bool:
@@ -183,7 +187,7 @@ def _among(node: Node, value: Any) -> bool:
 
 
 def _check_object(
-    node: Node, value: dict[str, Any], path: str, walk: _Found, skip: frozenset[str] = frozenset()
+    node: Node, value: dict[str, Any], path: str, walk: _Found, skip: frozenset[str] = frozenset(), old: Any = None
 ) -> None:
     for key in node.required:
         if len(walk.causes) > CAUSES_MAX:
@@ -198,15 +202,21 @@ def _check_object(
         return
     prefix = path + "." if path else ""
     child_of = node.child
+    was = None
+    known = old if old.__class__ is dict else None
     for key, inner in value.items():
+        if known is not None:
+            was = known.get(key)
+            if was is not None and was.__class__ is inner.__class__ and was == inner:
+                continue
         child = child_of(key)
         if child is not None and key not in skip:
-            _check(child, inner, prefix + key, walk)
+            _check(child, inner, prefix + key, walk, was)
             if len(walk.causes) > CAUSES_MAX:
                 return
 
 
-def _check_array(node: Node, value: list[Any], path: str, walk: _Found) -> None:
+def _check_array(node: Node, value: list[Any], path: str, walk: _Found, old: Any = None) -> None:
     if node.max_items is not None and len(value) > node.max_items:
         walk.causes.append(_too_many(path, len(value), node.max_items))
     if node.min_items is not None and len(value) < node.min_items:
@@ -220,14 +230,18 @@ def _check_array(node: Node, value: list[Any], path: str, walk: _Found) -> None:
         _check_identities(node, items, value, path, walk)
     if items.simple and items.types is not None and items.types.issuperset(map(type, value)):
         return
+    known = old if old.__class__ is list else ()
     for index, inner in enumerate(value):
         if len(walk.causes) > CAUSES_MAX:
             return
+        was = known[index] if index < len(known) else None
+        if was is not None and was.__class__ is inner.__class__ and was == inner:
+            continue
         if inner is None and items.builtin and (items.type or items.int_or_string):
             # Go decodes a null item as an empty one; here a null is no value that a client could mean.
             walk.causes.append(Cause(f"{path}[{index}]", "Required value: must not be null", "FieldValueRequired"))
         else:
-            _check(items, inner, f"{path}[{index}]", walk)
+            _check(items, inner, f"{path}[{index}]", walk, was)
 
 
 def _check_string(node: Node, value: str, path: str, walk: _Found) -> None:

@@ -94,21 +94,24 @@ def identify(kind: Kind, namespace: str, body: Any) -> None:
 
 
 def decode(
-    kind: Kind, body: Body, field_validation: str, old: Body | None = None, *, patched: bool = False, sent: str = ""
-) -> tuple[str, ...]:
-    """Prune and default `body` in place, but for what is as in `old`. Returns warnings; Strict raises 400 for unknown
-    fields (422 for those that a patch brought, as a kube-apiserver does)."""
+    kind: Kind, body: Body, field_validation: str, old: Body | None = None, *, patched: bool = False, sent: str = "",
+    changes: bool = False,
+) -> tuple[str, ...]:  # fmt: skip
+    """Prune and default `body` in place, but for top-level fields that are as in `old` (`changes`: for anything that is
+    as there). Returns warnings; Strict raises 400 for unknown fields (422 for those that a patch brought, as a
+    kube-apiserver does)."""
     root = compiled(kind)
     complete(kind, body)
     same = settled(root, body, old)
     part = {k: v for k, v in body.items() if k not in same} if same else body
     unknown: list[str] = []
     removed: list[Removed] = []
-    if default(root, part):
+    before = old if changes else None
+    if default(root, part, old=before):
         prune(root, part, "", unknown, removed)
     if "metadata" not in same:  # everything below takes its types for granted
         metadata_node = root.child("metadata") or META
-        for cause in wrong_types(metadata_node, body["metadata"], "metadata"):
+        for cause in wrong_types(metadata_node, body["metadata"], "metadata", before and before["metadata"]):
             raise _wrong_type(kind, cause, {**body, **part}, patched, sent)
     if same:
         for key in body.keys() - same - part.keys():
@@ -255,15 +258,15 @@ def prepare_update(
     """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
 
     The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
-    at once. `patched`: `new` is the outcome of a patch, which refusals quote as `sent`. `managed` is the finished
-    managedFields of an apply; otherwise they are kept here.
+    at once, and is checked in what differs from `old` alone. `patched`: `new` is the outcome of a patch, which refusals
+    quote as `sent`. `managed` is the finished managedFields of an apply; otherwise they are kept here.
     """
     before = old["metadata"]
     namespace = before.get("namespace") or ""
     identify(kind, namespace, new)
     metadata = new["metadata"]
     _must_mean(kind, before, metadata, patched=patched)
-    warnings = decode(kind, new, field_validation, old, patched=patched, sent=sent)
+    warnings = decode(kind, new, field_validation, old, patched=patched, sent=sent, changes=whole)
     warnings += meta.tidy(metadata)
     claimed = metadata.pop("managedFields", None)
     new = _only_what_is_written(kind, old, new, author.subresource, whole)
@@ -279,7 +282,7 @@ def prepare_update(
         _refuse(kind, new, causes)
         return Prepared(old, warnings)
     causes += meta.check(kind, metadata)
-    _refuse(kind, new, validate(compiled(kind), new, old, causes))
+    _refuse(kind, new, validate(compiled(kind), new, old, causes, changes=whole))
     if counts_generations(kind) and not same and _content_changed(kind, old, new):
         metadata["generation"] = (before.get("generation") or 0) + 1
     if managed is None:
