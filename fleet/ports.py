@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 Body = dict[str, Any]
 
@@ -44,8 +44,7 @@ class Ids(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Key:
+class Key(NamedTuple):  # the key of most tables: hashed and compared hundreds of times for each job
     """Names one object. `namespace` is "" for cluster-scoped ones; `group` is "" for core."""
 
     group: str
