@@ -17,6 +17,7 @@ from fleet.bindings import binding as b
 from fleet.bindings.conditions import is_true
 from fleet.bindings.failures import Failure
 from fleet.bindings.lost import WAY_OUT, newer_copy
+from fleet.bindings.unit import reason_of
 from fleet.controllers.cluster.failing import avoided_in
 from fleet.controllers.cluster.matching import Candidate, candidate
 from fleet.controllers.dispatch.additions import nodes_off
@@ -225,6 +226,8 @@ class DispatchLoop:
     async def _tell_unit(self, key: Key, reason: Reason | None) -> None:
         now = self._hub.clock.now()
         unit = Key(QUEUE, "queueunits", key.namespace, unit_name(key.name))
+        if reason is None and reason_of(self._hub.peek(*unit)).get("code") != Code.MEMBER_FAILS:
+            return  # nearly always, and nothing is to be taken off
         await self._hub.edit(unit, lambda body: tell_unit(body, reason, now))
 
     def _stays_here(self, stored: Stored, key: Key, source: Stored) -> str:
