@@ -78,6 +78,7 @@ def _kind(text: dict[str, Any], parts: dict[str, Any], types: Definitions) -> Ki
         categories=tuple(text.get("categories", ())),
         builtin=bool(text.get("builtin", False)),
         schema=schema,
+        checked=bool(text.get("checked", False)),
         columns=tuple(_column(column) for column in text.get("columns", ())),
         status="status" in subresources,
         scale=None

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from fleet.admission import core, crds, declaring, fleet_objects, policies, quotatree, roles
+from collections.abc import Sequence
+
+from fleet.admission import core, crds, declaring, fleet_objects, kubernetes, policies, quotatree, roles
 from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
 from fleet.admission.rule import Checks, Rule
+from fleet.engine.status import Cause
 from fleet.objects.objects import EVERY_KIND
+from fleet.objects.writing import Review
 from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -16,8 +20,13 @@ _RBAC = "rbac.authorization.k8s.io"
 def rules() -> dict[tuple[str, str], Rule]:
     """(group, resource) -> its rule, and the one of all other kinds, jobs among them. Every rule keeps the hub's marks
     first."""
-    others = Checks(marks, job, early=has_what_it_asks)
+    others = Checks(marks, _sound, early=has_what_it_asks)
     return {**{name: rule.after(marks) for name, rule in _rules().items()}, EVERY_KIND: others}
+
+
+def _sound(review: Review) -> Sequence[Cause]:
+    """A built-in kind as Kubernetes wants it, and then a job as its kind's interpreter does."""
+    return kubernetes.check(review) or job(review)
 
 
 def _rules() -> dict[tuple[str, str], Checks]:

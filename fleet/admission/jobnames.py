@@ -12,7 +12,6 @@ from fleet.admission.rule import invalid
 from fleet.engine.status import Cause
 from fleet.kinds.interpreter import Interpreter
 from fleet.model.names import LABEL_MAX, label_problems, starts_with_letter
-from fleet.model.untyped import mapping, whole
 from fleet.objects.writing import Review
 from fleet.wellknown import KUBEFLOW
 
@@ -22,16 +21,13 @@ _LETTERS = "must consist of lower case letters, digits and '-', start with a let
 def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause]]:
     """The check of one job."""
     operator = OPERATORS.get(interpreter.kind) if interpreter.group == KUBEFLOW else None
-    of_batch = interpreter.group == "batch"
 
     def check(review: Review) -> Sequence[Cause]:
         if not asked_anew(review):
             return ()
         if len(review.name) > LABEL_MAX:
             return [_too_long(review.name, "the label of its pods", review.name)]
-        if operator is None:
-            return _indexed(review) if of_batch else ()
-        if not operator.services:
+        if operator is None or not operator.services:
             return ()
         if label_problems(review.name) or not starts_with_letter(review.name):
             return [invalid("metadata.name", review.name, f"{_LETTERS}: each pod has a Service named after it")]
@@ -44,19 +40,6 @@ def fits_its_pods(interpreter: Interpreter) -> Callable[[Review], Sequence[Cause
 
 def _last_pod(job: str, role: str, replicas: int) -> str:
     return f"{job}-{role}-{max(replicas - 1, 0)}"
-
-
-def _indexed(review: Review) -> Sequence[Cause]:
-    """The pods of an indexed batch Job have host names of their own, which hold no dots."""
-    spec = mapping((review.new or {}).get("spec"))
-    if spec.get("completionMode") != "Indexed":
-        return ()
-    host = f"{review.name}-{max(whole(spec.get('completions'), 1) - 1, 0)}"
-    if len(host) > LABEL_MAX:
-        return [_too_long(review.name, "the host name of its last pod", host)]
-    return (
-        () if not label_problems(host) else [invalid("metadata.name", review.name, f"{host} is no host name of a pod")]
-    )
 
 
 def _too_long(name: str, what: str, made: str) -> Cause:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import orjson
-
 from fleet.admission.asked import asked_of_job
 from fleet.admission.creator import creator
 from fleet.admission.finished import over_stays_over
@@ -28,7 +26,7 @@ from fleet.kinds.sizes import declared_size
 from fleet.kinds.topology import topologies
 from fleet.model.names import qualified_name_problems
 from fleet.model.quantity import BadQuantity, quantity
-from fleet.model.untyped import at, mapping
+from fleet.model.untyped import at
 from fleet.objects.writing import Review
 from fleet.ports import Body
 from fleet.wellknown import ANNOTATION_MIN_REPLICAS, ANNOTATION_SIZE, KUBEFLOW
@@ -86,9 +84,9 @@ def _of_kind(interpreter: Interpreter) -> tuple[Check, ...]:
         return (*own, taken_by_operator(of_kubeflow))
     match interpreter.group, interpreter.kind:
         case "batch", "Job":
-            return of_new(_may_end), of_new(_pods(interpreter, "spec.parallelism"))
+            return (of_new(_pods(interpreter, "spec.parallelism")),)
         case "apps", "Deployment" | "StatefulSet":
-            return of_new(_selects_its_pods), of_new(_pods(interpreter, "spec.replicas"))
+            return (of_new(_pods(interpreter, "spec.replicas")),)
     return (of_new(_pods(interpreter, "spec")),)
 
 
@@ -99,24 +97,6 @@ def _restart_policies(field: str, body: Body) -> Sequence[Cause]:
         for name, spec in specs.items()
         if spec and spec.get("restartPolicy") not in (None, "", *_RESTART_POLICIES)
     ]
-
-
-def _may_end(body: Body) -> Sequence[Cause]:
-    """The pods of a batch Job must be allowed to end."""
-    policy = (((body.get("spec") or {}).get("template") or {}).get("spec") or {}).get("restartPolicy")
-    where = "spec.template.spec.restartPolicy"
-    if policy is None:
-        return [required(where, 'valid values: "OnFailure", "Never"')]
-    return [] if policy in _MAY_END else [unsupported(where, policy, _MAY_END)]
-
-
-def _selects_its_pods(body: Body) -> Sequence[Cause]:
-    """A Deployment or StatefulSet whose selector misses its own pods is refused by every member."""
-    wanted = mapping(at(body, "spec", "selector", "matchLabels"))
-    labels = mapping(at(body, "spec", "template", "metadata", "labels"))
-    if all(labels.get(name) == value for name, value in wanted.items()):
-        return []
-    return [invalid("spec.template.metadata.labels", orjson.dumps(labels).decode(), "`selector` does not match them")]
 
 
 def _pods(interpreter: Interpreter, field: str) -> Callable[[Body], Sequence[Cause]]:

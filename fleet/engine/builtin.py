@@ -5,11 +5,13 @@ The values are filled in on every way in (create, update, each kind of patch, ap
 
 from __future__ import annotations
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
+from fleet.engine.defaults import DEFAULTS
 from fleet.engine.kind import Body, Kind
+from fleet.model.times import rfc3339_micro, seconds
 
 _RBAC = "rbac.authorization.k8s.io"
 NAMESPACE_LABEL = "kubernetes.io/metadata.name"
@@ -34,6 +36,35 @@ def _secret(body: Body) -> None:
             body["data"] = {**(data or {}), **{k: b64encode(v.encode()).decode() for k, v in given.items()}}
     if not body.get("type"):
         body["type"] = "Opaque"
+    _bytes(body.get("data"))
+
+
+def _config_map(body: Body) -> None:
+    _bytes(body.get("binaryData"))
+
+
+def _bytes(data: Any) -> None:
+    """Go writes base64 without ends of lines, and with no bits that say nothing."""
+    if data.__class__ is not dict:
+        return
+    for key, value in data.items():
+        if value.__class__ is str and (value[-1:] == "=" or "\n" in value or "\r" in value):
+            try:
+                data[key] = b64encode(b64decode(value.replace("\r", "").replace("\n", ""), validate=True)).decode()
+            except ValueError:
+                continue  # validation names it
+
+
+def _lease(body: Body) -> None:
+    """Times are written in UTC."""
+    spec = body.get("spec")
+    if spec.__class__ is dict:
+        for field in ("acquireTime", "renewTime"):
+            value = spec.get(field)
+            if value.__class__ is str and value[-1:] != "Z":
+                found = seconds(value)
+                if found is not None and "." in value:
+                    spec[field] = rfc3339_micro(found)
 
 
 def _priority_class(body: Body) -> None:
@@ -63,7 +94,10 @@ def namespace(body: Body) -> None:
 
 
 _OWN: dict[tuple[str, str], Callable[[Body], None]] = {
+    **DEFAULTS,
     ("", "secrets"): _secret,
+    ("", "configmaps"): _config_map,
+    ("coordination.k8s.io", "leases"): _lease,
     ("", "namespaces"): namespace,
     ("scheduling.k8s.io", "priorityclasses"): _priority_class,
     (_RBAC, "rolebindings"): _role_binding,

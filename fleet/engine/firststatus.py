@@ -6,6 +6,7 @@ creator's values (tools that make nodes by hand rely on it); a Pod and a claim a
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +16,41 @@ from fleet.model.untyped import rows
 
 Body = dict[str, Any]
 _COUNTED = ("cpu", "memory")
+# What Go makes of a status that nothing has been written to yet.
+_FIRST: dict[tuple[str, str], Body] = {
+    ("", "persistentvolumes"): {"phase": "Pending"},
+    ("", "replicationcontrollers"): {"replicas": 0},
+    ("", "resourcequotas"): {},
+    ("", "services"): {"loadBalancer": {}},
+    ("apps", "daemonsets"): {
+        "currentNumberScheduled": 0, "desiredNumberScheduled": 0, "numberMisscheduled": 0, "numberReady": 0,
+    },
+    ("apps", "deployments"): {},
+    ("apps", "replicasets"): {"replicas": 0},
+    ("apps", "statefulsets"): {"availableReplicas": 0, "replicas": 0},
+    ("autoscaling", "horizontalpodautoscalers"): {"desiredReplicas": 0},
+    ("batch", "cronjobs"): {},
+    ("batch", "jobs"): {},
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): {},
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): {},
+    ("networking.k8s.io", "ingresses"): {"loadBalancer": {}},
+    ("networking.k8s.io", "servicecidrs"): {},
+    ("policy", "poddisruptionbudgets"): {
+        "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+    },
+    ("resource.k8s.io", "resourceclaims"): {},
+    ("storage.k8s.io", "volumeattachments"): {"attached": False},
+}  # fmt: skip
+_OF_CORE = {resource for group, resource in _FIRST if not group}
 
 
 def first_status(kind: Kind, body: Body) -> Body | None:
     """`body` as it was sent, before validation; None: without a status."""
-    if not kind.builtin or kind.group:
+    if not kind.builtin:
         return None
+    if kind.group or kind.resource in _OF_CORE:
+        begun = _FIRST.get((kind.group, kind.resource))
+        return None if begun is None else copy.deepcopy(begun)
     match kind.resource:
         case "nodes":
             return body.get("status")

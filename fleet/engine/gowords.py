@@ -23,6 +23,8 @@ def undecodable(kind: Kind, cause: Cause) -> str:
     if cause.message.endswith("date-time: " + words[-2].join('""')):
         value = words[-2]
         return f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"'
+    if cause.message.endswith("micro-time: " + words[-2].join('""')):
+        return _unparsed_micro_time(words[-2])
     got = {"integer": "number", "boolean": "bool"}.get(words[1], words[1])
     wanted = cause.message.split("must be of type ")[1].split(":")[0]
     if wanted == "object" and path in ("metadata.labels", "metadata.annotations", f"{kind.kind}.data", "data"):
@@ -36,6 +38,16 @@ def undecodable(kind: Kind, cause: Cause) -> str:
     if path.startswith(("data.", "binaryData.", "stringData.")):  # a map's field is named without its key
         path = path.split(".", 1)[0]
     return f"json: cannot unmarshal {got} into Go struct field {kind.kind}.{path} of type {wanted}"
+
+
+def _unparsed_micro_time(text: str) -> str:
+    """Go wants exactly six decimals, and says at which part of its own form it gave up."""
+    form = "2006-01-02T15:04:05.000000Z07:00"
+    found = re.match(r"\d{4}-\d\d-\d\d([Tt]\d\d:\d\d:\d\d(\.\d{6})?)?", text)
+    rest, wanted = (text, "2006") if found is None else (text[found.end() :], "T")
+    if found is not None and found[1]:
+        wanted = "Z07:00" if found[2] else ".000000"
+    return f'parsing time "{text}" as "{form}": cannot parse "{rest}" as "{wanted}"'
 
 
 def unconvertible(cause: Cause) -> str:

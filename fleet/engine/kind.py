@@ -71,6 +71,7 @@ class Kind:
         "create", "delete", "deletecollection", "get", "list", "patch", "update", "watch",
     )  # fmt: skip
     aliases: tuple[str, ...] = ()
+    checked: bool = False  # code names the required fields (fleet/admission/kubernetes), and the schema is not asked
     versions: tuple[str, ...] = field(default=())  # all served versions, storage version first
 
     @property

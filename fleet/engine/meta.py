@@ -24,6 +24,8 @@ LENGTHS_MAX = {"labels": 1000, "ownerReferences": 1000, "finalizers": 500}
 NAMED_MAX = 10  # of what a warning lists
 GENERATED_PREFIX_MAX = 58  # of 63, five are the suffix
 
+# Kinds whose objects are named as DNS labels.
+_LABEL_NAMES = frozenset({("", "namespaces"), ("", "services"), ("apps", "statefulsets")})
 _OWNER_KEYS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 
 
@@ -31,7 +33,7 @@ def name_problems(kind: Kind, name: str) -> list[str]:
     if kind.builtin:
         if kind.group == "rbac.authorization.k8s.io":
             return path_segment_problems(name)
-        if kind.group == "" and kind.resource in ("namespaces", "services"):
+        if (kind.group, kind.resource) in _LABEL_NAMES:
             return ["must not contain dots"] if "." in name else label_problems(name)
     return subdomain_problems(name)
 

@@ -30,6 +30,7 @@ _TYPES: dict[str, frozenset[type]] = {
 
 _SAYS_NOTHING = frozenset({"type", "description", "title", "nullable", "example", "default"})
 _SCHEMA_FROM = "x-fleet-schema-from"
+_MICRO_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"  # a time of exactly six decimals
 _STRING: Schema = {"type": "string"}
 _STRINGS: Schema = {"type": "object", "additionalProperties": _STRING}
 
@@ -127,6 +128,7 @@ class Node:
         "known",
         "list_map_keys",
         "list_type",
+        "loose",
         "max_items",
         "max_length",
         "max_properties",
@@ -155,8 +157,10 @@ class Node:
         "unique",
     )  # fmt: skip
 
-    def __init__(self, raw: Schema, builtin: bool, root: bool = False) -> None:
+    def __init__(self, raw: Schema, builtin: bool, root: bool = False, loose: bool = False) -> None:
+        """`loose`: of a kind whose required fields code names (Kind.checked)."""
         self.raw = raw
+        self.loose = loose
         # A definition of a built-in type inside a custom kind's schema (a pod template) is as built-in as the type.
         self.builtin = builtin = builtin or _SCHEMA_FROM in raw
         get = raw.get
@@ -184,7 +188,7 @@ class Node:
         self.has_default = "default" in raw
         self.default_size = len(orjson.dumps(self.default)) if self.has_default else 0
         self.own_defaults: tuple[str, ...] = tuple(k for k, s in self._raw_props.items() if "default" in s)
-        self.required: tuple[str, ...] = tuple(get("required") or ())
+        self.required: tuple[str, ...] = () if loose else tuple(get("required") or ())
         if get("x-kubernetes-embedded-resource"):
             self.required = tuple(dict.fromkeys((*self.required, "apiVersion", "kind")))
         enum = get("enum")
@@ -211,7 +215,7 @@ class Node:
     def _read_bounds(self, raw: Schema) -> None:
         """The bounds of a value: its format, and how large or long it may be."""
         get = raw.get
-        self.format: str = get("format") or ""
+        self.format: str = "micro-time" if get(_SCHEMA_FROM) == _MICRO_TIME else get("format") or ""
         self.minimum = get("minimum")
         self.maximum = get("maximum")
         self.exclusive_min = bool(get("exclusiveMinimum"))
@@ -232,7 +236,7 @@ class Node:
             return node
         raw = self._raw_props.get(key)
         if raw is not None:
-            node = self._props[key] = Node(raw, self.builtin or raw is META_SCHEMA)
+            node = self._props[key] = Node(raw, self.builtin or raw is META_SCHEMA, loose=self.loose)
             return node
         return self.additional
 
@@ -245,7 +249,7 @@ class Node:
         found = self._additional
         if found is None or found.__class__ is Node:
             return found
-        node = self._additional = Node(found, self.builtin)
+        node = self._additional = Node(found, self.builtin, loose=self.loose)
         return node
 
     @property
@@ -253,7 +257,7 @@ class Node:
         found = self._items
         if found is None or found.__class__ is Node:
             return found
-        node = self._items = Node(found, self.builtin)
+        node = self._items = Node(found, self.builtin, loose=self.loose)
         return node
 
     def fields(self) -> Iterator[tuple[str, Node]]:
@@ -271,19 +275,19 @@ class Node:
 ANYTHING = Node({"x-kubernetes-preserve-unknown-fields": True}, True)
 META = Node(META_SCHEMA, True)
 
-_cache: dict[tuple[int, bool], tuple[Schema, Node]] = {}
+_cache: dict[tuple[int, bool, bool], tuple[Schema, Node]] = {}
 _SCHEMALESS: Schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def compiled(kind: Kind) -> Node:
     """The root node of a kind's schema; `apiVersion`, `kind` and `metadata` are always those of every object."""
     schema = kind.schema if kind.schema is not None else _SCHEMALESS
-    key = (id(schema), kind.builtin)
+    key = (id(schema), kind.builtin, kind.checked)
     found = _cache.get(key)
     # The entry holds the schema, so its id cannot be given to another one while the entry lives.
     if found is not None:
         return found[1]
-    node = Node(schema, kind.builtin, root=True)
+    node = Node(schema, kind.builtin, root=True, loose=kind.checked)
     if len(_cache) >= _CACHE_MAX:
         _cache.pop(next(iter(_cache)))
     _cache[key] = (schema, node)

@@ -139,7 +139,7 @@ async def test_jobs_of_a_declared_kind_are_checked_as_any_job_is(hub: Hub) -> No
 async def test_a_deployment_selects_its_own_pods(hub: Hub) -> None:
     await hub.create(job("Deployment", "good"))
     bad = {**job("Deployment", "bad"), "spec": {**SERVED, "selector": {"matchLabels": {"other": "1"}}}}
-    assert "does not match them" in (await hub.refused(bad)).causes[0].message
+    assert "does not match template" in (await hub.refused(bad)).causes[0].message
 
 
 async def test_a_job_without_pod_template_says_its_size(hub: Hub) -> None:

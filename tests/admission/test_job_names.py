@@ -104,7 +104,7 @@ async def test_a_name_must_fit_what_is_made_of_it(hub: Hub, body: Body, said: st
 
 
 async def test_an_indexed_batch_job_has_room_for_its_index_in_host_names(hub: Hub) -> None:
-    for name, said in (("a" * 61, ""), ("a" * 62, "make it 1 shorter"), ("a.b", "a.b-1 is no host name")):
+    for name, said in (("a" * 61, ""), ("a" * 62, "invalid DNS label"), ("a.b", "invalid DNS label: a.b-1")):
         job = BY_KIND["Job"].job(name)
         job["spec"]["completionMode"] = "Indexed"
         if said:

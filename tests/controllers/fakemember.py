@@ -21,7 +21,8 @@ PLURALS = {
     "PersistentVolumeClaim": "persistentvolumeclaims", "ServiceAccount": "serviceaccounts", "Role": "roles",
     "RayJob": "rayjobs", "PodGroup": "podgroups", "Reservation": "reservations",
     "RayService": "rayservices", "RayCluster": "rayclusters", "Deployment": "deployments",
-    "PriorityClass": "priorityclasses", "JobSet": "jobsets",
+    "PriorityClass": "priorityclasses", "JobSet": "jobsets", "NetworkPolicy": "networkpolicies",
+    "Ingress": "ingresses", "PodDisruptionBudget": "poddisruptionbudgets",
 }  # fmt: skip
 
 

@@ -45,7 +45,7 @@ def no_end(gpus: int = 1) -> Body:
 
 RAY = {"headGroupSpec": {"template": no_end(0)},
        "workerGroupSpecs": [{"groupName": "g", "replicas": 2, "minReplicas": 0, "template": no_end()}]}  # fmt: skip
-SERVED = {"selector": {"matchLabels": {"mine": "1"}}, "template": no_end(), "replicas": 2}
+SERVED = {"selector": {"matchLabels": {"mine": "1"}}, "template": pods(1, restartPolicy="Always"), "replicas": 2}
 JOBS: dict[str, tuple[str, str, Body, dict[str, str]]] = {  # kind: apiVersion, plural, spec, annotations
     "RayJob": ("ray.io/v1", "rayjobs", {"rayClusterSpec": RAY}, {}),
     "RayCluster": ("ray.io/v1", "rayclusters", RAY, {}),

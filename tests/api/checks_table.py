@@ -1,0 +1,401 @@
+"""One sound object of each built-in kind and what is made wrong of it: for test_checks_like_kubernetes.py."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+Body = dict[str, Any]
+GONE = object()  # a value: the field is taken out
+
+LABELS = {"app": "a"}
+SELECTOR = {"matchLabels": LABELS}
+CONTAINER: Body = {"name": "main", "image": "example.com/train:1"}
+
+
+def _pod(restart: str, **spec: Any) -> Body:
+    return {"restartPolicy": restart, "containers": [copy.deepcopy(CONTAINER)], **spec}
+
+
+def _template(restart: str = "Always") -> Body:
+    return {"metadata": {"labels": LABELS}, "spec": _pod(restart)}
+
+
+def _object(api_version: str, kind: str, **rest: Any) -> Body:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"}, **copy.deepcopy(rest)}
+
+
+# name -> (path of the collection, the object)
+SOUND: dict[str, tuple[str, Body]] = {
+    "pod": ("/api/v1/namespaces/checks/pods", _object("v1", "Pod", spec=_pod("Never"))),
+    "podtemplate": ("/api/v1/namespaces/checks/podtemplates", _object("v1", "PodTemplate", template=_template())),
+    "secret": ("/api/v1/namespaces/checks/secrets", _object("v1", "Secret", data={"k": "YQ=="})),
+    "configmap": ("/api/v1/namespaces/checks/configmaps", _object("v1", "ConfigMap", data={"k": "v"})),
+    "rc": ("/api/v1/namespaces/checks/replicationcontrollers",
+           _object("v1", "ReplicationController", spec={"template": _template()})),
+    "service": ("/api/v1/namespaces/checks/services",
+                _object("v1", "Service", spec={"selector": LABELS, "ports": [{"port": 80}]})),
+    "endpoints": ("/api/v1/namespaces/checks/endpoints",
+                  _object("v1", "Endpoints", subsets=[{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 80}]}])),
+    "limits": ("/api/v1/namespaces/checks/limitranges",
+               _object("v1", "LimitRange", spec={"limits": [
+                   {"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "0.1"}}]})),
+    "quota": ("/api/v1/namespaces/checks/resourcequotas",
+              _object("v1", "ResourceQuota", spec={"hard": {"cpu": "1000m", "requests.nvidia.com/gpu": 8}})),
+    "claim": ("/api/v1/namespaces/checks/persistentvolumeclaims",
+              _object("v1", "PersistentVolumeClaim", spec={
+                  "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}})),
+    "volume": ("/api/v1/persistentvolumes",
+               _object("v1", "PersistentVolume", spec={
+                   "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/data"}})),
+    "deployment": ("/apis/apps/v1/namespaces/checks/deployments",
+                   _object("apps/v1", "Deployment", spec={"selector": SELECTOR, "template": _template()})),
+    "replicaset": ("/apis/apps/v1/namespaces/checks/replicasets",
+                   _object("apps/v1", "ReplicaSet", spec={"selector": SELECTOR, "template": _template()})),
+    "daemonset": ("/apis/apps/v1/namespaces/checks/daemonsets",
+                  _object("apps/v1", "DaemonSet", spec={"selector": SELECTOR, "template": _template()})),
+    "statefulset": ("/apis/apps/v1/namespaces/checks/statefulsets",
+                    _object("apps/v1", "StatefulSet", spec={
+                        "selector": SELECTOR, "template": _template(), "serviceName": "s", "volumeClaimTemplates": [{
+                            "metadata": {"name": "data"},
+                            "spec": {"accessModes": ["ReadWriteOnce"],
+                                     "resources": {"requests": {"storage": "1Gi"}}}}]})),
+    "job": ("/apis/batch/v1/namespaces/checks/jobs",
+            _object("batch/v1", "Job", spec={"template": _template("Never")})),
+    "cronjob": ("/apis/batch/v1/namespaces/checks/cronjobs",
+                _object("batch/v1", "CronJob", spec={
+                    "schedule": "*/5 1-3 * jan mon", "jobTemplate": {"spec": {"template": _template("OnFailure")}}})),
+    "budget": ("/apis/policy/v1/namespaces/checks/poddisruptionbudgets",
+               _object("policy/v1", "PodDisruptionBudget", spec={"selector": SELECTOR, "minAvailable": "50%"})),
+    "autoscaler": ("/apis/autoscaling/v2/namespaces/checks/horizontalpodautoscalers",
+                   _object("autoscaling/v2", "HorizontalPodAutoscaler", spec={
+                       "maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"},
+                       "behavior": {}})),
+    "ingress": ("/apis/networking.k8s.io/v1/namespaces/checks/ingresses",
+                _object("networking.k8s.io/v1", "Ingress", spec={"rules": [{"host": "a.example.com", "http": {"paths": [
+                    {"path": "/", "pathType": "Prefix",
+                     "backend": {"service": {"name": "s", "port": {"number": 80}}}}]}}]})),
+    "ingressclass": ("/apis/networking.k8s.io/v1/ingressclasses",
+                     _object("networking.k8s.io/v1", "IngressClass", spec={
+                         "controller": "example.com/c", "parameters": {"kind": "P", "name": "p"}})),
+    "netpol": ("/apis/networking.k8s.io/v1/namespaces/checks/networkpolicies",
+               _object("networking.k8s.io/v1", "NetworkPolicy", spec={
+                   "podSelector": SELECTOR, "ingress": [{"ports": [{"port": 80}], "from": [{"podSelector": {}}]}],
+                   "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}]})),
+    "slice": ("/apis/discovery.k8s.io/v1/namespaces/checks/endpointslices",
+              _object("discovery.k8s.io/v1", "EndpointSlice", addressType="IPv4",
+                      endpoints=[{"addresses": ["10.1.2.3"]}], ports=[{"port": 80}])),
+    "storageclass": ("/apis/storage.k8s.io/v1/storageclasses",
+                     _object("storage.k8s.io/v1", "StorageClass", provisioner="example.com/disk")),
+    "csidriver": ("/apis/storage.k8s.io/v1/csidrivers", _object("storage.k8s.io/v1", "CSIDriver", spec={})),
+    "runtimeclass": ("/apis/node.k8s.io/v1/runtimeclasses",
+                     _object("node.k8s.io/v1", "RuntimeClass", handler="gpu")),
+    "flowschema": ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+                   _object("flowcontrol.apiserver.k8s.io/v1", "FlowSchema", spec={
+                       "priorityLevelConfiguration": {"name": "global-default"}})),
+    "lease": ("/apis/coordination.k8s.io/v1/namespaces/checks/leases",
+              _object("coordination.k8s.io/v1", "Lease", spec={
+                  "holderIdentity": "a", "leaseDurationSeconds": 10, "acquireTime": "2026-01-02T03:04:05.000000Z"})),
+    "class": ("/apis/scheduling.k8s.io/v1/priorityclasses",
+              _object("scheduling.k8s.io/v1", "PriorityClass", value=10)),
+}  # fmt: skip
+
+# What is filled in by a controller, an allocator or an admission plugin of a cluster: nobody does so on the hub.
+CREATOR = "metadata.annotations"  # the hub notes who made a job
+OF_A_CLUSTER: dict[str, tuple[str, ...]] = {
+    "service": ("spec.ports.0.nodePort", "spec.clusterIP", "spec.clusterIPs", "spec.ipFamilies", "spec.ipFamilyPolicy"),
+    "pod": ("spec.serviceAccount", "spec.serviceAccountName", "spec.priority", "spec.preemptionPolicy",
+            "spec.tolerations", "spec.volumes", "spec.containers.0.volumeMounts"),
+    "deployment": (CREATOR,),
+    "statefulset": (CREATOR,),
+    "job": (CREATOR, "metadata.labels", "spec.selector", "spec.template.metadata.labels"),
+    "claim": ("metadata.finalizers",),
+    "volume": ("metadata.finalizers", "status.lastPhaseTransitionTime"),
+    "daemonset": ("metadata.annotations",),
+    "autoscaler": ("status.currentMetrics",),
+}  # fmt: skip
+
+C = "spec.containers.0"
+T = "spec.template.spec.containers.0"
+GPU = "nvidia.com/gpu"
+
+# (the sound object, the field, its value)
+WRONG: list[tuple[str, str, Any]] = [
+    ("pod", "spec.containers", []),
+    ("pod", "spec.containers", GONE),
+    ("pod", f"{C}.name", GONE),
+    ("pod", f"{C}.name", "Upper"),
+    ("pod", f"{C}.name", "n" * 64),
+    ("pod", f"{C}.image", GONE),
+    ("pod", f"{C}.imagePullPolicy", "Sometimes"),
+    ("pod", f"{C}.terminationMessagePolicy", "x"),
+    ("pod", "spec.containers", [CONTAINER, CONTAINER]),
+    ("pod", "spec.initContainers", [CONTAINER]),
+    ("pod", "spec.initContainers", [{"name": "i", "image": "i", "livenessProbe": {"exec": {"command": ["x"]}}}]),
+    ("pod", f"{C}.ports", [{"containerPort": 0}]),
+    ("pod", f"{C}.ports", [{"containerPort": 70000}]),
+    ("pod", f"{C}.ports", [{"containerPort": 80, "protocol": "tcp"}]),
+    ("pod", f"{C}.ports", [{"containerPort": 80, "name": "a--b"}]),
+    ("pod", f"{C}.ports", [{"containerPort": 80, "name": "123456789012345678"}]),
+    ("pod", f"{C}.ports", [{"containerPort": 80, "name": "web"}, {"containerPort": 81, "name": "web"}]),
+    ("pod", f"{C}.ports", [{"containerPort": 80, "hostPort": 80}, {"containerPort": 81, "hostPort": 80}]),
+    ("pod", f"{C}.env", [{"name": "", "value": "x"}]),
+    ("pod", f"{C}.env", [{"name": "a=b", "value": "x"}]),
+    ("pod", f"{C}.env", [{"name": "A", "valueFrom": {}}]),
+    ("pod", f"{C}.env", [{"name": "A", "value": "x", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]),
+    ("pod", f"{C}.env", [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k k"}}}]),
+    ("pod", f"{C}.env", [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "S", "key": "k"}}}]),
+    ("pod", f"{C}.env", [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "s"}}}]),
+    ("pod", f"{C}.envFrom", [{}]),
+    ("pod", f"{C}.envFrom", [{"configMapRef": {"name": "A"}}]),
+    ("pod", f"{C}.volumeMounts", [{"name": "none", "mountPath": "/x"}]),
+    ("pod", f"{C}.volumeMounts", [{"name": "none"}]),
+    ("pod", f"{C}.resources", {"limits": {"cpu": "-1"}}),
+    ("pod", f"{C}.resources", {"limits": {GPU: "1500m"}}),
+    ("pod", f"{C}.resources", {"limits": {GPU: 1}, "requests": {GPU: 2}}),
+    ("pod", f"{C}.resources", {"requests": {GPU: 1}}),
+    ("pod", f"{C}.resources", {"limits": {"cpu": 1}, "requests": {"cpu": 2}}),
+    ("pod", f"{C}.resources", {"limits": {"gpu": 1}}),
+    ("pod", f"{C}.resources", {"limits": {"a b": 1}}),
+    ("pod", f"{C}.resources", {"limits": {"pods": 1}}),
+    ("pod", f"{C}.livenessProbe", {"exec": {"command": ["x"]}, "successThreshold": 2}),
+    ("pod", f"{C}.livenessProbe", {"exec": {"command": []}}),
+    ("pod", f"{C}.livenessProbe", {}),
+    ("pod", f"{C}.readinessProbe", {"httpGet": {"port": 0}, "periodSeconds": -1}),
+    ("pod", f"{C}.startupProbe", {"httpGet": {"port": "a_b"}, "tcpSocket": {"port": 1}}),
+    ("pod", f"{C}.lifecycle", {"preStop": {}}),
+    ("pod", "spec.volumes", [{"name": "v", "emptyDir": {}, "secret": {"secretName": "s"}}]),
+    ("pod", "spec.volumes", [{"name": "V"}]),
+    ("pod", "spec.volumes", [{"name": "v"}, {"name": "v"}]),
+    ("pod", "spec.volumes", [{"name": "v", "secret": {}}]),
+    ("pod", "spec.volumes", [{"name": "v", "secret": {"secretName": "s", "defaultMode": 1000}}]),
+    ("pod", "spec.volumes", [{"name": "v", "configMap": {"name": "c", "items": [{"key": "k", "path": "../x"}]}}]),
+    ("pod", "spec.volumes", [{"name": "v", "hostPath": {"path": "/a/../b"}}]),
+    ("pod", "spec.volumes", [{"name": "v", "hostPath": {"path": "/a", "type": "x"}}]),
+    ("pod", "spec.volumes", [{"name": "v", "nfs": {"server": "s", "path": "rel"}}]),
+    ("pod", "spec.volumes", [{"name": "v", "persistentVolumeClaim": {"claimName": ""}}]),
+    ("pod", "spec.restartPolicy", "Maybe"),
+    ("pod", "spec.dnsPolicy", "Maybe"),
+    ("pod", "spec.nodeSelector", {"a b": "c"}),
+    ("pod", "spec.nodeSelector", {"a": "c d"}),
+    ("pod", "spec.activeDeadlineSeconds", 0),
+    ("pod", "spec.hostname", "A"),
+    ("pod", "spec.subdomain", "A"),
+    ("podtemplate", "template.spec.runtimeClassName", "A"),
+    ("pod", f"{C}.env", [{"name": "A"}, {"name": "A"}]),
+    ("pod", "spec.tolerations", [{"operator": "Equal"}]),
+    ("pod", "spec.tolerations", [{"key": "a", "operator": "Exists", "value": "x"}]),
+    ("pod", "spec.tolerations", [{"key": "a", "tolerationSeconds": 1, "effect": "NoSchedule"}]),
+    ("pod", "spec.tolerations", [{"key": "a", "effect": "Never"}]),
+    ("pod", "spec.tolerations", [{"key": "a", "operator": "Like"}]),
+    ("pod", "spec.affinity", {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In"}]}]}}}),
+    ("pod", "spec.affinity", {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": SELECTOR, "topologyKey": ""}]}}),
+    ("pod", "spec.topologySpreadConstraints", [
+        {"maxSkew": 0, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]),
+    ("podtemplate", "template.spec.containers", []),
+    ("rc", "spec.template", GONE),
+    ("rc", "spec.selector", {"app": "b"}),
+    ("rc", "spec.replicas", -1),
+    ("deployment", "spec", GONE),
+    ("deployment", "spec.selector", GONE),
+    ("deployment", "spec.selector", {}),
+    ("deployment", "spec.selector", {"matchLabels": {"app": "b"}}),
+    ("deployment", "spec.selector", {"matchExpressions": [{"key": "app", "operator": "In"}]}),
+    ("deployment", "spec.template", GONE),
+    ("deployment", "spec.template.spec.restartPolicy", "Never"),
+    ("deployment", "spec.template.spec.activeDeadlineSeconds", 5),
+    ("deployment", f"{T}.image", GONE),
+    ("deployment", "spec.replicas", -1),
+    ("deployment", "spec.minReadySeconds", -1),
+    ("deployment", "spec.progressDeadlineSeconds", 0),
+    ("deployment", "spec.strategy", {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}),
+    ("deployment", "spec.strategy", {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 0}}),
+    ("deployment", "spec.strategy", {"rollingUpdate": {"maxUnavailable": "120%"}}),
+    ("deployment", "spec.strategy", {"rollingUpdate": {"maxSurge": "many"}}),
+    ("replicaset", "spec.selector", {"matchLabels": {"app": "b"}}),
+    ("replicaset", "spec.selector", GONE),
+    ("daemonset", "spec.selector", {}),
+    ("daemonset", "spec.template.spec.restartPolicy", "Never"),
+    ("daemonset", "spec.updateStrategy", {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}),
+    ("statefulset", "spec.podManagementPolicy", "x"),
+    ("statefulset", "spec.serviceName", "A"),
+    ("statefulset", "spec.selector", GONE),
+    ("statefulset", "metadata.name", "a.b"),
+    ("statefulset", f"{T}.volumeMounts", [{"name": "none", "mountPath": "/x"}]),
+    ("job", "spec.template", GONE),
+    ("job", "spec.template.spec.restartPolicy", GONE),
+    ("job", "spec.template.spec.restartPolicy", "Maybe"),
+    ("job", "spec.completions", -1),
+    ("job", "spec.parallelism", -1),
+    ("job", "spec.backoffLimit", -1),
+    ("job", "spec.completionMode", "Indexed"),
+    ("job", "spec.completionMode", "x"),
+    ("job", "spec.maxFailedIndexes", 1),
+    ("job", "spec.backoffLimitPerIndex", 1),
+    ("job", "spec.podReplacementPolicy", "x"),
+    ("job", "spec.activeDeadlineSeconds", -1),
+    ("job", "spec.ttlSecondsAfterFinished", -1),
+    ("job", f"{T}.image", GONE),
+    ("cronjob", "spec.schedule", GONE),
+    ("cronjob", "spec.schedule", "* * *"),
+    ("cronjob", "spec.schedule", "61 * * * *"),
+    ("cronjob", "spec.schedule", "x * * * *"),
+    ("cronjob", "spec.schedule", "5-1 * * * *"),
+    ("cronjob", "spec.schedule", "@sometimes"),
+    ("cronjob", "spec.schedule", "TZ=UTC 0 * * * *"),
+    ("cronjob", "spec.concurrencyPolicy", "x"),
+    ("cronjob", "spec.jobTemplate.spec.template.spec.restartPolicy", "Always"),
+    ("cronjob", "metadata.name", "n" * 53),
+    ("service", "spec.ports", []),
+    ("service", "spec.ports", [{"port": 0}]),
+    ("service", "spec.ports", [{"port": 80}, {"port": 81}]),
+    ("service", "spec.ports", [{"port": 80, "name": "a"}, {"port": 81, "name": "a"}]),
+    ("service", "spec.ports", [{"port": 80, "targetPort": "a_b"}]),
+    ("service", "spec.ports", [{"port": 80, "protocol": "x"}]),
+    ("service", "spec.ports", [{"port": 80, "nodePort": 30000}]),
+    ("service", "spec.selector", {"a b": "c"}),
+    ("service", "spec.type", "x"),
+    ("service", "spec.type", "ExternalName"),
+    ("service", "spec.sessionAffinity", "x"),
+    ("service", "spec.externalIPs", ["x"]),
+    ("service", "spec.externalTrafficPolicy", "Local"),
+    ("endpoints", "subsets", [{}]),
+    ("endpoints", "subsets", [{"addresses": [{"ip": "x"}]}]),
+    ("endpoints", "subsets", [{"addresses": [{"ip": "10.1.2.3"}], "ports": [{"port": 0}]}]),
+    ("limits", "spec.limits", [{"type": "Thing"}]),
+    ("limits", "spec.limits", [{"type": "Container", "max": {"cpu": 1}, "min": {"cpu": 2}}]),
+    ("limits", "spec.limits", [{"type": "Pod", "default": {"cpu": 1}}]),
+    ("limits", "spec.limits", [{"type": "Pod"}, {"type": "Pod"}]),
+    ("quota", "spec.hard", {"gpus": 1}),
+    ("quota", "spec.hard", {"pods": "1500m"}),
+    ("quota", "spec.hard", {"cpu": "-1"}),
+    ("claim", "spec.accessModes", GONE),
+    ("claim", "spec.accessModes", ["x"]),
+    ("claim", "spec.resources", GONE),
+    ("claim", "spec.resources.requests.storage", 0),
+    ("claim", "spec.storageClassName", "A"),
+    ("claim", "spec.volumeMode", "x"),
+    ("volume", "spec.capacity", GONE),
+    ("volume", "spec.accessModes", GONE),
+    ("volume", "spec.hostPath", GONE),
+    ("volume", "spec.persistentVolumeReclaimPolicy", "x"),
+    ("budget", "spec.maxUnavailable", 1),
+    ("budget", "spec.minAvailable", "many"),
+    ("budget", "spec.minAvailable", -1),
+    ("autoscaler", "spec.maxReplicas", GONE),
+    ("autoscaler", "spec.minReplicas", 5),
+    ("autoscaler", "spec.minReplicas", 0),
+    ("autoscaler", "spec.scaleTargetRef", {}),
+    ("autoscaler", "spec.scaleTargetRef", {"apiVersion": "v1", "kind": "ReplicationController", "name": "a"}),
+    ("autoscaler", "spec.metrics", [{"type": "x"}]),
+    ("autoscaler", "spec.metrics", [{"type": "Resource"}]),
+    ("autoscaler", "spec.metrics", [{"type": "Resource", "resource": {"name": "cpu", "target": {"type": "x"}}}]),
+    ("ingress", "spec", {}),
+    ("ingress", "spec.rules.0.host", "A"),
+    ("ingress", "spec.rules.0.host", "1.2.3.4"),
+    ("ingress", "spec.rules.0.http.paths", []),
+    ("ingress", "spec.rules.0.http.paths.0.pathType", GONE),
+    ("ingress", "spec.rules.0.http.paths.0.pathType", "x"),
+    ("ingress", "spec.rules.0.http.paths.0.path", "x"),
+    ("ingress", "spec.rules.0.http.paths.0.backend", {}),
+    ("ingress", "spec.rules.0.http.paths.0.backend", {"service": {"name": "s"}}),
+    ("ingress", "spec.rules.0.http.paths.0.backend.service.port", {"number": 80, "name": "x"}),
+    ("ingress", "spec.ingressClassName", "A"),
+    ("ingressclass", "spec.controller", "x y"),
+    ("netpol", "spec.podSelector", {"matchLabels": {"a": "b c"}}),
+    ("netpol", "spec.ingress.0.ports.0.port", 70000),
+    ("netpol", "spec.ingress.0.ports.0.protocol", "x"),
+    ("netpol", "spec.ingress.0.ports.0.endPort", 1),
+    ("netpol", "spec.ingress.0.from", [{}]),
+    ("netpol", "spec.egress.0.to.0.ipBlock.cidr", "x"),
+    ("netpol", "spec.policyTypes", ["x"]),
+    ("slice", "addressType", "x"),
+    ("slice", "addressType", GONE),
+    ("slice", "endpoints.0.addresses", []),
+    ("slice", "endpoints.0.addresses", ["x"]),
+    ("slice", "ports", [{"name": "a"}, {"name": "a"}]),
+    ("storageclass", "provisioner", GONE),
+    ("storageclass", "reclaimPolicy", "x"),
+    ("storageclass", "volumeBindingMode", "x"),
+    ("runtimeclass", "handler", GONE),
+    ("lease", "spec.acquireTime", "2026-01-02T03:04:05Z"),
+    ("lease", "spec.acquireTime", "2026-01-02T03:04:05.123456789Z"),
+    ("lease", "spec.acquireTime", "2026-01-02"),
+    ("secret", "data", {"k": "YQ"}),
+    ("secret", "data", {"k": "YWJjYQ"}),
+    ("secret", "data", {"k": "Y Q=="}),
+    ("secret", "data", {"k k": ""}),
+    ("configmap", "data", {"k k": ""}),
+    ("configmap", "binaryData", {"k": "_-=="}),
+    ("runtimeclass", "handler", "A"),
+]  # fmt: skip
+
+# (the sound object, the field, its value): a merge of it into the stored object is refused
+FROZEN: list[tuple[str, Body]] = [
+    ("deployment", {"spec": {"selector": {"matchLabels": {"app": "b"}},
+                             "template": {"metadata": {"labels": {"app": "b"}}}}}),
+    ("statefulset", {"spec": {"serviceName": "t"}}),
+    ("job", {"spec": {"completions": 3}}),
+    ("job", {"spec": {"template": {"spec": {"restartPolicy": "OnFailure"}}}}),
+    ("job", {"spec": {"completionMode": "Indexed"}}),
+    ("claim", {"spec": {"accessModes": ["ReadOnlyMany"]}}),
+    ("storageclass", {"provisioner": "example.com/other"}),
+    ("storageclass", {"reclaimPolicy": "Retain"}),
+    ("storageclass", {"parameters": {"a": "b"}}),
+    ("runtimeclass", {"handler": "other"}),
+]  # fmt: skip
+
+# What is sound, and is written another way than it was sent.
+REWRITTEN: list[tuple[str, str, Any]] = [
+    ("secret", "data", {"a": "YR==", "b": "YQ\n==", "c": "YWI\r\n="}),
+    ("secret", "stringData", {"a": "b"}),
+    ("configmap", "binaryData", {"a": "YR=="}),
+    ("lease", "spec.acquireTime", "2026-01-02T05:04:05.000001+02:00"),
+    ("deployment", f"{T}.resources", {"limits": {"cpu": "0.5", "memory": "1024Mi", GPU: "8"},
+                                      "requests": {"cpu": 0.25, "memory": "1e3", GPU: 8}}),
+    ("deployment", f"{T}.image", "busybox"),
+    ("deployment", f"{T}.image", "busybox@sha256:" + "a" * 64),
+    ("deployment", f"{T}.ports", [{"containerPort": 80}]),
+    ("deployment", f"{T}.livenessProbe", {"httpGet": {"port": 80}}),
+    ("deployment", f"{T}.env", [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+    ("deployment", "spec.template.spec.serviceAccountName", "sa"),
+    ("deployment", "spec.template.spec.volumes", [
+        {"name": "a"}, {"name": "b", "secret": {"secretName": "s"}}, {"name": "c", "configMap": {"name": "c"}},
+        {"name": "d", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
+        {"name": "e", "hostPath": {"path": "/x"}}, {"name": "f", "emptyDir": {"sizeLimit": "1024Mi"}}]),
+    ("deployment", "spec.strategy", {"type": "Recreate"}),
+    ("pod", f"{C}.resources", {"limits": {"cpu": 1, GPU: 2}}),
+    ("pod", "spec.hostNetwork", True),
+    ("job", "spec.parallelism", 4),
+    ("job", "spec.backoffLimitPerIndex", GONE),
+    ("service", "spec.type", "LoadBalancer"),
+    ("service", "spec.clusterIP", "None"),
+    ("service", "spec.sessionAffinity", "ClientIP"),
+    ("daemonset", "spec.updateStrategy", {"type": "OnDelete"}),
+    ("statefulset", "spec.updateStrategy", {"type": "OnDelete"}),
+]  # fmt: skip
+
+
+def edited(name: str, field: str, value: Any) -> tuple[str, Body]:
+    """The sound object of that name with one field changed, and its collection."""
+    path, sound = SOUND[name]
+    body = copy.deepcopy(sound)
+    *way, last = (int(step) if step.isdigit() else step for step in field.split("."))
+    target: Any = body
+    for step in way:
+        target = target[step] if isinstance(step, int) else target.setdefault(step, {})
+    if value is GONE:
+        target.pop(last, None)
+    else:
+        target[last] = copy.deepcopy(value)
+    return path, body
+
+
+def named(cases: list[tuple[str, str, Any]]) -> Iterator[tuple[str, tuple[str, Body]]]:
+    """Each case with a name that says it."""
+    for name, field, value in cases:
+        shown = "gone" if value is GONE else repr(value)[:60]
+        yield f"{name} {field}={shown}", edited(name, field, value)
