@@ -10,8 +10,8 @@ import csv
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import isfinite
+from dataclasses import dataclass, field
+from math import inf, isfinite
 from pathlib import Path
 from typing import Protocol
 
@@ -20,6 +20,7 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
+from fleet.model.times import seconds
 from fleet.objects.writing import User
 from fleet.ports import Clock, Key, Store
 
@@ -60,7 +61,8 @@ def for_this_server(user: User | None, audiences: Sequence[str]) -> Checked | No
 
 
 class TokenFile:
-    """A file of `token,user,uid,"group1,group2"` lines, read again within a second of its change."""
+    """A file of `token,user,uid,"group1,group2",end` lines, read again within a second of its change. Groups and end (a
+    time such as 2027-01-01T00:00:00Z) may be missing."""
 
     def __init__(self, path: Path, clock: Clock, *, check_every_s: float = 1.0) -> None:
         self._path = path
@@ -69,7 +71,7 @@ class TokenFile:
         self._checked = float("-inf")
         self._seen: tuple[int, ...] | None = None
         self._complained: tuple[int, ...] | None = None
-        self._users: dict[bytes, User] = {}
+        self._users: dict[bytes, tuple[User, float]] = {}
 
     async def user(self, token: str) -> User | None:
         now = self._clock.monotonic()
@@ -77,7 +79,8 @@ class TokenFile:
             self._checked = now
             self._reload()
         # Tokens are compared by their digest, so that the time a comparison takes says nothing about them.
-        return self._users.get(digest_of(token))
+        user, expires = self._users.get(digest_of(token), (None, inf))
+        return user if expires == inf or self._clock.now() < expires else None
 
     async def checked(self, token: str, audiences: Sequence[str]) -> Checked | None:
         return for_this_server(await self.user(token), audiences)
@@ -104,27 +107,49 @@ class TokenFile:
             log.warning("lines of the token file are passed over", file=str(self._path), lines=bad[:20])
 
 
-def parse_tokens(text: str) -> tuple[dict[bytes, User], list[int]]:
-    """Digest of token -> user, and the numbers of lines that are no token: fewer than three columns, no user, a broken
-    quote, or a token that stands above with another user. Each line is read by itself, so that a broken one takes no
-    other user's token. Empty lines and comments are passed over."""
-    users: dict[bytes, User] = {}
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a token file. `expires`: epoch seconds, infinity for a token without an end."""
+
+    token: str = field(repr=False)
+    user: str
+    uid: str
+    groups: tuple[str, ...]
+    expires: float
+
+
+def read_line(text: str) -> Line | None:
+    """The token of a line; None for one that is empty, a comment or broken: fewer than three columns, no user, a
+    broken quote, an end that is no time."""
+    text = text.strip()
+    if not text or text.startswith("#"):
+        return None
+    try:
+        (row,) = csv.reader([text], skipinitialspace=True, strict=True)
+    except (csv.Error, ValueError):
+        return None
+    columns = [column.strip() for column in row]
+    if len(columns) < 3 or not columns[0] or not columns[1]:
+        return None
+    groups = tuple(group.strip() for group in columns[3].split(",") if group.strip()) if len(columns) > 3 else ()
+    end = columns[4] if len(columns) > 4 else ""
+    expires = seconds(end) if end else inf
+    return None if expires is None else Line(columns[0], columns[1], columns[2], groups, expires)
+
+
+def parse_tokens(text: str) -> tuple[dict[bytes, tuple[User, float]], list[int]]:
+    """Digest of token -> user and end, and the numbers of lines that are broken, or whose token stands above with
+    another user. Each line is read by itself, so that a broken one takes no other user's token."""
+    users: dict[bytes, tuple[User, float]] = {}
     bad: list[int] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        line = line.strip()
-        if not line or line.startswith("#"):
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = read_line(raw)
+        if line is None:
+            if raw.strip() and not raw.strip().startswith("#"):
+                bad.append(number)
             continue
-        try:
-            (row,) = csv.reader([line], skipinitialspace=True, strict=True)
-        except (csv.Error, ValueError):
-            row = []
-        columns = [column.strip() for column in row]
-        if len(columns) < 3 or not columns[0] or not columns[1]:
-            bad.append(number)
-            continue
-        groups = [group.strip() for group in columns[3].split(",") if group.strip()] if len(columns) > 3 else []
-        user = User(columns[1], tuple(dict.fromkeys((*groups, AUTHENTICATED))), columns[2])
-        if users.setdefault(digest_of(columns[0]), user) != user:
+        user = User(line.user, tuple(dict.fromkeys((*line.groups, AUTHENTICATED))), line.uid)
+        if users.setdefault(digest_of(line.token), (user, line.expires)) != (user, line.expires):
             bad.append(number)
     return users, bad
 

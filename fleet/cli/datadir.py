@@ -2,7 +2,7 @@
 
     pki/ca.{crt,key}  pki/server.{crt,key}  pki/service-account.key
     secrets.key       encrypts Secret objects in the database; the store makes and rotates it
-    tokens.csv        token,user,uid,"group,group": the first line is the administrator's
+    tokens.csv        token,user,uid,"group,group",end: the first line is the administrator's
     kubeconfig        what kubectl needs, administrator's token inside
     hub-id            what the hub signs its objects in members with
     postgres/         the embedded database
@@ -216,15 +216,17 @@ def _own_names() -> list[str]:
     return [name] if usable and name != "localhost" else []
 
 
-def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "") -> str:
-    """Append a new token for `user` and return it; the API sees it when it reads the file again."""
+def add_token(data: DataDir, user: str, groups: tuple[str, ...], uid: str = "", expires: str = "") -> str:
+    """Append a new token for `user` and return it; the API sees it when it reads the file again. `expires`: a time, ""
+    for a token without an end."""
     from fleet.cli import pki
 
     token = secrets.token_urlsafe(32)
     before = data.tokens.read_bytes() if data.tokens.exists() else b""
     if before and not before.endswith(b"\n"):  # a file edited by hand: two tokens on one line are none
         before += b"\n"
-    line = f'{token},{user},{uid or user},"{",".join(groups)}"\n'
+    end = f",{expires}" if expires else ""
+    line = f'{token},{user},{uid or user},"{",".join(groups)}"{end}\n'
     pki.write_private(data.tokens, before + line.encode())
     return token
 

@@ -36,6 +36,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "what-if": ("fleet what-if --submit job.yaml -n team-a", "fleet what-if --drain east --scale west=+4"),
     "replay": ("fleet replay jobs.csv --nodes nodes.csv --policy fleet --policy fifo",),
     "token create": ("fleet token create alice --group team-a -n team-a -o kubeconfig > alice.kubeconfig",),
+    "token list": ("fleet token list",),
+    "token revoke": ("fleet token revoke alice",),
     "agent": ("fleet agent edge --hub https://hub.example.org:6440 --token-file token --ca-file ca.crt",),
     "api": ("fleet api --listen 0.0.0.0:6440 --database-url postgresql://fleet@db/fleet",),
     "controllers": ("fleet controllers --database-url postgresql://fleet@db/fleet",),

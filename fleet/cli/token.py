@@ -1,18 +1,23 @@
-"""`fleet token`: credentials for users."""
+"""`fleet token`: credentials of users, in the data directory."""
 
 from __future__ import annotations
 
 import re
+import time
 from enum import StrEnum
-from typing import Annotated
+from math import isfinite
+from typing import Annotated, Any
 
 import typer
 
 from fleet.cli.examples import of
 from fleet.cli.failure import Failure
-from fleet.cli.options import DataDirOption
+from fleet.cli.options import DataDirOption, Output, OutputOption
 
-app = typer.Typer(help="Make credentials for users.", no_args_is_help=True, rich_markup_mode=None)
+COLUMNS = ("id", "user", "groups", "expires")
+NOTHING = "No tokens"
+
+app = typer.Typer(help="Make, list and revoke credentials of users.", no_args_is_help=True, rich_markup_mode=None)
 
 
 class As(StrEnum):
@@ -22,7 +27,7 @@ class As(StrEnum):
 
 @app.callback()
 def tokens() -> None:
-    """Make credentials for users; RBAC objects on the hub say what they may do."""
+    """Make, list and revoke credentials of users; RBAC objects on the hub say what they may do."""
 
 
 @app.command("create", epilog=of("token create"))
@@ -36,13 +41,18 @@ def create(
     namespace: Annotated[
         str | None, typer.Option("--namespace", "-n", help="Namespace that the kubeconfig's context is in.")
     ] = None,
+    ttl: Annotated[
+        str | None, typer.Option(metavar="TIME", help="The token ends after this time, such as 12h or 30d.")
+    ] = None,
     data_dir: DataDirOption = None,
 ) -> None:
     """Make a token for a user, and print it or a whole kubeconfig. Run it where the data directory is."""
     from fleet.amc.kubeconfig import load
     from fleet.cli.datadir import add_token, locate
+    from fleet.cli.tokenfile import ttl_seconds
     from fleet.engine.kubeconfig import BadKubeconfig, write
     from fleet.model.names import label_problems
+    from fleet.model.times import rfc3339
 
     data = locate(data_dir)
     data.need()
@@ -57,12 +67,60 @@ def create(
         raise Failure(f"--server {server}: not https://HOST:PORT")
     if namespace and label_problems(namespace):
         raise Failure(f"--namespace {namespace}: is no name of a namespace")
-    token = add_token(data, user, tuple(group or ()))
+    expires = rfc3339(time.time() + ttl_seconds(ttl)) if ttl is not None else ""
+    token = add_token(data, user, tuple(group or ()), expires=expires)
     if output is As.token or server is None:
         print(token)
         return
     ca = data.ca_certificate.read_bytes()
     print(write(server, name="fleet", user=user, namespace=namespace or "", ca=ca, token=token), end="")
+
+
+@app.command("list", epilog=of("token list"))
+def list_(output: OutputOption = Output.table, data_dir: DataDirOption = None) -> None:
+    """List the tokens by their ids. Run it where the data directory is.
+
+    An id tells nothing of its token. Tokens of service accounts and ID tokens are not in the list.
+    """
+    from fleet.cli.datadir import locate
+    from fleet.cli.output import show
+    from fleet.cli.tokenfile import listed
+    from fleet.model.times import rfc3339
+
+    data = locate(data_dir)
+    data.need()
+    now = time.time()
+    records: list[dict[str, Any]] = [
+        {
+            "id": token.id, "user": token.line.user, "uid": token.line.uid, "groups": list(token.line.groups),
+            "expires": rfc3339(token.line.expires) if isfinite(token.line.expires) else None,
+            "expired": token.line.expires <= now,
+        }
+        for token in listed(data)
+    ]  # fmt: skip
+    if output is Output.table:
+        for record in records:
+            end = record["expires"] or "never"
+            record |= {"groups": ",".join(record["groups"]), "expires": f"{end} (over)" if record["expired"] else end}
+    show(records, COLUMNS, output, nothing=NOTHING)
+
+
+@app.command("revoke", epilog=of("token revoke"))
+def revoke(
+    name: Annotated[str, typer.Argument(help="Id of a token, or name of a user whose tokens all end.")],
+    data_dir: DataDirOption = None,
+) -> None:
+    """End a token, or all tokens of a user. Run it where the data directory is.
+
+    The token ends within two seconds, and its open watches within ten more.
+    """
+    from fleet.cli.datadir import locate
+    from fleet.cli.tokenfile import revoke as revoked
+
+    data = locate(data_dir)
+    data.need()
+    for token in revoked(data, name):
+        print(f"revoked {token.id} of {token.line.user}")
 
 
 def _is_name(name: str) -> bool:
