@@ -38,7 +38,7 @@ from api.http import (
     zipped,
 )
 from api.lists import get_object, list_objects
-from api.negotiation import Accepted, accept, accepted_form, in_protobuf
+from api.negotiation import DISCOVERY_FORMS, Accepted, accept, accepted_form, in_protobuf
 from api.peers import own_right
 from api.proxy import ClusterProxy
 from api.rbac import GROUP as RBAC_GROUP
@@ -237,7 +237,9 @@ class Api:
         parts = [part for part in path.split("/") if part]
         answer: Response | None = None
         # Only discovery is asked for in several forms; OpenAPI has media types of its own.
-        form = accept(request.header(b"accept"), True) if parts and parts[0] in ("api", "apis") else Accepted()
+        form, forms = Accepted(), DISCOVERY_FORMS if len(parts) == 1 else ()
+        if parts and parts[0] in ("api", "apis"):
+            form = accept(request.header(b"accept"), True, forms)
         match parts:
             case ["api"]:
                 answer = self._discovery.api(form, request.header(b"host"))

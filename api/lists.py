@@ -138,6 +138,8 @@ async def show(served: Served, stored: Stored, request: Request, form: Accepted,
     if form.form == "Table":
         body = table(served, [stored], form.version, request.query.get("includeObject", ""), stored.revision, now)
         return Response(body, content_type=table_type(form))
+    if form.form == "PartialObjectMetadataList":
+        raise _other_form(form, "not a list")
     if form.protobuf and not form.form:
         kind = served.kind.kind
         message = stored_message(stored, served.api_version, kind)
@@ -150,6 +152,10 @@ async def show(served: Served, stored: Stored, request: Request, form: Accepted,
     if form.yaml:
         return Response(await to_yaml(raw), content_type="application/yaml")
     return Response(raw)
+
+
+def _other_form(form: Accepted, what: str) -> StatusError:
+    return StatusError(406, "NotAcceptable", f"you requested {form.form}, but the requested object is {what}")
 
 
 def table_type(form: Accepted) -> str:
@@ -236,6 +242,8 @@ async def list_objects(
 ) -> Answer:
     """GET of a collection in the form asked for."""
     page = await read_page(store, served, namespace, request, selection)
+    if form.form == "PartialObjectMetadata":
+        raise _other_form(form, "a list")
     meta: dict[str, object] = {"resourceVersion": str(page.revision)}
     if page.next_start is not None:
         meta["continue"] = encode_continue(page.revision, page.next_start)

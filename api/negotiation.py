@@ -50,7 +50,9 @@ class Accepted:
 
 _PLAIN = Accepted()
 _DISCOVERY = "APIGroupDiscoveryList"
-_IN_PROTOBUF = ("PartialObjectMetadata", "PartialObjectMetadataList", _DISCOVERY)
+METADATA_FORMS = ("PartialObjectMetadata", "PartialObjectMetadataList")
+OBJECT_FORMS = ("Table", *METADATA_FORMS)
+DISCOVERY_FORMS = (_DISCOVERY,)
 _FORMS = {
     ("Table", "meta.k8s.io"): ("v1", "v1beta1"),
     ("PartialObjectMetadata", "meta.k8s.io"): ("v1", "v1beta1"),
@@ -62,15 +64,15 @@ _FORMS = {
 Reader = Callable[[bytes, str], tuple[Any, list[str]]]
 
 
-def accept(header: str, typed: bool = False, tables: bool = True) -> Accepted:
+def accept(header: str, typed: bool = False, forms: tuple[str, ...] = OBJECT_FORMS) -> Accepted:
     """The best form for an Accept header: the first one offered, in order of q. StatusError 406 when there is none.
 
-    `typed`: the kind has a protobuf form. The metadata of an object has one whatever its kind. `tables`: there is a
-    Table of what is asked for.
+    `typed`: the kind has a protobuf form. The metadata of an object has one whatever its kind. `forms`: what the answer
+    may be changed into.
     """
     if not header:
         return _PLAIN
-    return (_known if len(header) <= _ACCEPT_KEPT_CHARS else _best)(header, typed, tables)
+    return (_known if len(header) <= _ACCEPT_KEPT_CHARS else _best)(header, typed, forms)
 
 
 def accepted_form(request: Request, served: Served) -> Accepted:
@@ -89,7 +91,9 @@ async def in_protobuf(answer: Response, request: Request) -> Response:
     if not failed and not request.path.startswith("/api"):
         return answer
     try:
-        form = accept(",".join(p for p in header.split(",") if "as=" not in p) if failed else header, True)
+        plain = failed or answer.content_type == JSON
+        header = ",".join(part for part in header.split(",") if "as=" not in part) if plain else header
+        form = accept(header, True, OBJECT_FORMS + DISCOVERY_FORMS)
         if form.protobuf:
             body = await apart(from_json, answer.body) if len(answer.body) > LARGE_BYTES else from_json(answer.body)
             if body is not None:
@@ -100,7 +104,7 @@ async def in_protobuf(answer: Response, request: Request) -> Response:
     return answer
 
 
-def _best(header: str, typed: bool, tables: bool) -> Accepted:
+def _best(header: str, typed: bool, forms: tuple[str, ...]) -> Accepted:
     offers: list[tuple[float, int, str, dict[str, str]]] = []
     for index, part in enumerate(header.split(",", ACCEPT_PARTS_MAX)[:ACCEPT_PARTS_MAX]):
         media, *parameters = (piece.strip() for piece in part.split(";"))
@@ -119,13 +123,13 @@ def _best(header: str, typed: bool, tables: bool) -> Accepted:
             form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
             if not form:
                 return _PLAIN
-            if version in _FORMS.get((form, group), ()) and (tables or form != "Table"):
+            if form in forms and version in _FORMS.get((form, group), ()):
                 return Accepted(form, version, group)
         elif media == PROTOBUF and given.get("stream", "") in ("", "watch"):
             form, group, version = given.get("as", ""), given.get("g", ""), given.get("v", "")
             if not form and typed:
                 return Accepted(protobuf=True)
-            if form in _IN_PROTOBUF and version in _FORMS.get((form, group), ()):
+            if form in forms and form != "Table" and version in _FORMS.get((form, group), ()):
                 return Accepted(form, version, group, protobuf=True)
         elif media == "application/yaml" and "as" not in given:
             return Accepted(yaml=True)

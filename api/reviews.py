@@ -9,7 +9,7 @@ from typing import Any
 from api.auth import Authenticator
 from api.discovery import Virtual
 from api.http import Answer, Request, json_response
-from api.negotiation import accept, read_object
+from api.negotiation import METADATA_FORMS, accept, read_object
 from api.rbac import Attributes, Authorizer
 from api.routing import Route
 from fleet.engine.gowords import undecodable
@@ -55,7 +55,7 @@ class Reviews:
 
     async def create(self, route: Route, request: Request) -> Answer:
         """POST of a review: 201 with its status filled in. Nothing has rows here, so there is no Table (406)."""
-        accept(request.header(b"accept"), True, tables=False)
+        accept(request.header(b"accept"), True, METADATA_FORMS)
         body, _ = await read_object(request, field_validation="Ignore")
         item = _KINDS[route.group, route.resource]
         kind = item.kind

@@ -50,9 +50,9 @@ def _envelope(data: bytes, depth: int) -> dict[str, Any]:
         raise _Malformed("it does not begin with the magic bytes")
     api_version = kind = ""
     raw = b""
-    for number, _, value in _walk(data[4:]):
+    for number, _, value in walk(data[4:]):
         if number == 1:
-            for inner, _, text in _walk(_bytes(value)):
+            for inner, _, text in walk(_bytes(value)):
                 if inner == 1:
                     api_version = _bytes(text).decode()
                 elif inner == 2:
@@ -78,7 +78,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _walk(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
+def walk(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     """(field number, wire type, value) of each field; a value is an integer, or bytes."""
     at = 0
     while at < len(data):
@@ -114,7 +114,7 @@ def _message(data: bytes, name: str, depth: int) -> Any:
         raise _Malformed("it is nested too deeply")
     table = _fields(name)
     out: dict[str, Any] = {}
-    for number, wire, value in _walk(data):
+    for number, wire, value in walk(data):
         field = table.get(number)
         if field is None:
             continue
@@ -172,7 +172,7 @@ def _number(value: int, kind: str) -> int | bool:
 
 def _entry(data: bytes, kind: str, depth: int) -> tuple[str, Any]:
     key, found = "", None
-    for number, _, part in _walk(data):
+    for number, _, part in walk(data):
         if number == 1:
             key = _bytes(part).decode()
         elif number == 2:
@@ -195,7 +195,7 @@ def _value(value: int | bytes, kind: str, depth: int) -> Any:
 
 
 def _numbers(data: bytes) -> dict[int, int | bytes]:
-    return {number: value for number, _, value in _walk(data)}
+    return {number: value for number, _, value in walk(data)}
 
 
 def _integer(parts: dict[int, int | bytes], number: int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Iterator
 from random import Random
 from typing import Any
 
 from api.protobuf import decode_message
-from api.protobuf.tables import SCALARS, Field, message
+from api.protobuf.reading import walk
+from api.protobuf.tables import SCALARS, SPECIAL, Field, message
 
 DEPTH_MAX = 4  # schemas of CRDs contain themselves
 
@@ -80,3 +82,54 @@ def frames(data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
         event = decode_message(data[4 : 4 + size], "meta.v1.WatchEvent")
         yield event["type"], event["object"]
         data = data[4 + size :]
+
+
+def settled(data: bytes, name: str) -> tuple[Any, ...]:
+    """A message without what two writers may do in their own ways: the order of fields and of the entries of maps, and
+    the zeros that are written. AssertionError for a field that the tables do not have."""
+    fields = {field.number: field for field in message(name).fields}
+    out: list[tuple[int, Any]] = []
+    for number, _, value in walk(data):
+        assert number in fields, f"{name} has a field {number}"
+        field, part = fields[number], value
+        if field.map:
+            entry = {n: v for n, _, v in walk(_data(value))}
+            part = (entry.get(1, b""), _part(entry.get(2, b""), field.type))
+        else:
+            part = _part(value, field.type)
+        if field.map or field.repeated or part not in (0, b"", ()):
+            out.append((number, part))
+    ordered = sorted(out, key=lambda item: (item[0], item[1][0] if fields[item[0]].map else b""))
+    return tuple(ordered)
+
+
+def _data(value: int | bytes) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def _part(value: int | bytes, kind: str) -> Any:
+    return value if isinstance(value, int) or kind in SCALARS | SPECIAL else settled(value, kind)
+
+
+_TYPE = re.compile(r"volumeClaimTemplates\[\d\]\.(kind|apiVersion)$")  # stands in JSON alone
+
+
+def _empty(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and all(_empty(part) for part in value.values()))
+
+
+def lost(found: Any, wanted: Any, path: str = "") -> Iterator[str]:
+    """The places where a decoded message is not its JSON. Empty objects and nulls of the JSON are not missed."""
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        for key in sorted({*found, *wanted}):
+            if key not in found:
+                if not _empty(wanted[key]) and not _TYPE.search(f"{path}.{key}"):
+                    yield f"{path}.{key}: {wanted[key]!r:.80} is lost"
+            else:
+                yield from lost(found[key], wanted.get(key), f"{path}.{key}")
+    elif isinstance(found, list) and isinstance(wanted, list) and len(found) == len(wanted):
+        for index, pair in enumerate(zip(found, wanted, strict=True)):
+            yield from lost(*pair, f"{path}[{index}]")
+    elif found != wanted:
+        yield f"{path}: {found!r:.80} for {wanted!r:.80}"
