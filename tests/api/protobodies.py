@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from api.protobuf import decode_message
+from api.protobuf import MAGIC, decode_message
 from api.protobuf.reading import walk
 from api.protobuf.tables import SCALARS, SPECIAL, Field, message
 
@@ -82,6 +82,12 @@ def frames(data: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
         event = decode_message(data[4 : 4 + size], "meta.v1.WatchEvent")
         yield event["type"], event["object"]
         data = data[4 + size :]
+
+
+def inside(whole: bytes) -> bytes:
+    """The message in an answer."""
+    assert whole[:4] == MAGIC
+    return _data(next(value for number, _, value in walk(whole[4:]) if number == 2))
 
 
 def settled(data: bytes, name: str) -> tuple[Any, ...]:

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.protobuf import Unwritable, decode, decode_message, encode_kind, encode_message, kinds
+from api.protobuf import Unwritable, decode, decode_message, encode_kind, encode_message, kind_message, kinds
 from api.protobuf.answers import envelope, whole
 from api.protobuf.tables import NUMBERS, SCALARS, SPECIAL, message, message_names
 from fleet.engine.status import StatusError
 from fleet.objects.definitions import definitions
 from tests.api.conftest import Hub
-from tests.api.protobodies import body_of, frames
+from tests.api.protobodies import body_of, frames, inside, lost, settled
 from tests.api.streams import config_map
+from tests.testbed.protobuf_tables import TARGET, source_folder, tables
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 METADATA = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -135,6 +136,35 @@ def test_names_in_json_are_those_of_the_schemas() -> None:
 def _names(name: str) -> set[str]:
     fields = message(name).fields
     return {f.name for f in fields if not f.inline}.union(*(_names(f.type) for f in fields if f.inline))
+
+
+# -- Kubernetes' own files
+
+
+def test_the_tables_are_what_the_script_writes() -> None:
+    assert tables() == TARGET.read_text()
+
+
+def test_kubernetes_own_samples_are_read_and_written() -> None:
+    """Kubernetes keeps an object of each kind with every field set, in JSON and in protobuf."""
+    folders = [
+        source_folder("k8s.io/api") / "testdata/HEAD",
+        source_folder("k8s.io/apiextensions-apiserver") / "pkg/apis/testdata/HEAD",
+    ]
+    samples = [path for folder in folders for path in sorted(folder.glob("*.pb"))]
+    compared = 0
+    for path in samples:
+        plain = orjson.loads(path.with_suffix(".json").read_bytes())
+        name = kind_message(plain.get("apiVersion", ""), plain.get("kind", ""))
+        if name is None:  # a kind that no server has
+            assert path.name in ("core.v1.WatchEvent.pb", "imagepolicy.k8s.io.v1alpha1.ImageReview.pb")
+            continue
+        assert list(lost(decode(path.read_bytes()), plain)) == [], path.name
+        again = {"kind": plain["kind"], "apiVersion": plain["apiVersion"], **decode_message(encode_kind(plain), name)}
+        assert list(lost(again, plain)) == [], path.name
+        assert settled(encode_kind(plain), name) == settled(inside(path.read_bytes()), name), path.name
+        compared += 1
+    assert compared > 150
 
 
 # -- the hub's answers

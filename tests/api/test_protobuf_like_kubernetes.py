@@ -19,13 +19,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from api.protobuf import MAGIC, decode, encode_kind, kind_message
-from api.protobuf.reading import walk
+from api.protobuf import decode, encode_kind, kind_message
 from fleet.objects.crds import follow_crds
 from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import open_hub
-from tests.api.protobodies import frames, lost, settled
+from tests.api.protobodies import frames, inside, lost, settled
 from tests.api.protobuf_kinds import OBJECTS
 from tests.testbed.bed import Bed
 from tests.testbed.build import parts
@@ -165,20 +164,13 @@ def answers() -> Iterator[Answers]:
             bed.stop()
 
 
-def _message(whole: bytes) -> bytes:
-    assert whole[:4] == MAGIC
-    found = next(value for number, _, value in walk(whole[4:]) if number == 2)
-    assert isinstance(found, bytes)
-    return found
-
-
 @pytest.mark.parametrize("kind", [body["kind"] for _, body in OBJECTS])
 def test_an_object_is_read_and_written_as_the_real_one_does(answers: Answers, kind: str) -> None:
     binary, plain = answers.objects[kind]
     assert list(lost(decode(binary), plain)) == []
     name = kind_message(plain["apiVersion"], kind)
     assert name is not None
-    assert settled(encode_kind(plain), name) == settled(_message(binary), name)
+    assert settled(encode_kind(plain), name) == settled(inside(binary), name)
 
 
 def test_a_list_and_a_watch_are_those_of_the_real_one(answers: Answers) -> None:
@@ -186,7 +178,7 @@ def test_a_list_and_a_watch_are_those_of_the_real_one(answers: Answers) -> None:
     found = decode(binary)
     assert list(lost(found["items"], plain["items"])) == [] and found["items"]
     mine = encode_kind({**plain, "metadata": found["metadata"]})
-    assert settled(mine, "core.v1.ConfigMapList") == settled(_message(binary), "core.v1.ConfigMapList")
+    assert settled(mine, "core.v1.ConfigMapList") == settled(inside(binary), "core.v1.ConfigMapList")
     events = list(frames(answers.watch))
     assert [(event, body["kind"]) for event, body in events][:1] == [("ADDED", "ConfigMap")]
     names = [body["metadata"]["name"] for _, body in events]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed.build import HERE, find_go, module_folder
+from tests.testbed.build import HERE, find_go, module_folder, run_go
 
 TARGET = HERE.parent.parent / "api" / "protobuf" / "messages.txt"
 MODULES = (
@@ -53,6 +53,16 @@ class GoField:
     json: str
     kept: bool
     inline: bool
+
+
+def source_folder(module: str) -> Path:
+    """The folder of a Go module of the test bed's kube-apiserver, fetched where the machine has only the binaries."""
+    go = find_go()
+    inside = HERE / "k8s"
+    found = run_go([go, "list", "-m", "-f", "{{.Dir}}", module], inside, go, {}).strip()
+    if not found:
+        run_go([go, "mod", "download", module], inside, go, {})
+    return module_folder(module, inside, go)
 
 
 def short(package: str) -> str:
@@ -130,14 +140,13 @@ def mark(message: str, struct: str | None, fields: list[str]) -> str:
 
 def tables() -> str:
     """The whole file."""
-    go = find_go()
     lines = [
         "# The protobuf messages of Kubernetes' built-in types. tests/testbed/protobuf_tables.py writes this file;",
         "# the names, numbers and types are facts from generated.proto and the Go types of these modules:",
     ]
     bodies: list[str] = []
     for module in MODULES:
-        folder = module_folder(module, HERE / "k8s", go)
+        folder = source_folder(module)
         lines.append(f"# {module} {folder.name.partition('@')[2]}")
         for proto in sorted(folder.rglob("generated.proto")):
             if not any(part in str(proto) for part in LEFT_OUT):
