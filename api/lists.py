@@ -141,9 +141,8 @@ async def show(served: Served, stored: Stored, request: Request, form: Accepted,
     if form.form == "PartialObjectMetadataList":
         raise _other_form(form, "not a list")
     if form.protobuf and not form.form:
-        kind = served.kind.kind
-        message = stored_message(stored, served.api_version, kind)
-        return Response(envelope(served.api_version, kind, message), content_type=PROTOBUF)
+        body = envelope(served.api_version, served.kind.kind, stored_message(stored, served))
+        return Response(body, content_type=PROTOBUF)
     raw = served.outward(stored.raw)
     if form.form == "PartialObjectMetadata":
         return Response(
@@ -271,9 +270,8 @@ async def list_objects(
         )
         return Response(body, content_type=table_type(form))
     if form.protobuf:
-        version, kind = served.api_version, served.kind.kind
-        parts = [stored_message(stored, version, kind) async for part in _parts(items) for stored in part]
-        return Response(list_of(version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
+        parts = [stored_message(stored, served) async for part in _parts(items) for stored in part]
+        return Response(list_of(served.api_version, served.kind.list_kind, meta, parts), content_type=PROTOBUF)
     if served.converted:
         raw = join(served, meta, [served.outward(stored.raw) async for part in _parts(items) for stored in part])
     else:

@@ -14,6 +14,7 @@ import orjson
 from api.protobuf.reading import MAGIC
 from api.protobuf.tables import kind_message
 from api.protobuf.writing import Unwritable, block, encode_kind, encode_message, tag_of
+from api.served import Served
 from api.shared import SharedBytes
 from fleet.engine.status import StatusError
 from fleet.ports import Stored
@@ -47,16 +48,13 @@ def from_json(raw: bytes) -> bytes | None:
     return whole(body)
 
 
-def stored_message(stored: Stored, api_version: str, kind: str) -> bytes:
+def stored_message(stored: Stored, served: Served) -> bytes:
     """The message of a stored object under a version that serves it, made once. StatusError 406 as in `whole`."""
-    key = (stored.raw, api_version)
+    key = (stored.raw, served.api_version)
     found = _written.get(key)
     if found is None:
-        name = kind_message(api_version, kind)
         try:
-            if name is None:
-                raise Unwritable(f"{kind} in {api_version} is not known")
-            found = encode_message(name, stored.body)
+            found = encode_kind(served.shown(stored.body))
         except Unwritable as error:
             raise _refused(error) from None
         _written.put(key, found)

@@ -196,6 +196,19 @@ async def test_an_object_and_a_list_are_what_their_json_is(hub: Hub) -> None:
     assert found["items"] == bare
 
 
+async def test_an_event_is_given_in_the_version_that_is_asked_for(hub: Hub) -> None:
+    involved = {"kind": "Pod", "namespace": "default", "name": "p"}
+    event = {"kind": "Event", "apiVersion": "v1", "metadata": {"name": "e"}, "involvedObject": involved, "reason": "R"}
+    path = "namespaces/default/events"
+    made = await ask(hub, f"/api/v1/{path}", method="POST", json={**event, "message": "m"})
+    assert (made.status_code, decode(made.content)["message"]) == (201, "m")
+    for base, name, text in (("/api/v1", "involvedObject", "message"), ("/apis/events.k8s.io/v1", "regarding", "note")):
+        one = decode((await ask(hub, f"{base}/{path}/e")).content)
+        (item,) = decode((await ask(hub, f"{base}/{path}")).content)["items"]
+        for found in (one, item):
+            assert (found[name]["name"], found[text], found["reason"]) == ("p", "m", "R")
+
+
 async def test_a_write_answers_in_protobuf_and_takes_it(hub: Hub) -> None:
     headers = {"content-type": PROTOBUF}
     sent = whole({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "m"}, "data": {"k": "v"}})
