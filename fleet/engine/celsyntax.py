@@ -1,9 +1,4 @@
-"""CEL as far as its cost asks: an expression as a small tree.
-
-The library that runs rules shows neither a tree nor a limit, and its run cannot be interrupted. So an expression is
-read here a second time, only to know its loops and its copies (celcost.py), and to give `matches` to RE2. The library
-would compile its pattern anew at every call.
-"""
+"""An expression of a WorkloadInterpreter as a small tree: what it reads, and what its loops cost (celcost.py)."""
 
 from __future__ import annotations
 
@@ -11,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from fleet.engine.cel.tree import BadExpression, TooLarge
+
 CHARACTERS_MAX = 4096  # of one expression; the library needs stack for each operator, and ends the process without
 DEPTH_MAX = 40  # of brackets and conditions in one another
-MATCHES = "fleetMatches"  # the name of `matches` where the library runs it
 
 # Node: (what, parts): ("value", n), ("name", text), ("path", base, steps), ("all", parts), ("in", parts),
 # ("cat", parts), ("list", parts), ("call", name, parts), ("loop", macro, range, names, bodies).
@@ -35,20 +31,11 @@ _LEVELS = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"
 _ADDING = 3
 
 
-class BadExpression(ValueError):
-    """The text is no expression that can be read, or cannot be read."""
-
-
-class TooLarge(BadExpression):
-    """An expression is longer, or nested more deeply, than the library can be trusted with."""
-
-
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """`source` is what the library compiles. `size` counts the nodes of the tree."""
+    """`size` counts the nodes of the tree."""
 
     tree: Node
-    source: str
     size: int
     loops: bool
 
@@ -61,7 +48,7 @@ def read(text: str) -> Expression:
     tree = reader.expression(0)
     if reader.kind:
         raise BadExpression(f"is not understood at {reader.word[:20]!r}")
-    return Expression(tree, reader.respelled(), len(reader.tokens), reader.loops)
+    return Expression(tree, len(reader.tokens), reader.loops)
 
 
 class _Reader:
@@ -93,16 +80,6 @@ class _Reader:
             raise BadExpression(f"expected {wanted or 'more'!r}, found {word[:20]!r}")
         self.at += 1
         return word
-
-    def respelled(self) -> str:
-        """The text, with `matches(` under the name that Fleet gives it."""
-        out, last = [], 0
-        for index, (kind, word, place) in enumerate(self.tokens):
-            called = index + 1 < len(self.tokens) and self.tokens[index + 1][1] == "("
-            if kind == "name" and word == "matches" and called:
-                out += [self.text[last:place], MATCHES]
-                last = place + len(word)
-        return "".join(out) + self.text[last:]
 
     def expression(self, depth: int) -> Node:
         if depth > DEPTH_MAX:

@@ -30,6 +30,10 @@ Body = dict[str, Any]
 _KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 _COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
+_TOP = {
+    "schema": "spec.validation", "subresources": "spec.subresources",
+    "additionalPrinterColumns": "spec.additionalPrinterColumns", "selectableFields": "spec.selectableFields",
+}  # fmt: skip
 LISTED_MAX = 100  # versions, columns, selectable fields, names of one definition: each is looked at for every object
 
 
@@ -78,46 +82,59 @@ def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
     if sum(1 for version in versions if version.get("storage")) != 1:
         yield _invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
     seen: set[str] = set()
+    alike = {part for part in _TOP if all(v.get(part) == versions[0].get(part) for v in versions)}
     for index, version in enumerate(versions):
         where, name = f"spec.versions[{index}]", text(version.get("name"))
         if name in seen:
             yield Cause(f"{where}.name", f"Duplicate value: {shown(name)}", "FieldValueDuplicate")
         seen.add(name)
-        yield from islice(_version_causes(where, version, stored), CAUSES_MAX)
+        if label_problems(name):
+            yield _invalid(f"{where}.name", version.get("name"), "must be a lower-case DNS label")
+        # What all versions share a kube-apiserver reads, and refuses, once.
+        places = {part: _TOP[part] if part in alike else f"{where}.{part}" for part in _TOP}
+        asked = {part: place for part, place in places.items() if index == 0 or part not in alike}
+        if not isinstance(at(version, "schema", "openAPIV3Schema"), dict):
+            asked["schema"] = f"{where}.schema"
+        yield from islice(_version_causes(asked, version, stored), CAUSES_MAX)
 
 
-def _version_causes(where: str, version: Body, stored: bool) -> Iterator[Cause]:
-    if label_problems(text(version.get("name"))):
-        yield _invalid(f"{where}.name", version.get("name"), "must be a lower-case DNS label")
-    schema = at(version, "schema", "openAPIV3Schema")
-    place = f"{where}.schema.openAPIV3Schema"
-    if not isinstance(schema, dict):
-        yield Cause(place, "Required value: schemas are required", "FieldValueRequired")
-    else:
-        if schema.get("type") != "object":
-            yield _invalid(f"{place}.type", schema.get("type"), "must be object at the root")
-        found = list(islice(flaws(place, schema), CAUSES_MAX))
-        yield from found if found or stored else islice(costs(place, schema), CAUSES_MAX)
+def _version_causes(places: Mapping[str, str], version: Body, stored: bool) -> Iterator[Cause]:
+    """`places`: the parts of the version to look at, and where each stands in a refusal."""
+    if "schema" in places:
+        yield from _schema_causes(f"{places['schema']}.openAPIV3Schema", version, stored)
     columns, selectable = version.get("additionalPrinterColumns"), version.get("selectableFields")
-    if not stored:
-        yield from _too_many(f"{where}.additionalPrinterColumns", columns)
-        yield from _too_many(f"{where}.selectableFields", selectable)
-    for index, column in enumerate(rows(columns)[:LISTED_MAX]):
-        spot = f"{where}.additionalPrinterColumns[{index}]"
-        if not isinstance(column.get("name"), str):
-            yield Cause(f"{spot}.name", "Required value", "FieldValueRequired")
-        if column.get("type") not in _COLUMN_TYPES:
-            yield _unsupported(f"{spot}.type", column.get("type"), _COLUMN_TYPES)
-        yield from _path_causes(f"{spot}.jsonPath", column.get("jsonPath"))
-    for index, field in enumerate(rows(selectable)[:LISTED_MAX]):
-        yield from _path_causes(f"{where}.selectableFields[{index}].jsonPath", field.get("jsonPath"))
+    if "additionalPrinterColumns" in places:
+        where = places["additionalPrinterColumns"]
+        yield from () if stored else _too_many(where, columns)
+        for index, column in enumerate(rows(columns)[:LISTED_MAX]):
+            spot = f"{where}[{index}]"
+            if not isinstance(column.get("name"), str):
+                yield Cause(f"{spot}.name", "Required value", "FieldValueRequired")
+            if column.get("type") not in _COLUMN_TYPES:
+                yield _unsupported(f"{spot}.type", column.get("type"), _COLUMN_TYPES)
+            yield from _path_causes(f"{spot}.jsonPath", column.get("jsonPath"))
+    if "selectableFields" in places:
+        where = places["selectableFields"]
+        yield from () if stored else _too_many(where, selectable)
+        for index, field in enumerate(rows(selectable)[:LISTED_MAX]):
+            yield from _path_causes(f"{where}[{index}].jsonPath", field.get("jsonPath"))
     scale = at(version, "subresources", "scale")
-    if isinstance(scale, dict):
+    if isinstance(scale, dict) and "subresources" in places:
         for key, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
             if not text(scale.get(key)).startswith(start):
-                yield _invalid(
-                    f"{where}.subresources.scale.{key}", scale.get(key), f"must be a path under {start[:-1]}"
-                )
+                spot = f"{places['subresources']}.scale.{key}"
+                yield _invalid(spot, scale.get(key), f"must be a path under {start[:-1]}")
+
+
+def _schema_causes(place: str, version: Body, stored: bool) -> Iterator[Cause]:
+    schema = at(version, "schema", "openAPIV3Schema")
+    if not isinstance(schema, dict):
+        yield Cause(place, "Required value: schemas are required", "FieldValueRequired")
+        return
+    if schema.get("type") != "object":
+        yield _invalid(f"{place}.type", schema.get("type"), "must be object at the root")
+    found = list(islice(flaws(place, schema), CAUSES_MAX))
+    yield from found if found or stored else islice(costs(place, schema), CAUSES_MAX)
 
 
 def _too_many(where: str, given: Any) -> list[Cause]:

@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from fleet.engine.celcost import REQUEST_BYTES, Declared, cost_of, least_bytes
+from fleet.engine.crdrules import rule_flaws, text_flaws
 from fleet.engine.kind import Schema
 from fleet.engine.pattern import BadPattern, Pattern
-from fleet.engine.rules import Program, Rule
-from fleet.engine.schema import Node
 from fleet.engine.schemas import INT_OR_STRING, PRESERVE, SCHEMA_FROM
 from fleet.engine.status import Cause, cut
 from fleet.engine.validate import shown
@@ -20,7 +18,6 @@ from fleet.model.untyped import mapping, rows
 NODES_MAX = 200_000  # of one schema
 PATTERN_CHARACTERS_MAX = 256 * 1024  # of all patterns of one schema
 RULE_CHARACTERS_MAX = 32 * 1024  # of all rules of one schema: a kilobyte takes the library milliseconds to read
-RULE_COST_MAX = 30_000_000  # steps of one rule for the largest object that the schema lets through
 TYPES = ("object", "array", "string", "integer", "number", "boolean")
 
 _NUMBER = (int, float)
@@ -91,54 +88,7 @@ def costs(where: str, schema: Schema) -> Iterator[Cause]:
         text = f"Too long: all validation rules together may not be more than {RULE_CHARACTERS_MAX} characters"
         yield Cause(where, text, "FieldValueTooLong")
     elif rules:
-        yield from _rule_costs(where, Node(schema, False, root=True))
-
-
-def _rule_costs(where: str, root: Node) -> Iterator[Cause]:
-    """`times`: how many values of one place an object can hold at most."""
-    pending: list[tuple[str, Node, int]] = [(where, root, 1)]
-    while pending:
-        place, node, times = pending.pop()
-        for index, rule in enumerate(node.rules):
-            yield from _rule_cost(f"{place}.x-kubernetes-validations[{index}]", rule, node, times)
-        if SCHEMA_FROM in node.raw:
-            continue
-        for name in mapping(node.raw.get("properties")):
-            child = node.child(name)
-            if child is not None:
-                pending.append((f"{place}.properties[{name}]", child, times))
-        for name, child, most in (
-            ("items", node.items, node.max_items), ("additionalProperties", node.additional, node.max_properties),
-        ):  # fmt: skip
-            if child is not None:
-                fitting = REQUEST_BYTES // (least_bytes(child) + 1)
-                pending.append((f"{place}.{name}", child, min(fitting, times * (fitting if most is None else most))))
-
-
-def _rule_cost(where: str, rule: Rule, node: Node, times: int) -> Iterator[Cause]:
-    if rule.too_large:
-        yield _invalid(f"{where}.rule", rule.text, rule.error)
-    for field, program in (("rule", rule.program), ("messageExpression", rule.message_expression)):
-        steps = _steps(program, node, times)
-        if steps > RULE_COST_MAX:
-            text = (
-                f"Forbidden: estimated rule cost exceeds budget by factor of {steps / RULE_COST_MAX:.1f}x (try "
-                "simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and "
-                "strings are declared)"
-            )
-            yield Cause(f"{where}.{field}", text, "FieldValueForbidden")
-
-
-def _steps(program: Program | None, node: Node, times: int) -> int:
-    """Of all values of one place together. The values share the bytes of one request: one of them is large, or all of
-    them are small."""
-    if program is None:
-        return 0
-    large, small = (
-        cost_of(program.expression, {"self": size, "oldSelf": size}, copies=False)
-        for size in (Declared(node), Declared(node, REQUEST_BYTES // max(1, times)))
-    )
-    return large + small * (times - 1)
+        yield from rule_flaws(where, schema)
 
 
 def _below(place: str, node: Any, structural: bool) -> Iterator[Place]:
@@ -164,7 +114,8 @@ def _wrong_types(place: str, node: Schema) -> Iterator[Cause]:
         elif keyword in _TEXTS and value is not None and not all(isinstance(item, str) for item in value):
             yield _invalid(f"{place}.{keyword}", value, "must be a list of strings")
         elif keyword == "x-kubernetes-validations":
-            yield from _wrong_rules(f"{place}.{keyword}", value or [])
+            wrong = list(_wrong_rules(f"{place}.{keyword}", value or []))
+            yield from wrong or text_flaws(f"{place}.{keyword}", value or [], node)
 
 
 def _wrong_rules(place: str, given: list[Any]) -> Iterator[Cause]:
@@ -172,8 +123,6 @@ def _wrong_rules(place: str, given: list[Any]) -> Iterator[Cause]:
         if not isinstance(rule, dict):
             yield _invalid(f"{place}[{index}]", rule, "must be an object")
             continue
-        if not rule.get("rule"):
-            yield Cause(f"{place}[{index}].rule", "Required value: rule is not specified", "FieldValueRequired")
         for key, types in _RULE.items():
             if rule.get(key) is not None and not _is_one_of(rule[key], types):
                 yield _invalid(f"{place}[{index}].{key}", rule[key], f"must be of type {_named(types[0])}")

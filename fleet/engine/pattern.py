@@ -7,6 +7,9 @@ a cost, and the caller has a budget (fleet/engine/validate.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import re2  # type: ignore[import-untyped,unused-ignore]
 
 CHARACTERS_MAX = 10_000  # of one expression
@@ -47,6 +50,13 @@ class Pattern:
             return self._matcher.search(value) is not None
         except UnicodeEncodeError:
             return False
+
+    def each(self, value: str) -> Iterator[Any]:
+        """The matches from left to right, each as Python's `re.Match`."""
+        try:
+            yield from self._matcher.finditer(value)
+        except UnicodeEncodeError:
+            return
 
 
 def _said(error: Exception) -> str:

@@ -9,229 +9,164 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from fleet.engine.celcost import Actual, cost_of, weight_of
-from fleet.engine.celpackage import cel
-from fleet.engine.celsyntax import MATCHES, BadExpression, Expression, TooLarge, read
-from fleet.engine.pattern import Pattern
+from fleet.engine.cel.program import CALL_COST_MAX, Budget, Program, compile_expression
+from fleet.engine.cel.shapes import type_of_schema
+from fleet.engine.cel.tree import BadExpression, TooLarge
+from fleet.engine.cel.types import BOOL, STRING, Type, optional_of
+from fleet.engine.cel.values import NO_OVERLOAD, NONE, Fault, Optional, OverBudget
+from fleet.engine.fieldpath import BadFieldPath, field_path
 from fleet.engine.status import Cause, cut
 
-COST_MAX = 1_000_000  # steps of all rules of one write, about a tenth of a second
-_HANDED_OVER = 4  # times as fast as it copies, the library takes a value from Python
-_STEPS_OF_RULE = 100  # of one rule at one place, independent of its text
-_SMALL = 2_000  # steps of an expression without loops that need not be looked at closely
-_STEPS_OF_CALL = 100  # from the library to RE2 and back
-_STEPS_OF_MATCH = 30  # characters × instructions that RE2 takes in one step, at its slowest
-EXCEEDED = "validation cost budget exceeded: the rules would take too long for an object of this size"
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """An expression, read for its cost and compiled to be run."""
-
-    expression: Expression
-    compiled: Any
+COST_MAX = 1_000_000  # of all rules of one write: half a second of Python
+MESSAGE_BYTES_MAX = 5 * 1024
+EXCEEDED = "validation failed due to running out of cost budget, no further validation rules will be run"
+_CALL_EXCEEDED = "operation cancelled: actual cost limit exceeded"
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule. `transition`: a rule about `oldSelf`, which is asked only where there is an old value."""
+    """A rule. `transition`: it reads `oldSelf`, and is asked only where there is an old value. `where`: `field_path`
+    as a refusal names it. `error`, `message_error`: why a text cannot be compiled."""
 
     text: str
     message: str
     message_expression: Program | None
     reason: str
-    field_path: str
+    where: str
     transition: bool
     optional_old: bool
     program: Program | None
     error: str = ""
-    too_large: bool = False
+    message_error: str = ""
+
+    @property
+    def named(self) -> str:
+        """As an error of its evaluation names it."""
+        return self.message.strip() or self.text.strip()
 
 
-class Budget:
-    """The rest of the steps that the rules of one write may take."""
-
-    __slots__ = ("left",)
-
-    def __init__(self, left: int = COST_MAX) -> None:
-        self.left = left
-
-    def spend(self, steps: int) -> bool:
-        self.left -= steps
-        return self.left >= 0
+def compile_rules(schema: Mapping[str, Any], root: bool = False) -> tuple[Rule, ...]:
+    """The rules of one place of a schema. `root`: of an object with metadata of its own."""
+    given = schema.get("x-kubernetes-validations")
+    if not given:
+        return ()
+    self_type = type_of_schema(schema, root=root)
+    return tuple(_compiled(raw, schema, self_type) for raw in given)
 
 
-@lru_cache(maxsize=256)
-def compile_program(text: str) -> Program:
-    """Raises BadExpression."""
-    expression = read(text)
-    try:
-        return Program(expression, cel.compile(expression.source))
-    except BaseException as problem:  # its parser raises several types, a panic among them, which is no Exception
-        _not_ours(problem)
-        raise BadExpression(cut(" ".join(str(problem).split()))) from None
-
-
-def compile_rule(raw: dict[str, Any]) -> Rule:
-    program: Program | None = None
-    expression: Program | None = None
-    error, too_large = "", False
-    try:
-        program = compile_program(_text(raw, "rule"))
-        if raw.get("messageExpression"):
-            expression = compile_program(_text(raw, "messageExpression"))
-    except BadExpression as problem:
-        error, too_large = str(problem), isinstance(problem, TooLarge)
-        program = None
+def _compiled(raw: Mapping[str, Any], schema: Mapping[str, Any], self_type: Type | None) -> Rule:
+    text, optional = _text(raw, "rule"), raw.get("optionalOldSelf") is True
+    program = expression = None
+    error = message_error = ""
+    if self_type is None:
+        error = "the schema is too large, or has no type that CEL can look at"
+    else:
+        names = {"self": self_type, "oldSelf": optional_of(self_type) if optional else self_type}
+        program, error = _program(text, names, BOOL, "compilation failed: ", "cel expression must evaluate to a bool")
+        words = "messageExpression compilation failed: ", "messageExpression must evaluate to a string"
+        if program is not None and raw.get("messageExpression"):
+            expression, message_error = _program(_text(raw, "messageExpression"), names, STRING, *words)
+    where = ""
+    if raw.get("fieldPath"):
+        try:
+            where = field_path(_text(raw, "fieldPath"), schema)
+        except BadFieldPath:  # one that was stored before it was checked names the place of the rule
+            pass
     return Rule(
-        text=_text(raw, "rule"),
+        text=text,
         message=_text(raw, "message"),
         message_expression=expression,
         reason=_text(raw, "reason") or "FieldValueInvalid",
-        field_path=_text(raw, "fieldPath"),
-        transition=program is not None and "oldSelf" in program.compiled.variables(),
-        optional_old=raw.get("optionalOldSelf") is True,
+        where=where,
+        transition=program is not None and "oldSelf" in program.uses,
+        optional_old=optional,
         program=program,
         error=error,
-        too_large=too_large,
+        message_error=message_error,
     )
 
 
-def _text(raw: Any, key: str) -> str:
-    value = raw.get(key) if isinstance(raw, dict) else None
+def _program(
+    text: str, names: Mapping[str, Type], wanted: Type, failed: str, otherwise: str
+) -> tuple[Program | None, str]:
+    try:
+        program = compile_expression(text, names)
+    except TooLarge as problem:
+        return None, str(problem)
+    except BadExpression as problem:
+        return None, f"{failed}{problem}"
+    return (program, "") if program.type is wanted or program.type.kind == wanted.kind else (None, otherwise)
+
+
+def _text(raw: Mapping[str, Any], key: str) -> str:
+    value = raw.get(key)
     return value if isinstance(value, str) else ""
 
 
 def evaluate(
-    rules: Sequence[Rule], value: Any, old: Any, has_old: bool, type_name: str, path: str, budget: Budget
+    rules: Sequence[Rule],
+    value: Any,
+    old: Any,
+    type_name: str,
+    path: str,
+    budget: Budget,
+    unchanged: Callable[[], bool] = lambda: False,
 ) -> list[Cause]:
-    """The refusals of the rules of one place, in their order. When the budget does not last, that is the last of it."""
-    asked = [r for r in rules if r.program is not None and (has_old or r.optional_old or not r.transition)]
-    if not asked or budget.left < 0:
-        return []
-    run = _Run(value, old, has_old, budget)
+    """The refusals of the rules of one place, in their order. When the budget does not last, that is the last of it.
+
+    `unchanged`: is the value what it was? Such a value keeps what a rule that came later has against it."""
     causes: list[Cause] = []
-    for rule in asked:
-        cause = _ask(rule, run, value, type_name, path)
-        if budget.left < 0:
-            return [*causes, Cause(path or "<nil>", f'Invalid value: "{type_name}": {EXCEEDED}')]
-        if cause is not None:
-            causes.append(cause)
+    for rule in rules:
+        if rule.program is None or (rule.transition and old is None and not rule.optional_old):
+            continue
+        where = path or "<nil>"
+        if budget.left <= 0:
+            budget.left = -1
+            return [*causes, Cause(where, f'Invalid value: "{type_name}": {EXCEEDED}')]
+        before = budget.left
+        try:
+            held = rule.program.evaluate(_bindings(value, old, rule.optional_old), budget)
+        except OverBudget:
+            budget.left = -1
+            said = EXCEEDED
+            if before >= CALL_COST_MAX:
+                ended = "no further validation rules will be run due to call cost exceeds limit for rule"
+                said = f"'{_CALL_EXCEEDED}': {ended}: {rule.named}"
+            return [*causes, Cause(where, f'Invalid value: "{type_name}": {said}')]
+        except Fault as fault:  # a rule that has no value refuses, as it does in a kube-apiserver
+            causes.append(Cause(where, f'Invalid value: "{type_name}": {_said(fault, rule)}'))
+            continue
+        if held is not True and (rule.transition or not unchanged()):
+            causes.append(_refusal(rule, value, old, path, budget))
     return causes
 
 
-class _Run:
-    """The values that the rules of one place see, handed to the library once."""
-
-    def __init__(self, value: Any, old: Any, has_old: bool, budget: Budget) -> None:
-        self._value, self._old, self._has_old, self._budget = value, old, has_old, budget
-        self._contexts: dict[bool, Any] = {}
-        self._weight = weight_of(value) + (weight_of(old) if has_old else 0)
-        self._visited = [0]
-        self._sizes = {"self": Actual([value], self._visited), "oldSelf": Actual([old], self._visited)}
-
-    def execute(self, program: Program, optional_old: bool) -> Any:
-        """None, and nothing left of the budget, when it would cost too much. Raises what the library raises."""
-        expression = program.expression
-        steps = expression.size * (1 + self._weight) + _STEPS_OF_RULE
-        if expression.loops or steps * expression.size > _SMALL:
-            self._visited[0] = 0
-            steps = cost_of(expression, self._sizes) + self._visited[0] + _STEPS_OF_RULE
-        if not self._budget.spend(steps):
-            return None
-        context = self._contexts.get(optional_old)
-        if context is None:
-            if not self._budget.spend(self._weight // _HANDED_OVER):
-                return None
-            context = self._contexts[optional_old] = cel.Context(self._variables(optional_old), {MATCHES: self._match})
-        try:
-            return program.compiled.execute(context)
-        except BaseException as problem:
-            _not_ours(problem)
-            raise RuleError(_said(problem)) from problem
-
-    def _variables(self, optional_old: bool) -> dict[str, Any]:
-        if not optional_old:
-            return {"self": self._value, "oldSelf": self._old}
-        old = cel.OptionalValue.of(self._old) if self._has_old else cel.OptionalValue.none()
-        return {"self": self._value, "oldSelf": old}
-
-    def _match(self, text: Any, pattern: Any) -> bool:
-        if not isinstance(text, str) or not isinstance(pattern, str):
-            raise TypeError("no such overload")
-        known = _known_pattern(pattern)
-        if not self._budget.spend(_STEPS_OF_CALL + known.cost(text) // _STEPS_OF_MATCH):
-            raise RuntimeError(EXCEEDED)
-        return known.matches(text)
+def _bindings(value: Any, old: Any, optional: bool) -> dict[str, Any]:
+    if not optional:
+        return {"self": value, "oldSelf": old}
+    return {"self": value, "oldSelf": NONE if old is None else Optional((old,))}
 
 
-@lru_cache(maxsize=256)
-def _known_pattern(text: str) -> Pattern:
-    return Pattern(text)
+def _said(fault: Fault, rule: Rule) -> str:
+    if str(fault).startswith(NO_OVERLOAD):
+        operator = "call arguments did not match a supported operator, function or macro signature for rule"
+        return f"'{fault}': {operator}: {rule.named}"
+    return f"{cut(str(fault))} evaluating rule: {rule.named}"
 
 
-class RuleError(Exception):
-    """A rule could not be evaluated."""
-
-
-def execute(
-    program: Program, variables: Mapping[str, Any], budget: Budget, functions: Mapping[str, Callable[..., Any]]
-) -> Any:
-    """The value of an expression over some variables, outside of a schema. Raises RuleError, also where the budget
-    does not last."""
-    expression, weight = program.expression, sum(map(weight_of, variables.values()))
-    steps = expression.size * (1 + weight) + _STEPS_OF_RULE
-    if expression.loops or steps * expression.size > _SMALL:
-        visited = [0]
-        sizes = {name: Actual([value], visited) for name, value in variables.items()}
-        steps = cost_of(expression, sizes) + visited[0] + _STEPS_OF_RULE
-    if not budget.spend(steps + weight // _HANDED_OVER):
-        raise RuleError(EXCEEDED)
-
-    def match(text: Any, pattern: Any) -> bool:
-        if not isinstance(text, str) or not isinstance(pattern, str):
-            raise TypeError("no such overload")
-        known = _known_pattern(pattern)
-        if not budget.spend(_STEPS_OF_CALL + known.cost(text) // _STEPS_OF_MATCH):
-            raise RuntimeError(EXCEEDED)
-        return known.matches(text)
-
-    try:
-        return program.compiled.execute(cel.Context(dict(variables), {**functions, MATCHES: match}))
-    except BaseException as problem:
-        _not_ours(problem)
-        raise RuleError(_said(problem)) from problem
-
-
-def _not_ours(problem: BaseException) -> None:
-    """A panic of the library derives from BaseException; an exception that ends the process or a task is not its
-    doing."""
-    if not isinstance(problem, Exception) and type(problem).__name__ != "PanicException":
-        raise problem
-
-
-def _ask(rule: Rule, run: _Run, value: Any, type_name: str, path: str) -> Cause | None:
-    """None when the rule holds."""
-    assert rule.program is not None
-    try:
-        held = run.execute(rule.program, rule.optional_old)
-    except RuleError as problem:  # a rule that fails to evaluate refuses, as it does in a kube-apiserver
-        text = f"{problem} evaluating rule: {rule.message or rule.text}"
-        return Cause(path or "<nil>", f'Invalid value: "{type_name}": {text}')
-    if held is True:
-        return None
-    message = rule.message or f"failed rule: {rule.text}"
+def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: Budget) -> Cause:
+    message = rule.message.strip() or f"failed rule: {rule.text.strip()}"
     if rule.message_expression is not None:
         try:
-            said = run.execute(rule.message_expression, rule.optional_old)
-            if isinstance(said, str) and said.strip() and "\n" not in said:
+            said = rule.message_expression.evaluate(_bindings(value, old, rule.optional_old), budget)
+            said = said.strip() if isinstance(said, str) else ""
+            if said and "\n" not in said and len(said.encode()) <= MESSAGE_BYTES_MAX:
                 message = said
-        except RuleError:  # the fixed message stands in for one that cannot be computed
+        except Fault:  # the fixed message stands in for one that cannot be computed
             pass
-    where = f"{path}{rule.field_path}".lstrip(".") if rule.field_path else path
+    where = f"{path}.{rule.where}" if path and rule.where else path or rule.where
     return Cause(where or "<nil>", _worded(rule.reason, value, message), rule.reason)
 
 
@@ -241,13 +176,5 @@ def _worded(reason: str, value: Any, message: str) -> str:
             return f"Required value: {message}"
         case "FieldValueForbidden":
             return f"Forbidden: {message}"
-    word = "Duplicate value" if reason == "FieldValueDuplicate" else "Invalid value"
-    if isinstance(value, dict | list):
-        return f"{word}: {message}"
-    return f"{word}: {cut(json.dumps(value, ensure_ascii=False))}: {message}"
-
-
-def _said(problem: BaseException) -> str:
-    if isinstance(problem, KeyError):
-        return f"no such key: {problem.args[0]}"
-    return cut(" ".join(str(problem).split()))
+    shown = "" if isinstance(value, dict | list) else f": {cut(json.dumps(value, ensure_ascii=False))}"
+    return f"Duplicate value{shown}" if reason == "FieldValueDuplicate" else f"Invalid value{shown}: {message}"

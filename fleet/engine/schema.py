@@ -15,7 +15,7 @@ import orjson
 
 from fleet.engine.kind import Kind, Schema
 from fleet.engine.pattern import BadPattern, Pattern
-from fleet.engine.rules import Rule, compile_rule
+from fleet.engine.rules import Rule, compile_rules
 
 _CACHE_MAX = 4096
 
@@ -208,7 +208,7 @@ class Node:
         self.all_of = tuple(Node(s, True) for s in get("allOf") or ()) if not self.int_or_string else ()
         negated = get("not")
         self.negated = Node(negated, True) if negated is not None else None
-        self.rules: tuple[Rule, ...] = tuple(compile_rule(r) for r in get("x-kubernetes-validations") or ())
+        self.rules: tuple[Rule, ...] = compile_rules(raw, root or bool(get("x-kubernetes-embedded-resource")))
         # A scalar of which only the type is asked: long lists of them are checked at once.
         self.simple = self.type in ("string", "boolean") and raw.keys() <= _SAYS_NOTHING
 

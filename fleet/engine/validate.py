@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
 
+from fleet.engine.cel.program import Budget
+from fleet.engine.cel.values import equal
 from fleet.engine.kind import Body
-from fleet.engine.rules import Budget, evaluate
+from fleet.engine.rules import COST_MAX, evaluate
 from fleet.engine.schema import Node
 from fleet.engine.status import CAUSES_MAX, VALUE_CHARACTERS_MAX, Cause, cut
 
@@ -95,9 +98,9 @@ def validate(
         walk.causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
     elif same:
         changed = {k: v for k, v in value.items() if k not in same}
-        _rules(node, changed, old, old is not None, "", walk.causes, Budget())
+        _rules(node, changed, old, "", walk.causes, Budget(COST_MAX), (value, old))
     else:
-        _rules(node, value, old, old is not None, "", walk.causes, Budget())
+        _rules(node, value, old, "", walk.causes, Budget(COST_MAX), (value, old))
     return walk.causes
 
 
@@ -363,19 +366,26 @@ def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk
         seen.add(text)
 
 
-def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: list[Cause], budget: Budget) -> None:
+def _rules(
+    node: Node, value: Any, old: Any, path: str, causes: list[Cause], budget: Budget, near: tuple[Any, Any]
+) -> None:
+    """`old`: what the value was, None where nothing tells. `near`: the nearest value around this one of which it is
+    known, with what that was: a rule spares a value that a write leaves as it was."""
     if value is None or budget.left < 0 or len(causes) > CAUSES_MAX:
         return
+    if old is not None:
+        near = (value, old)
     if node.rules:
-        causes += evaluate(node.rules, value, old, has_old, node.type or _type_name(value), path, budget)
+        kept = partial(equal, *near)
+        causes += evaluate(node.rules, value, old, node.type or _type_name(value), path, budget, kept)
     if value.__class__ is dict:
         if node.open:
             return
-        before = old if old.__class__ is dict else {}
+        before = old if old.__class__ is dict and not (node.atomic and node.known) else {}
         for key, inner in value.items():
             child = node.child(key)
             if child is not None and (child.rules or inner.__class__ in (dict, list)):
-                _rules(child, inner, before.get(key), key in before, f"{path}.{key}" if path else key, causes, budget)
+                _rules(child, inner, before.get(key), f"{path}.{key}" if path else key, causes, budget, near)
     elif value.__class__ is list and node.items is not None:
         items = node.items
         keyed: dict[str, Any] = {}
@@ -386,4 +396,4 @@ def _rules(node: Node, value: Any, old: Any, has_old: bool, path: str, causes: l
             if keyed and inner.__class__ is dict:
                 match = keyed.get(exact([inner.get(k) for k in node.list_map_keys]))
             if items.rules or inner.__class__ in (dict, list):
-                _rules(items, inner, match, match is not None, f"{path}[{index}]", causes, budget)
+                _rules(items, inner, match, f"{path}[{index}]", causes, budget, near)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fleet.engine.celsyntax import BadExpression
+from fleet.engine.cel.tree import BadExpression
 from fleet.kinds.expressions import Expression
 from fleet.kinds.interpreter import PodLabels, State
 from fleet.kinds.paths import is_path, parsed

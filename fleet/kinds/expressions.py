@@ -12,10 +12,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
+from fleet.engine.cel.declare import Overload, overloads
+from fleet.engine.cel.program import Budget, Program, compile_expression
+from fleet.engine.cel.tree import BadExpression
+from fleet.engine.cel.types import DYN
+from fleet.engine.cel.values import Fault, Run
 from fleet.engine.celcost import cost_of
-from fleet.engine.celsyntax import BadExpression, Node, read
+from fleet.engine.celsyntax import Node, read
 from fleet.kinds.paths import getter, is_path, parsed
 from fleet.model.untyped import text
 
@@ -83,9 +89,7 @@ class Expression:
 
     def checked(self) -> None:
         """Compile it in the library. Raises BadExpression."""
-        from fleet.engine.rules import compile_program  # a quarter of a second that most commands do not need
-
-        compile_program(self.text)
+        _compiled(self.text, tuple(sorted({root for root, _ in self.places})))
 
 
 def _shaped(source: str) -> Read | None:
@@ -195,13 +199,17 @@ class _Library:
             _grow(self._places, (root, *steps))
 
     def __call__(self, values: Values) -> Any:
-        from fleet.engine.rules import Budget, RuleError, compile_program, execute
-
         try:
-            program = compile_program(self._text)
-            return execute(program, _project(values, self._places), Budget(STEPS_MAX), _FUNCTIONS)
-        except (BadExpression, RuleError):
+            program = _compiled(self._text, tuple(sorted(self._places)))
+            return program.evaluate(_project(values, self._places), Budget(STEPS_MAX))
+        except (BadExpression, Fault):
             return None
+
+
+@lru_cache(maxsize=256)
+def _compiled(source: str, names: tuple[str, ...]) -> Program:
+    """Raises BadExpression."""
+    return compile_expression(source, dict.fromkeys(names, DYN), functions=_FUNCTIONS)
 
 
 def _grow(tree: dict[str, Any], steps: tuple[str, ...]) -> None:
@@ -224,10 +232,6 @@ def _project(value: Any, tree: Mapping[str, Any]) -> Any:
     }
 
 
-def _greatest(one: Any, other: Any) -> Any:
-    return max(one, other)
-
-
 def jvm_bytes(said: Any) -> int:
     """The bytes of an amount of memory as a Java virtual machine writes it: "512m" is 512 MiB, "2g" 2 GiB; Spark
     takes a bare number for MiB. Raises
@@ -238,4 +242,15 @@ def jvm_bytes(said: Any) -> int:
     return int(match[1]) * _JVM_UNITS[match[2]]
 
 
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {"jvmBytes": jvm_bytes, "greatest": _greatest}
+def _jvm_bytes(run: Run, said: Any) -> int:
+    return jvm_bytes(said)
+
+
+def _greatest_of(run: Run, one: Any, other: Any) -> Any:
+    return max(one, other)
+
+
+_FUNCTIONS: Mapping[str, tuple[tuple[Overload, ...], Callable[..., Any]]] = {
+    "jvmBytes": (overloads("jvmBytes", "(dyn) -> int"), _jvm_bytes),
+    "greatest": (overloads("greatest", "(dyn, dyn) -> dyn"), _greatest_of),
+}

@@ -1,0 +1,271 @@
+"""The type checker: what each part of an expression is, or why it cannot be, in the words of Kubernetes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fleet.engine.cel.declare import CONSTANTS, FUNCTIONS, Overload
+from fleet.engine.cel.literals import literal_flaws
+from fleet.engine.cel.parse import parse
+from fleet.engine.cel.tree import (
+    ACCUMULATOR,
+    BadExpression,
+    Bind,
+    Call,
+    Const,
+    Ident,
+    ListOf,
+    Loop,
+    MapOf,
+    Node,
+    Select,
+    Struct,
+    worded,
+)
+from fleet.engine.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    Bindings,
+    Type,
+    exactly,
+    general,
+    list_of,
+    map_of,
+    optional_of,
+    unwrapped,
+)
+from fleet.engine.cel.words import UInt
+
+ERRORS_MAX = 100  # of one expression
+
+
+def checked(text: str, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]] = {}) -> Node:
+    """The tree of an expression with its types. Raises BadExpression. `functions`: beyond those of Kubernetes."""
+    tree = parse(text)
+    checker = _Checker(variables, functions)
+    checker.check(tree)
+    found = checker.errors or checker.later
+    if found:
+        raise BadExpression(worded(text, found[:ERRORS_MAX]))
+    checker.settle()
+    return tree
+
+
+class _Checker:
+    def __init__(self, variables: Mapping[str, Type], functions: Mapping[str, tuple[Overload, ...]]) -> None:
+        self.names: dict[str, Type] = {**CONSTANTS, **variables}
+        self.functions = functions
+        self.bound = Bindings()
+        self.errors: list[tuple[int, str]] = []
+        self.later: list[tuple[int, str]] = []  # of an expression whose types are right
+        self.mixed = 0  # lists of several types are allowed here
+        self.visited: list[Node] = []
+
+    def settle(self) -> None:
+        """Type parameters that nothing has bound are dynamic."""
+        for node in self.visited:
+            if node.type.params or node.type.kind == "param":
+                node.type = self.bound.resolved(node.type, free_to_dyn=True)
+
+    def check(self, node: Node) -> Type:
+        node.type = getattr(self, f"_{type(node).__name__.lower()}")(node)
+        self.visited.append(node)
+        return node.type
+
+    def fail(self, at: int, message: str) -> Type:
+        if (at, message) not in self.errors:
+            self.errors.append((at, message))
+        return ERROR
+
+    def _const(self, node: Const) -> Type:
+        return type_of_constant(node.value)
+
+    def _ident(self, node: Ident) -> Type:
+        found = self.names.get(node.name.removeprefix("."))
+        return found or self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
+
+    def _struct(self, node: Struct) -> Type:
+        if node.name in self.names:
+            return self.fail(node.at, f"'{node.name}' is not a type")
+        return self.fail(node.at, f"undeclared reference to '{node.name}' (in container '')")
+
+    def _select(self, node: Select) -> Type:
+        dotted = qualified(node)
+        if dotted in self.names and not node.test:
+            return self.names[dotted]
+        given, was_optional = unwrapped(self.bound.resolved(self.check(node.operand)))
+        result = DYN
+        if given.kind == "map":
+            result = given.params[1]
+        elif given.kind == "struct":
+            result = (given.fields or {}).get(node.name) or self.fail(node.at, f"undefined field '{node.name}'")
+        elif given.kind == "param":
+            self.bound.fits(DYN, given)
+        elif given.kind not in ("dyn", "error"):
+            self.fail(node.at, f"type '{given}' does not support field selection")
+        if node.test:
+            return BOOL
+        return optional_of(result) if was_optional or node.optional else self.bound.resolved(result)
+
+    def _call(self, node: Call) -> Type:
+        self.mixed += node.function == "format"
+        given = [self.check(part) for part in node.args]
+        self.mixed -= node.function == "format"
+        self.later += literal_flaws(node)
+        if node.target is not None:
+            prefix = qualified(node.target)
+            if prefix and f"{prefix}.{node.function}" in FUNCTIONS:
+                node.function, node.target = f"{prefix}.{node.function}", None
+            else:
+                given.insert(0, self.check(node.target))
+        overloads = self.functions.get(node.function, ()) + FUNCTIONS.get(node.function, ())
+        if not overloads:
+            return self.fail(node.at, f"undeclared reference to '{node.function}' (in container '')")
+        if node.function in ("_&&_", "_||_"):
+            return self._logical(node, given)
+        return self._resolve(node, overloads, given)
+
+    def _logical(self, node: Call, given: list[Type]) -> Type:
+        wrong = False
+        for part, found in zip(node.args, given, strict=True):
+            if not self.bound.fits(found, BOOL):
+                wrong = True
+                self.fail(part.at, f"expected type 'bool' but found '{found}'")
+        node.overloads = (f"{node.function}(bool, bool)",)
+        return ERROR if wrong else BOOL
+
+    def _resolve(self, node: Call, overloads: tuple[Overload, ...], given: list[Type]) -> Type:
+        result: Type | None = None
+        chosen: list[str] = []
+        for overload in overloads:
+            if overload.member != (node.target is not None) or len(overload.args) != len(given):
+                continue
+            wanted, outcome = self._instance(overload)
+            if not self.bound.all_fit(given, wanted):
+                continue
+            chosen.append(overload.id)
+            outcome = self.bound.resolved(outcome)
+            if result is None:
+                result = outcome
+            elif result.kind != "dyn" and not exactly(outcome, result):
+                result = DYN
+        node.overloads = tuple(chosen)
+        if result is not None:
+            return result
+        shown = [str(self.bound.resolved(one, free_to_dyn=True)) for one in given]
+        signature = f"{shown[0]}.({', '.join(shown[1:])})" if node.target is not None else f"({', '.join(shown)})"
+        return self.fail(node.at, f"found no matching overload for '{node.function}' applied to '{signature}'")
+
+    def _instance(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
+        """The overload's types with type parameters of its own."""
+        if not overload.params:
+            return overload.args, overload.result
+        fresh = {name: self.bound.fresh() for name in overload.params}
+        return tuple(_renamed(one, fresh) for one in overload.args), _renamed(overload.result, fresh)
+
+    def _listof(self, node: ListOf) -> Type:
+        joined: Type | None = None
+        for index, item in enumerate(node.items):
+            joined = self._join(item, joined, self._perhaps(item, index in node.optional))
+        return list_of(joined or self.bound.fresh())
+
+    def _mapof(self, node: MapOf) -> Type:
+        keys: Type | None = None
+        values: Type | None = None
+        for key, value, optional in node.entries:
+            keys = self._join(key, keys, self.check(key))
+            values = self._join(value, values, self._perhaps(value, optional))
+        return map_of(keys or self.bound.fresh(), values or self.bound.fresh())
+
+    def _perhaps(self, node: Node, optional: bool) -> Type:
+        given = self.check(node)
+        if not optional:
+            return given
+        inner, was_optional = unwrapped(given)
+        if not was_optional and inner.kind != "dyn":
+            self.fail(node.at, f"expected type '{optional_of(inner)}' but found '{inner}'")
+        return inner
+
+    def _join(self, node: Node, before: Type | None, given: Type) -> Type:
+        if before is None:
+            return given
+        if self.bound.fits(before, given):
+            return general(before, given)
+        if not self.mixed:
+            self.later.append((node.at, f"expected type '{before}' but found '{given}'"))
+            return before
+        return DYN
+
+    def _bind(self, node: Bind) -> Type:
+        before = dict(self.names)
+        self.names[node.name] = self.check(node.value)
+        result = self.check(node.result)
+        self.names = before
+        return result
+
+    def _loop(self, node: Loop) -> Type:
+        over = self.bound.resolved(self.check(node.over))
+        start = self.check(node.start)
+        first, second = DYN, DYN
+        if over.kind == "list":
+            first, second = (INT, over.params[0]) if node.second else (over.params[0], DYN)
+        elif over.kind == "map":
+            first, second = over.params
+        elif over.kind in ("dyn", "error", "param"):
+            self.bound.fits(DYN, over)
+        else:
+            first = second = self.fail(
+                node.over.at,
+                f"expression of type '{over}' cannot be range of a comprehension (must be list, map, or dynamic)",
+            )
+        before = self.names
+        self.names = {**before, ACCUMULATOR: start, node.first: first}
+        if node.second:
+            self.names[node.second] = second
+        self._expect(node.condition, BOOL)
+        self._expect(node.step, start)
+        self.names = {**before, ACCUMULATOR: start}
+        result = self.check(node.result)
+        self.names = before
+        return self.bound.resolved(result)
+
+    def _expect(self, node: Node, wanted: Type) -> None:
+        found = self.check(node)
+        if not self.bound.fits(wanted, found):
+            self.fail(node.at, f"expected type '{wanted}' but found '{found}'")
+
+
+def _renamed(given: Type, fresh: Mapping[str, Type]) -> Type:
+    if given.kind == "param":
+        return fresh[given.name]
+    if not given.params:
+        return given
+    return Type(given.kind, given.name, tuple(_renamed(inner, fresh) for inner in given.params))
+
+
+def qualified(node: Node) -> str:
+    """A name with dots; "" for anything else."""
+    if isinstance(node, Ident):
+        return node.name.removeprefix(".")
+    if isinstance(node, Select) and not node.test and not node.optional:
+        prefix = qualified(node.operand)
+        return f"{prefix}.{node.name}" if prefix else ""
+    return ""
+
+
+def type_of_constant(value: Any) -> Type:
+    if value is None:
+        return NULL
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, UInt):
+        return UINT
+    return {int: INT, float: DOUBLE, str: STRING, bytes: BYTES}[type(value)]

@@ -1,0 +1,43 @@
+"""`fieldPath` of a rule: a path of fields and map keys that the schema knows, as a refusal names it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_STEP = re.compile(r"\.([^.\[\]']+)|\['((?:[^'\\]|\\.)*)'\]", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+
+
+class BadFieldPath(ValueError):
+    """The text is no path, or one that the schema does not know."""
+
+
+def field_path(text: str, schema: Mapping[str, Any]) -> str:
+    """`.a['b.c'].d` as `a[b.c].d` where a map has the key, or `a.b.c.d` where an object has the field. Raises
+    BadFieldPath."""
+    named, place, here = "", 0, schema
+    while place < len(text):
+        match = _STEP.match(text, place)
+        if match is None:
+            raise BadFieldPath(text)
+        place = match.end()
+        key = match[1] if match[1] is not None else _ESCAPE.sub(_character, match[2])
+        fields, additional = here.get("properties"), here.get("additionalProperties")
+        if isinstance(fields, Mapping) and fields:
+            if key not in fields:
+                raise BadFieldPath(text)
+            named, here = f"{named}.{key}" if named else key, fields[key]
+        elif isinstance(additional, Mapping):
+            named, here = f"{named}[{key}]", additional
+        else:
+            raise BadFieldPath(text)
+    return named
+
+
+def _character(match: re.Match[str]) -> str:
+    if match[1] not in _PLAIN:
+        raise BadFieldPath(match[0])
+    return _PLAIN[match[1]]
