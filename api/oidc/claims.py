@@ -7,7 +7,7 @@ from typing import Any
 from api.auth import AUTHENTICATED, CREDENTIAL
 from api.oidc.config import SYSTEM, Issuer, Mapping
 from api.oidc.expressions import STEPS_MAX, Failed
-from fleet.engine.rules import Budget
+from fleet.engine.cel.program import Budget
 from fleet.objects.writing import User
 
 Claims = dict[str, Any]

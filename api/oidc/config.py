@@ -16,7 +16,7 @@ import yaml
 
 from api.oidc.expressions import Claimed, compiled
 from api.oidc.sections import BadConfiguration, Section
-from fleet.engine.celsyntax import BadExpression
+from fleet.engine.cel.tree import BadExpression
 from fleet.model.names import subdomain_problems
 
 GROUP = "apiserver.config.k8s.io"

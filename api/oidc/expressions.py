@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from fleet.engine.celsyntax import BadExpression
-from fleet.engine.rules import Budget, Program, RuleError, compile_program, execute
+from fleet.engine.cel.program import Budget, Fault, Program, compile_expression
+from fleet.engine.cel.types import DYN
 
 STEPS_MAX = 100_000  # of all expressions for one token, about ten milliseconds
 _VERIFIED = re.compile(r"\bclaims\s*\.\s*\??\s*email_verified\b")
-# The variable that a loop declares: map(GROUP, …).
-_DECLARED = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*(\w+)\s*,")
 _EMAIL = re.compile(r"\bclaims\s*\.\s*\??\s*email\b")
 
 
@@ -31,8 +29,8 @@ class Claimed:
     def value(self, of: Any, budget: Budget) -> Any:
         """Raises Failed."""
         try:
-            return execute(self.program, {self.variable: of}, budget, {})
-        except RuleError as error:
+            return self.program.evaluate({self.variable: of}, budget)
+        except Fault as error:
             raise Failed(f"{self.text}: {error}") from None
 
     @property
@@ -46,8 +44,4 @@ class Claimed:
 
 def compiled(text: str, variable: str) -> Claimed:
     """Raises BadExpression, also for an expression that names another variable."""
-    program = compile_program(text)
-    unknown = set(program.compiled.variables()) - {variable, *_DECLARED.findall(text)}
-    if unknown:
-        raise BadExpression(f"undeclared reference to '{min(unknown)}': the only variable is {variable}")
-    return Claimed(text, variable, program)
+    return Claimed(text, variable, compile_expression(text, {variable: DYN}))
