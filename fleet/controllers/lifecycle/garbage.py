@@ -187,7 +187,8 @@ class GarbageCollector:
             if any([await self._alive(dependent, ref) for ref in others]):
                 await self._drop_references(dependent_kind, dependent, stored.uid, [uid])
                 continue
-            blocking = blocking or any(ref.get("blockOwnerDeletion") for ref in mine)
+            if any(ref.get("blockOwnerDeletion") for ref in mine):
+                blocking = blocking or not self._waits_for(stored.uid, key)
             if not meta.get("deletionTimestamp"):
                 await self._delete(dependent_kind, dependent, stored.uid, "Foreground")
                 blocking = blocking and await self._store.get(dependent) is not None
@@ -195,6 +196,24 @@ class GarbageCollector:
             return None  # the end of the last dependent brings the key back
         await self._remove_finalizer(kind, key, uid, FOREGROUND)
         return None
+
+    def _waits_for(self, uid: str, owner: Key) -> bool:
+        """Does the object wait for its dependents, and these for theirs, until `owner` is one of them? Such a circle
+        ends nowhere, so none of it may hold another."""
+        seen, left = {uid}, [uid]
+        waiting = {key: waiter for waiter, key in self._waiting.items()}
+        while left:
+            one = left.pop()
+            if one not in self._waiting:
+                continue
+            for key in self._dependents.get(one, ()):
+                if key == owner:
+                    return True
+                known = waiting.get(key)
+                if known is not None and known not in seen:
+                    seen.add(known)
+                    left.append(known)
+        return False
 
     async def _let_go(self, kind: Kind, key: Key, owner: Body) -> float | None:
         uid = owner["metadata"]["uid"]
