@@ -255,6 +255,8 @@ class Api:
                 answer = await self._openapi.answer("/".join(rest), request)
             case ["metrics"]:
                 answer = self.metrics.response()
+            case ["metrics", "slis"]:
+                answer = await self._health.indicators()
             case []:
                 answer = json_response({"paths": self._paths()})
         if answer is None:

@@ -6,8 +6,10 @@ made from the registry and kept until it changes.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import orjson
@@ -61,6 +63,7 @@ class _Entry:
     verbs: tuple[str, ...]
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    storage: str = ""  # the hash by which clients see that the stored form has changed
 
 
 def _place(group: str) -> tuple[int, str]:
@@ -177,7 +180,7 @@ def _entries(kind: Kind, group: str, version: str) -> list[_Entry]:
     entries = [
         _Entry(
             kind.resource, kind.singular, kind.namespaced, group, version, kind.kind, tuple(sorted(kind.verbs)),
-            kind.short_names, kind.categories,
+            kind.short_names, kind.categories, _storage_hash(kind),
         )
     ]  # fmt: skip
     if kind.status:
@@ -205,7 +208,14 @@ def _resource(entry: _Entry, group: str, version: str) -> dict[str, Any]:
         item["shortNames"] = entry.short_names
     if entry.categories:
         item["categories"] = entry.categories
+    if entry.storage:
+        item["storageVersionHash"] = entry.storage
     return item
+
+
+def _storage_hash(kind: Kind) -> str:
+    """Eight bytes of the digest of group, version and kind, as a kube-apiserver makes it."""
+    return b64encode(sha256(f"{kind.group}/{kind.version}/{kind.kind}".encode()).digest()[:8]).decode()
 
 
 def _aggregate(name: str, versions: Mapping[str, Sequence[_Entry]]) -> dict[str, Any]:

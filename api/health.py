@@ -83,13 +83,27 @@ class Health:
         path, _, one = request.path.strip("/").partition("/")
         if path == "version":
             return json_response(self._version)
-        results: dict[str, str] = {"ping": ""}
-        if path == "readyz":
-            results |= {"store": await self._of_store(), **{name: check() for name, check in self._checks.items()}}
+        results = await self._ready() if path == "readyz" else {"ping": ""}
         if one:
             return _single(results, one)
         asked = parse_qs(request.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         return _all(path, results, frozenset(asked.get("exclude", ())), "verbose" in asked)
+
+    async def indicators(self) -> Response:
+        """/metrics/slis: the state of each check of /readyz as a gauge, under the name of a kube-apiserver's."""
+        results = await self._ready()
+        registry = CollectorRegistry()
+        gauge = Gauge(
+            "kubernetes_healthcheck", "The result of a single check: 1 when all is well.", ("name", "type"),
+            registry=registry,
+        )  # fmt: skip
+        for name, wrong in results.items():
+            gauge.labels(name, "readyz").set(not wrong)
+        return Response(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+    async def _ready(self) -> dict[str, str]:
+        """The checks of /readyz by name: "" when all is well, else what is wrong."""
+        return {"ping": "", "store": await self._of_store(), **{name: check() for name, check in self._checks.items()}}
 
     async def _of_store(self) -> str:
         try:

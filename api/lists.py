@@ -287,7 +287,29 @@ async def _parts(items: Sequence[Stored]) -> AsyncIterator[Sequence[Stored]]:
         yield items[at : at + BREATH]
 
 
-def join(served: Served, meta: dict[str, object], items: list[bytes]) -> bytes:
-    """A list object around items that are JSON already."""
+def join(served: Served, meta: dict[str, object], items: Sequence[bytes]) -> bytes:
+    """A list object around items that are JSON already. The items of a built-in kind do not repeat its name, as in a
+    kube-apiserver, whose typed clients compare them with single objects."""
     head = orjson.dumps({"kind": served.kind.list_kind, "apiVersion": served.api_version, "metadata": meta})
-    return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
+    begin = head[:-1] + b',"items":['
+    if not items or not served.kind.builtin:
+        return begin + b",".join(items) + b"]}"
+    parts = _nameless(served, items)
+    parts[0] = memoryview(begin + b"{" + parts[0])
+    parts[-1] = memoryview(bytes(parts[-1]) + b"]}")
+    return b",{".join(parts)
+
+
+def _nameless(served: Served, items: Sequence[bytes]) -> list[memoryview]:
+    """The items without `kind` and `apiVersion`, which stand first in what is stored, and without their first brace:
+    neither parsed nor copied."""
+    kind, version = f'"kind":"{served.kind.kind}",'.encode(), f'"apiVersion":"{served.api_version}",'.encode()
+    heads, cut = (b"{" + kind + version, b"{" + version + kind), len(kind) + len(version) + 1
+    return [memoryview(raw)[cut:] if raw.startswith(heads) else _without_name(raw) for raw in items]
+
+
+def _without_name(raw: bytes) -> memoryview:
+    body = orjson.loads(raw)
+    return memoryview(orjson.dumps({key: value for key, value in body.items() if key not in ("kind", "apiVersion")}))[
+        1:
+    ]

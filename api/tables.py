@@ -60,7 +60,7 @@ def table_of(
     return orjson.dumps(
         {
             "kind": "Table", "apiVersion": f"meta.k8s.io/{version}", "metadata": meta,
-            "columnDefinitions": column_definitions(served.kind) if columns else [],
+            "columnDefinitions": column_definitions(served.kind) if columns else None,
             "rows": rows,
         }
     )  # fmt: skip

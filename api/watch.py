@@ -198,7 +198,7 @@ class _Writer:
             item = {"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": {**meta}}
             body: Body = {
                 "kind": "Table", "apiVersion": version, "metadata": {"resourceVersion": str(revision)},
-                "columnDefinitions": [], "rows": [{"cells": [], "object": item}],
+                "columnDefinitions": None, "rows": [{"cells": [], "object": item}],
             }  # fmt: skip
         elif self.asked.form.form:
             version = f"meta.k8s.io/{self.asked.form.version}"

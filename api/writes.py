@@ -20,6 +20,8 @@ from api.served import Served
 from api.tables import metadata_only
 from fleet.engine.bounds import int64
 from fleet.engine.deletion import check_options
+from fleet.engine.prune import prune
+from fleet.engine.schema import compiled
 from fleet.engine.status import Cause, StatusError, bad_request, invalid
 from fleet.engine.validate import shown
 from fleet.objects.objects import Objects
@@ -95,9 +97,19 @@ def _check(served: Served, route: Route, body: Body) -> None:
 async def _read(served: Served, route: Route, request: Request, options: Options) -> tuple[Body, tuple[str, ...]]:
     """Return the object of a request as it is stored, and warnings. Raises StatusError."""
     body, strict = await read_object(request, field_validation=options.field_validation)
+    if strict and options.field_validation == "Strict":
+        strict = _with_unknown(served, body, strict)
     warnings = refuse_strict(strict, options)
     _check(served, route, body)
     return served.inward(body), warnings
+
+
+def _with_unknown(served: Served, body: Body, strict: list[str]) -> list[str]:
+    """The fields that stand twice, and those that the kind does not have: one refusal names both."""
+    unknown: list[str] = []
+    prune(compiled(served.kind), served.inward(body), "", unknown)
+    named = [f'unknown field "{path}"' for path in unknown]
+    return [*named, *strict] if served.kind.builtin else [*strict, *named]
 
 
 async def written_response(
@@ -163,7 +175,7 @@ class Writes:
         options = parse_options(request, "Update")
         body, warnings = await _read(served, route, request, options)
         written = await self._objects.update(
-            served.kind, _namespace(served, route), route.name, body, options, _subresource(route)
+            served.kind, _namespace(served, route), route.name, body, options, route.subresource
         )
         return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
@@ -191,7 +203,7 @@ class Writes:
         elif media == JSON_PATCH:
             patch = served.inward_patch(patch)
         written = await self._objects.patch(
-            served.kind, _namespace(served, route), route.name, patch, media, options, _subresource(route)
+            served.kind, _namespace(served, route), route.name, patch, media, options, route.subresource
         )
         return await self._answer(served, written, request, form, 201 if written.created else 200, warnings)
 
@@ -244,10 +256,6 @@ def delete_write_options(options: Options, given: Body) -> Options:
 
 def _namespace(served: Served, route: Route) -> str:
     return route.namespace if served.kind.namespaced else ""
-
-
-def _subresource(route: Route) -> str:
-    return "" if route.subresource == "finalize" else route.subresource
 
 
 def _deleted(served: Served, body: Body) -> Body:

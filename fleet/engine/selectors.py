@@ -299,11 +299,20 @@ def field_text(body: Body, path: str) -> str:
         except BadPath:
             return ""
         value = found[0] if found else None
+    if path == "source":
+        return event_source(body)
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else str(value)
+
+
+def event_source(body: Body) -> str:
+    """The field `source` of an Event by which clients select: its component, in the old field or in the new one."""
+    source = body.get("source")
+    component = source.get("component") if source.__class__ is dict else None
+    return str(component or body.get("reportingComponent") or "")
 
 
 def both(kind: Kind, labels: str, fields: str) -> Test | None:

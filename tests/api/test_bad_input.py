@@ -154,6 +154,10 @@ async def test_a_field_given_twice_is_named(hub: Hub) -> None:
     async with hub.client() as client:
         answer = await send(client, "POST", f"{MAPS}?fieldValidation=Strict", JSON, body)
         assert answer.json()["message"] == 'strict decoding error: duplicate field "metadata.name"'
+        worse = body.replace(b'"data":{}', b'"data":{},"more":1')
+        answer = await send(client, "POST", f"{MAPS}?fieldValidation=Strict", JSON, worse)
+        text = 'strict decoding error: unknown field "more", duplicate field "metadata.name"'
+        assert answer.json()["message"] == text
         answer = await send(client, "POST", f"{MAPS}?fieldValidation=Warn", JSON, body)
     assert answer.status_code == 201
     assert answer.headers["warning"] == '299 - "duplicate field \\"metadata.name\\""'

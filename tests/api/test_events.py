@@ -47,7 +47,8 @@ async def test_one_that_is_written_in_one_group_is_read_in_both(hub: Hub) -> Non
 async def test_fields_are_selected_by_the_names_of_the_group(hub: Hub) -> None:
     await ask(hub, "POST", NEW, WRITTEN)
     for path, selector in (
-        (NEW, "regarding.name=settings,reportingController=tests"), (CORE, "involvedObject.name=settings"),
+        (NEW, "regarding.name=settings,reportingController=tests"),
+        (CORE, "involvedObject.name=settings,source=tests"),
     ):  # fmt: skip
         found = await ask(hub, "GET", f"{path}?fieldSelector={selector}")
         assert len(found["items"]) == 1, selector

@@ -15,6 +15,7 @@ from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
+from tests.api.conftest import Hub
 
 SILENT = "nobody decides since 12:00 (2 min): no controllers process leads"
 
@@ -60,3 +61,10 @@ async def test_a_check_can_be_left_out() -> None:
 
 async def test_a_check_that_there_is_none_is_not_found() -> None:
     assert (await ask("/readyz/etcd"))[0] == 404
+
+
+async def test_the_checks_are_indicators_too(hub: Hub) -> None:
+    async with hub.client() as client:
+        answer = await client.get("/metrics/slis")
+    assert answer.status_code == 200
+    assert 'kubernetes_healthcheck{name="store",type="readyz"} 1.0' in answer.text.splitlines()

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.xdist_group("real-apiserver")
 
 PARSER = "the text is the JSON parser's own"
 GO_SCHEME = "the text speaks of Go's type conversions"
-ITEMS = "items carry kind and apiVersion: their bytes are encoded once, for get, list and watch"
 PLAIN_404 = "every refusal of ours is a Status; the real one answers a path of no API in plain text"
 EMPTY_LIST = "an empty list stays one; a Go type drops it"
 
@@ -41,11 +40,6 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
     "create from nothing": ({"message"}, PARSER),
     "list with a bad continue": ({"message"}, "the text names the byte where base64 ends"),
     "update it with another uid": ({"message"}, "the text names the key in etcd"),
-    "list": ({"body"}, ITEMS),
-    "list by label": ({"body"}, ITEMS),
-    "list by field": ({"body"}, ITEMS),
-    "list with a limit": ({"body"}, ITEMS),
-    "delete the collection by label": ({"body"}, ITEMS),
     "watch a bad revision": ({"code", "reason", "message"}, NO_500),
     "create with a resourceVersion": (NOT_OURS, NO_500),
     "strategic patch with a wrong directive": (NOT_OURS, NO_500),

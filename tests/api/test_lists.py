@@ -197,3 +197,31 @@ async def test_there_is_no_table_of_a_review(hub: Hub) -> None:
         answered = await client.post(path, json=body, headers={"accept": TABLE})
     assert (refused.status_code, refused.json()["reason"]) == (406, "NotAcceptable")
     assert (answered.status_code, answered.json()["status"]["allowed"]) == (201, True)
+
+
+@pytest.mark.parametrize("first", ["kind", "apiVersion"])
+async def test_items_of_a_built_in_kind_do_not_repeat_its_name(hub: Hub, first: str) -> None:
+    names = {"kind": "ConfigMap", "apiVersion": "v1"}
+    body = {first: names[first], **names, "metadata": {"name": "one"}, "data": {"a": "b"}}
+    async with hub.client() as client:
+        assert (await client.post(PATH, json=body)).status_code == 201
+        assert (await client.post(PATH, json=body | {"metadata": {"name": "two"}})).status_code == 201
+    listed = (await get(hub)).json()
+    assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
+    assert [(item["metadata"]["name"], item["data"]) for item in listed["items"]] == [
+        ("one", {"a": "b"}),
+        ("two", {"a": "b"}),
+    ]
+    assert not any({"kind", "apiVersion"} & item.keys() for item in listed["items"])
+
+
+async def test_finalizers_of_a_namespace_change_by_its_own_subresource_alone(hub: Hub) -> None:
+    path = "/api/v1/namespaces/held"
+    async with hub.client() as client:
+        made = (await client.post("/api/v1/namespaces", json={"metadata": {"name": "held"}})).json()
+        made["spec"]["finalizers"].append("example.com/mine")
+        kept = await client.put(path, json=made)
+        made["metadata"].pop("resourceVersion")
+        put = await client.put(f"{path}/finalize", json=made)
+    assert (kept.status_code, kept.json()["spec"]["finalizers"]) == (200, ["kubernetes"])
+    assert (put.status_code, put.json()["spec"]["finalizers"]) == (200, ["kubernetes", "example.com/mine"])

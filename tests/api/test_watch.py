@@ -113,7 +113,7 @@ async def test_the_first_table_of_a_watch_carries_the_columns_and_later_ones_do_
         first, second = await events.next(), await events.next()
         assert first is not None and second is not None
         assert [c["name"] for c in first["object"]["columnDefinitions"]] == ["Name", "Data", "Age"]
-        assert second["object"]["columnDefinitions"] == []
+        assert second["object"]["columnDefinitions"] is None
         assert second["object"]["rows"][0]["cells"][:2] == ["b", 0]
         assert second["object"]["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
