@@ -193,9 +193,7 @@ CHECKS: dict[tuple[str, str], Check] = {
 
 
 def class_stays(new: Object, old: Object) -> Iterator[Cause]:
-    if new.get("parameters") != old.get("parameters"):
-        yield forbidden("parameters", "updates to parameters are forbidden.")
-    yield from immutable(new, old, "", "provisioner", "reclaimPolicy", "volumeBindingMode")
+    return immutable(new, old, "", "parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
 
 
 def claim_stays(new: Object, old: Object) -> Iterator[Cause]:
