@@ -24,6 +24,7 @@ APPLY = "Apply"
 ENTRIES_MAX = 500  # that a client may claim
 UPDATERS_MAX = 10  # beyond it the oldest Update entries become one
 ANCIENT = "ancient-changes"
+_ENTRY_TEXTS = ("manager", "operation", "apiVersion", "time", "fieldsType", "subresource")
 
 NOT_OWNED_META = frozenset(
     {
@@ -31,9 +32,6 @@ NOT_OWNED_META = frozenset(
         "deletionTimestamp", "deletionGracePeriodSeconds",
     }
 )  # fmt: skip
-
-
-_ENTRY_TEXTS = ("manager", "operation", "apiVersion", "time", "fieldsType", "subresource")
 
 
 # -- algebra of sets
