@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -131,6 +132,16 @@ async def test_every_reference_leads_somewhere(seeded: Hub) -> None:
     for document in third:
         assert _dangling(document, "#/components/schemas/", document["components"]["schemas"]) == set()
     assert documents.v3("apis/policy.karmada.io/v1alpha1") is not None
+
+
+async def test_every_kind_has_its_schema_in_the_document_of_its_group(seeded: Hub) -> None:
+    documents = OpenApi(seeded.registry)
+    for kind in seeded.registry:
+        found = documents.v3(f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}")
+        assert found is not None
+        schemas = json.loads(found[0])["components"]["schemas"].values()
+        said = [name for schema in schemas for name in schema.get("x-kubernetes-group-version-kind", ())]
+        assert {"group": kind.group, "version": kind.version, "kind": kind.kind} in said
 
 
 def _dangling(document: object, prefix: str, known: dict[str, object]) -> set[str]:
