@@ -2,7 +2,8 @@
 
 The loop wakes on every change that could matter, gathers for a moment so that a burst is one decision, and runs
 `decide` beside the event loop. While a burst goes on it gathers for as long as the cycle before took, so that deciding
-takes at most half of the time and the rest of the hub keeps up. A commit is safe by itself. Each chunk carries the
+takes at most half of the time and the rest of the hub keeps up. While no job asks for anything, news of placed jobs and
+of members is gathered for QUIET_S. A commit is safe by itself. Each chunk carries the
 inputs of its decision as preconditions, so a unit that changed meanwhile drops out, and a changed tree or policy means
 deciding again. An exception of `decide` is a bug: decider.py finds a way around it, and faults.py tells of it.
 

@@ -1,8 +1,8 @@
 """The members' state → status on the hub: of the binding, of its unit, of the job itself; one commit for all three.
 
 Users look at the job, queues at the unit, the decider at the binding. All three must agree, so they are written
-together. Every step of a job's life is written at once; details in between (counts, timestamps) at most once a second a
-job.
+together. Every step of a job's life is written at once, but that it left its queue is written with the first state of
+its copy. Details in between (counts, timestamps) are written at most once a second a job.
 """
 
 from __future__ import annotations
