@@ -125,9 +125,8 @@ def _below(spot: _Spot) -> Iterator[_Spot]:
         count = None if times is None or not isinstance(most, int) else min(_INF, times * max(0, most))
         return _Spot(place, child, bool(child.get("x-kubernetes-embedded-resource")), count, apart)
 
-    apart = place if schema.get("x-kubernetes-map-type") == "atomic" else spot.apart
     for name, child in mapping(schema.get("properties")).items():
-        yield inner(f"{place}.properties[{name}]", child, 1, spot.apart or apart)
+        yield inner(f"{place}.properties[{name}]", child, 1, spot.apart)
     additional, items = schema.get("additionalProperties"), schema.get("items")
     if isinstance(additional, dict):
         yield inner(f"{place}.additionalProperties", additional, schema.get("maxProperties"), spot.apart)

@@ -38,6 +38,7 @@ class Rule:
     transition: bool
     optional_old: bool
     program: Program | None
+    read: Callable[[Any], Any] | None = None  # a value in another form than JSON's: a time, a number
     error: str = ""
     message_error: str = ""
 
@@ -83,6 +84,7 @@ def _compiled(raw: Mapping[str, Any], schema: Mapping[str, Any], self_type: Type
         transition=program is not None and "oldSelf" in program.uses,
         optional_old=optional,
         program=program,
+        read=self_type.shape.convert if self_type is not None and self_type.shape is not None else None,
         error=error,
         message_error=message_error,
     )
@@ -127,7 +129,7 @@ def evaluate(
             return [*causes, Cause(where, f'Invalid value: "{type_name}": {EXCEEDED}')]
         before = budget.left
         try:
-            held = rule.program.evaluate(_bindings(value, old, rule.optional_old), budget)
+            held = rule.program.evaluate(_bindings(rule, value, old), budget)
         except OverBudget:
             budget.left = -1
             said = EXCEEDED
@@ -143,8 +145,10 @@ def evaluate(
     return causes
 
 
-def _bindings(value: Any, old: Any, optional: bool) -> dict[str, Any]:
-    if not optional:
+def _bindings(rule: Rule, value: Any, old: Any) -> dict[str, Any]:
+    if rule.read is not None:
+        value, old = rule.read(value), None if old is None else rule.read(old)
+    if not rule.optional_old:
         return {"self": value, "oldSelf": old}
     return {"self": value, "oldSelf": NONE if old is None else Optional((old,))}
 
@@ -160,7 +164,7 @@ def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: Budget) -> Cau
     message = rule.message.strip() or f"failed rule: {rule.text.strip()}"
     if rule.message_expression is not None:
         try:
-            said = rule.message_expression.evaluate(_bindings(value, old, rule.optional_old), budget)
+            said = rule.message_expression.evaluate(_bindings(rule, value, old), budget)
             said = said.strip() if isinstance(said, str) else ""
             if said and "\n" not in said and len(said.encode()) <= MESSAGE_BYTES_MAX:
                 message = said

@@ -377,11 +377,11 @@ def _rules(
         near = (value, old)
     if node.rules:
         kept = partial(equal, *near)
-        causes += evaluate(node.rules, value, old, node.type or _type_name(value), path, budget, kept)
+        causes += evaluate(node.rules, value, old, node.type, path, budget, kept)
     if value.__class__ is dict:
         if node.open:
             return
-        before = old if old.__class__ is dict and not (node.atomic and node.known) else {}
+        before = old if old.__class__ is dict else {}
         for key, inner in value.items():
             child = node.child(key)
             if child is not None and (child.rules or inner.__class__ in (dict, list)):
