@@ -5,7 +5,7 @@ labels, annotations and scheduler name that this scheduler reads, and creates th
 texts `{gang}` stands for the name of the gang, `{pods}` for the number of its pods, and `{queue}` for the name that the
 Cluster says behind that of the gang scheduler.
 
-Sources, each read at the version that the test bed builds: koordinator 1.8.0 (docs of gang scheduling), volcano 1.15.1
+Sources, each read at the version that the test bed builds: koordinator 1.8.0 (docs of gang scheduling), volcano 1.14.1
 (pkg/controllers/podgroup), scheduler-plugins 0.34.7 (pkg/coscheduling), kueue 0.19.2 (pod groups), Kubernetes 1.36
 (scheduling.k8s.io/v1alpha2).
 """

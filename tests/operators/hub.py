@@ -9,8 +9,10 @@ from pathlib import Path
 
 from tests.e2e.conftest import join
 from tests.e2e.hub import Hub, Kubectl, World
+from tests.e2e.jobs import Jobs
 from tests.e2e.manifests import Manifest, gang_policy, leaf, pytorchjob, quota_tree
 from tests.operators.jobs import PODS, Body, refused, stays
+from tests.operators.kinds import Kind, prepare
 from tests.testbed.bed import started_bed
 from tests.testbed.member import RealMember
 from tests.testbed.operators.build import objects
@@ -83,3 +85,42 @@ def starts_whole_when_there_is_room(world: World, meanwhile: Callable[[list[Body
     world.until("the job runs", lambda: world.state("ports", "default") == "Running")
     world.kubectl.run("delete", "pytorchjob", "ports")
     world.until("nothing of it is left", lambda: not pods(world, "ports"))
+
+
+class RealJobs(Jobs):
+    """The jobs of a kind, and its controller's word on them."""
+
+    def __init__(self, world: World, kind: Kind) -> None:
+        super().__init__(world, kind, kind.kind.lower())
+        self.kind = kind
+
+    def submit(self, name: str, *, run_for: str = "", exit_code: int = 0) -> None:
+        prepare(self.kind, member_of(self.world), name, run_for, exit_code)
+        super().submit(name, run_for=run_for, exit_code=exit_code)
+
+    def until(self, name: str, phase: str) -> None:
+        self.world.until(f"the unit of {name} is {phase}", lambda: self.phase(name) == phase)
+
+    def status(self, name: str) -> Body:
+        status: Body = self.world.kubectl.get(self.resource, name, "-n", self.namespace).get("status", {})
+        return status
+
+    def copy(self, name: str) -> Body:
+        path = self.kind.path.replace("/default/", f"/{self.namespace}/")
+        return member_of(self.world).get(f"{path}/{name}")
+
+    def pods(self) -> dict[str, str]:
+        """The phases of all pods in the member, by name."""
+        found = member_of(self.world).get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
+        return {pod["metadata"]["name"]: pod["status"].get("phase", "") for pod in found}
+
+    def mirrored(self, name: str) -> bool:
+        """Whether the hub shows all that the controller says."""
+        shown, said = self.status(name), dict(self.copy(name).get("status", {}))
+        conditions = said.pop("conditions", [])
+        same = {key: shown.get(key) for key in said} == said
+        return same and all(one in shown.get("conditions", []) for one in conditions)
+
+    def leave_nothing(self) -> None:
+        self.world.until("nothing is left in the member", lambda: not self.in_members())
+        assert self.on_hub() == []

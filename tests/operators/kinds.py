@@ -181,6 +181,17 @@ def leaderworkerset(_name: str, template: Body) -> Body:
     return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "spec": spec}
 
 
+def volcanojob(_name: str, template: Body) -> Body:
+    """A leader and two workers. Volcano's webhook, which would write the scheduler into it, does not run."""
+    tasks = [{"name": name, "replicas": count, "template": template} for name, count in (("leader", 1), ("workers", 2))]
+    spec = {"schedulerName": "volcano", "minAvailable": 3, "tasks": tasks}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "spec": spec}
+
+
+def is_phase(phase: str) -> Told:
+    return lambda status: bool(status.get("state", {}).get("phase") == phase)
+
+
 # -- the table
 
 JOBSET = Kind(
@@ -247,5 +258,13 @@ LEADERWORKERSET = Kind(
     )),
     running=condition("Available", "True", "AllGroupsReady"),
     restart="Always",
+)  # fmt: skip
+VOLCANOJOB = Kind(  # needs Volcano's scheduler, which is no operator of the bed
+    "Job", "batch.volcano.sh/v1alpha1", "jobs", "volcano", volcanojob, pods=3,
+    selector="volcano.sh/job-name={name}",
+    labels=frozenset({"volcano.sh/task-spec"}),
+    running=is_phase("Running"),
+    succeeded=is_phase("Completed"),
+    failed=is_phase("Failed"),
 )  # fmt: skip
 KINDS = (JOBSET, MPIJOB, RAYJOB, RAYCLUSTER, TRAINJOB, LEADERWORKERSET)

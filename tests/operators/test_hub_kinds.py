@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.hub import World
-from tests.e2e.jobs import Jobs
 from tests.e2e.manifests import leaf
-from tests.operators.hub import hub_before, member_of
+from tests.operators.hub import RealJobs, hub_before
 from tests.operators.jobs import stays
-from tests.operators.kinds import KINDS, RAYJOB, Kind, prepare
+from tests.operators.kinds import KINDS, RAYJOB, Kind
 from tests.testbed.operators.controllers import OPERATORS
 
 Body = dict[str, Any]
@@ -34,45 +33,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         for kind in KINDS:
             world.kubectl.run("create", "namespace", kind.kind.lower())
         yield world
-
-
-class RealJobs(Jobs):
-    """The jobs of a kind, and its controller's word on them."""
-
-    def __init__(self, world: World, kind: Kind) -> None:
-        super().__init__(world, kind, kind.kind.lower())
-        self.kind = kind
-
-    def submit(self, name: str, *, run_for: str = "", exit_code: int = 0) -> None:
-        prepare(self.kind, member_of(self.world), name, run_for, exit_code)
-        super().submit(name, run_for=run_for, exit_code=exit_code)
-
-    def until(self, name: str, phase: str) -> None:
-        self.world.until(f"the unit of {name} is {phase}", lambda: self.phase(name) == phase)
-
-    def status(self, name: str) -> Body:
-        status: Body = self.world.kubectl.get(self.resource, name, "-n", self.namespace).get("status", {})
-        return status
-
-    def copy(self, name: str) -> Body:
-        path = self.kind.path.replace("/default/", f"/{self.namespace}/")
-        return member_of(self.world).get(f"{path}/{name}")
-
-    def pods(self) -> dict[str, str]:
-        """The phases of all pods in the member, by name."""
-        found = member_of(self.world).get(f"/api/v1/namespaces/{self.namespace}/pods")["items"]
-        return {pod["metadata"]["name"]: pod["status"].get("phase", "") for pod in found}
-
-    def mirrored(self, name: str) -> bool:
-        """Whether the hub shows all that the controller says."""
-        shown, said = self.status(name), dict(self.copy(name).get("status", {}))
-        conditions = said.pop("conditions", [])
-        same = {key: shown.get(key) for key in said} == said
-        return same and all(one in shown.get("conditions", []) for one in conditions)
-
-    def leave_nothing(self) -> None:
-        self.world.until("nothing is left in the member", lambda: not self.in_members())
-        assert self.on_hub() == []
 
 
 @of(*KINDS)

@@ -41,6 +41,7 @@ SOURCES: dict[str, Source] = {
         "sigs.k8s.io/scheduler-plugins",
         ("config/crd/bases/scheduling.x-k8s.io_podgroups.yaml", "manifests/coscheduling/scheduler-config.yaml"),
     ),
+    "volcano": Source("volcano.sh/volcano", ("config/crd/*/bases/*.yaml",)),
     "jobset": Source(
         "sigs.k8s.io/jobset",
         ("config/components/crd/bases/*.yaml", "config/components/webhook/manifests.yaml"),

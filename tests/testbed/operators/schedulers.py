@@ -48,6 +48,20 @@ def start_coscheduling(member: RealMember) -> None:
     ], ready=f"https://127.0.0.1:{port}/readyz")  # fmt: skip
 
 
+def start_volcano(member: RealMember) -> None:
+    """Volcano's scheduler under its own name beside the member's kube-scheduler, with its built-in settings; and its
+    controllers, without which no queue is open. Its webhooks do not run."""
+    member.start_scheduler()
+    member.add_kinds(_definitions(objects("volcano")))
+    member.add_namespace("volcano-system")
+    for part in ("scheduler", "controller-manager"):
+        port = free_port()
+        member.run(f"volcano-{part}", [
+            built("volcano").binary(part), f"--kubeconfig={member.kubeconfig}", "--leader-elect=false",
+            "--enable-healthz=true", f"--healthz-address=127.0.0.1:{port}",
+        ], ready=f"http://127.0.0.1:{port}/healthz")  # fmt: skip
+
+
 def _definitions(bodies: Sequence[Body]) -> list[Body]:
     return [body for body in bodies if body["kind"] == "CustomResourceDefinition"]
 
