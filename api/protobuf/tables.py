@@ -51,7 +51,7 @@ def _lines() -> tuple[dict[str, str], dict[str, str]]:
             marked, _, fields = line.partition(":")
             name = f"{package}.{marked.rstrip('!=|')}"
             lines[name] = f"{marked[-1]}{fields}"
-            if marked[-1] == "!":
+            if marked[-1] == "!" and not package.startswith("machinery."):
                 kinds[f"{served}/{marked[:-1]}"] = name
     kinds["/APIVersions"] = f"{META}.APIVersions"
     for kind in _META_KINDS:

@@ -82,6 +82,17 @@ def test_objects_inside_objects_are_bounded() -> None:
     assert once == {"kind": "List", "apiVersion": "v1", "items": [{"kind": "ConfigMap"}]}
 
 
+def test_as_many_messages_are_read_as_objects_of_json() -> None:
+    for count, code in ((60_000, 0), (70_000, 413)):
+        body = envelope("v1", "Pod", b"\x12" + _size(2 * count) + b"\x0a\x00" * count)  # volumes
+        try:
+            found = decode(body)
+        except StatusError as refused:
+            assert refused.code == code
+        else:
+            assert code == 0 and len(found["spec"]["volumes"]) == count
+
+
 def _size(value: int) -> bytes:
     out = bytearray()
     while value > 0x7F:
