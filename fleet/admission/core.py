@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
 
-from fleet.admission.rule import Checks, dig, duplicate, forbidden, immutable, invalid, of_new
+import orjson
+
+from fleet.admission.kubernetes.containers import config_key_problems
+from fleet.admission.rule import Checks, dig, forbidden, immutable, invalid, of_new
 from fleet.bindings.heartbeat import LEASE as HEARTBEAT
 from fleet.engine.status import Cause, StatusError
 from fleet.engine.status import forbidden as may_not
@@ -14,11 +18,9 @@ from fleet.objects.writing import Review
 from fleet.ports import Body
 from fleet.wellknown import HUB_CONFIG, REQUIRE_QUEUE, SYSTEM_NAMESPACE, SYSTEM_NAMESPACES
 
-_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_DATA_KEY_TEXT = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
-    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
+_PLAIN_KEY = re.compile(r"[-_a-zA-Z0-9][-._a-zA-Z0-9]{0,252}")  # nearly all keys; the others are looked at closely
+_ACCOUNT = "kubernetes.io/service-account.name"  # an annotation
+_DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 _DATA_MAX = 1 << 20
 _PRIORITY_MAX = 1_000_000_000
 _KEPT = ("default", *SYSTEM_NAMESPACES)
@@ -36,12 +38,53 @@ def _data(body: Body) -> Sequence[Cause]:
     data, binary = body.get("data") or {}, body.get("binaryData") or {}
     causes = []
     for field, entries in (("data", data), ("binaryData", binary)):
-        causes += [invalid(f"{field}[{key}]", key, _DATA_KEY_TEXT) for key in entries if not _DATA_KEY.fullmatch(key)]
-    causes += [duplicate(f"binaryData[{key}]", key) for key in binary if key in data]
-    size = sum(len(value) for entries in (data, binary) for value in entries.values() if isinstance(value, str))
-    if size > _DATA_MAX * 4 // 3:
-        causes.append(Cause("data", f"Too long: may not be more than {_DATA_MAX} bytes", "FieldValueTooLong"))
+        for key in entries:
+            if not _PLAIN_KEY.fullmatch(key):
+                causes += [invalid(f"{field}[{key}]", key, why) for why in config_key_problems(key)]
+    causes += [invalid(f"data[{key}]", key, "duplicate of key present in binaryData") for key in data if key in binary]
+    secret = body.get("kind") == "Secret"
+    size = _decoded(data) if secret else sum(map(_bytes, data.values()))
+    if size + _decoded(binary) > _DATA_MAX:
+        text = f"Too long: may not be more than {_DATA_MAX} bytes"
+        causes.append(Cause("data" if secret else "[]", text, "FieldValueTooLong"))
     return causes
+
+
+def _bytes(value: str) -> int:
+    return len(value) if value.isascii() else len(value.encode())
+
+
+def _decoded(entries: Mapping[str, str]) -> int:
+    """The bytes of values in base64."""
+    return sum(len(value) // 4 * 3 - value[-2:].count("=") for value in entries.values())
+
+
+def _typed(body: Body) -> Sequence[Cause]:
+    """What a Secret of a type of Kubernetes must have."""
+    data, kind = body.get("data") or {}, body.get("type") or ""
+    if kind == "kubernetes.io/service-account-token":
+        named = (dig(body, "metadata.annotations") or {}).get(_ACCOUNT)
+        return [] if named else [_missing(f"metadata.annotations[{_ACCOUNT}]")]
+    if kind in _DOCKER:
+        key = _DOCKER[kind]
+        if key not in data:
+            return [_missing(f"data[{key}]")]
+        try:
+            sound = isinstance(orjson.loads(b64decode(data[key])), dict)
+        except ValueError:
+            sound = False
+        return [] if sound else [invalid(f"data[{key}]", "<secret contents redacted>", "must be a JSON object")]
+    if kind == "kubernetes.io/basic-auth" and not data.keys() & {"username", "password"}:
+        return [_missing("data[username]"), _missing("data[password]")]
+    if kind == "kubernetes.io/ssh-auth" and not data.get("ssh-privatekey"):
+        return [_missing("data[ssh-privatekey]")]
+    if kind == "kubernetes.io/tls":
+        return [_missing(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+    return []
+
+
+def _missing(path: str) -> Cause:
+    return Cause(path, "Required value", "FieldValueRequired")
 
 
 def _choices(review: Review) -> Sequence[Cause]:
@@ -106,7 +149,7 @@ def _lease(body: Body) -> Sequence[Cause]:
 
 NAMESPACE = Checks(_namespace)
 CONFIG_MAP = Checks(of_new(_data), _choices, _frozen)
-SECRET = Checks(of_new(_data), _frozen, immutable("type"))
+SECRET = Checks(of_new(_data), of_new(_typed), _frozen, immutable("type"))
 PRIORITY_CLASS = Checks(
     of_new(_priority),
     _same_priority,

@@ -330,11 +330,24 @@ WRONG: list[tuple[str, str, Any]] = [
     ("secret", "data", {"k k": ""}),
     ("configmap", "data", {"k k": ""}),
     ("configmap", "binaryData", {"k": "_-=="}),
+    ("configmap", "data", {"..": ""}),
+    ("configmap", "data", {"..x": ""}),
+    ("configmap", "data", {"k" * 254: ""}),
+    ("configmap", "data", {"k": "x" * (2**20 + 1)}),
+    ("configmap", "binaryData", {"k": ""}),
+    ("secret", "data", {"k": "AAAA" * (2**20 // 3 + 1)}),
+    ("secret", "type", "kubernetes.io/tls"),
+    ("secret", "type", "kubernetes.io/basic-auth"),
+    ("secret", "type", "kubernetes.io/ssh-auth"),
+    ("secret", "type", "kubernetes.io/dockerconfigjson"),
+    ("secret", "type", "kubernetes.io/service-account-token"),
     ("runtimeclass", "handler", "A"),
 ]  # fmt: skip
 
 # (the sound object, the field, its value): a merge of it into the stored object is refused
 FROZEN: list[tuple[str, Body]] = [
+    ("pod", {"spec": {"hostname": "a"}}),
+    ("pod", {"spec": {"containers": [CONTAINER, {"name": "two", "image": "b"}]}}),
     ("deployment", {"spec": {"selector": {"matchLabels": {"app": "b"}},
                              "template": {"metadata": {"labels": {"app": "b"}}}}}),
     ("statefulset", {"spec": {"serviceName": "t"}}),

@@ -39,6 +39,7 @@ ACCEPTED: dict[str, tuple[set[str], str]] = {
     "budget spec.maxUnavailable=1": ({"message", "details"}, STRUCT),
     "pod spec.containers.0.env=[{'name': 'A'}, {'name': 'A'}]": ({"warnings"}, HIDES),
     "job {'spec': {'template': {'spec': {'restartPolicy': 'OnFailure'}}}}": ({"message", "details"}, STRUCT),
+    "pod {'spec': {'hostname': 'a'}}": ({"message", "details"}, DIFF),
     "claim {'spec': {'accessModes': ['ReadOnlyMany']}}": ({"message", "details"}, DIFF),
     **{what: ({"warnings"}, READS_TOO) for what, _ in named([case for case in WRONG if case[0] == "endpoints"])},
 }

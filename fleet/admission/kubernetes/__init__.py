@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 
-from fleet.admission.kubernetes import others, services, workloads
+from fleet.admission.kubernetes import others, pods, services, workloads
 from fleet.admission.kubernetes.language import Check, Object
 from fleet.engine.status import CAUSES_MAX, Cause
 from fleet.objects.writing import Review
@@ -22,6 +22,7 @@ UPDATES: dict[tuple[str, str], Callable[[Object, Object], Iterable[Cause]]] = {
     ("apps", "statefulsets"): workloads.set_stays,
     ("batch", "jobs"): workloads.job_stays,
     ("", "persistentvolumeclaims"): others.claim_stays,
+    ("", "pods"): pods.pod_stays,
     ("storage.k8s.io", "storageclasses"): others.class_stays,
     ("node.k8s.io", "runtimeclasses"): others.handler_stays,
 }

@@ -255,3 +255,33 @@ def _created(body: Object, path: str) -> Iterator[Cause]:
 
 POD: Check = every(_created, at("spec", natural("terminationGracePeriodSeconds")))
 POD_TEMPLATE: Check = lambda body, path: template(body.get("template") or {}, "template")  # noqa: E731
+
+
+# -- updates
+
+_CHANGEABLE = ("activeDeadlineSeconds", "schedulingGates", "tolerations")
+_CHANGEABLE_TEXT = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)"
+)
+
+
+def pod_stays(new: Object, old: Object) -> Iterator[Cause]:
+    """A pod keeps its spec but for a few fields; one with scheduling gates may get another place, too."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    for field in ("containers", "initContainers"):
+        if len(spec.get(field) or ()) != len(before.get(field) or ()):
+            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+    aside = (*_CHANGEABLE, "nodeSelector", "affinity") if before.get("schedulingGates") else _CHANGEABLE
+    if _kept(spec, aside) != _kept(before, aside):
+        yield forbidden("spec", f"pod updates may not change fields other than {_CHANGEABLE_TEXT}")
+
+
+def _kept(spec: Object, aside: tuple[str, ...]) -> Object:
+    kept = {key: value for key, value in spec.items() if key not in aside}
+    for field in ("containers", "initContainers"):
+        if field in kept:
+            kept[field] = [{k: v for k, v in container.items() if k != "image"} for container in kept[field]]
+    return kept
