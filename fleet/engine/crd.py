@@ -12,13 +12,21 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from fleet.engine.crdparts import (
+    column_flaws,
+    invalid,
+    name_flaws,
+    scale_flaws,
+    selectable_flaws,
+    too_many,
+    unsupported,
+)
 from fleet.engine.crdschema import costs, flaws
-from fleet.engine.jsonpath import BadPath, compile_path
 from fleet.engine.kind import Column, Kind, Scale
 from fleet.engine.schemas import PRESERVE, Definitions, collapse, whole_object
-from fleet.engine.status import CAUSES_MAX, Cause, cut
+from fleet.engine.status import CAUSES_MAX, Cause
 from fleet.engine.validate import shown
-from fleet.model.names import label_problems, subdomain_problems
+from fleet.model.names import dns1035_problems
 from fleet.model.untyped import at, mapping, rows, text, texts
 
 GROUP = "apiextensions.k8s.io"
@@ -27,14 +35,11 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
 Body = dict[str, Any]
 
-_KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
-_COLUMN_TYPES = ("string", "integer", "number", "boolean", "date")
 _TOP = {
     "schema": "spec.validation", "subresources": "spec.subresources",
     "additionalPrinterColumns": "spec.additionalPrinterColumns", "selectableFields": "spec.selectableFields",
 }  # fmt: skip
-LISTED_MAX = 100  # versions, columns, selectable fields, names of one definition: each is looked at for every object
 
 
 def default(body: Body) -> None:
@@ -53,34 +58,24 @@ def validate(body: Body, *, stored: bool = False) -> list[Cause]:
     """The flaws of a CRD beyond its schema; empty when it can be served. Of one that is `stored` only what keeps it
     from being served: a pattern or a rule that cannot be run checks nothing then."""
     spec = mapping(body.get("spec"))
-    group, names = text(spec.get("group")), mapping(spec.get("names"))
-    plural, causes = text(names.get("plural")), list[Cause]()
-    if subdomain_problems(group) or "." not in group:
-        causes.append(_invalid("spec.group", group, "must be a domain with at least one dot"))
-    if label_problems(plural):
-        causes.append(_invalid("spec.names.plural", plural, "must be a lower-case DNS label"))
-    if not _KIND.fullmatch(text(names.get("kind"))):
-        causes.append(_invalid("spec.names.kind", names.get("kind"), "must be a CamelCase word"))
+    group, plural = text(spec.get("group")), text(mapping(spec.get("names")).get("plural"))
+    causes = list(name_flaws(spec, stored))
     name = at(body, "metadata", "name")
     if name != f"{plural}.{group}":
-        causes.append(_invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-    if spec.get("scope") not in ("Namespaced", "Cluster"):
-        causes.append(_unsupported("spec.scope", spec.get("scope"), ("Cluster", "Namespaced")))
+        causes.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     if spec.get("preserveUnknownFields"):
-        causes.append(_invalid("spec.preserveUnknownFields", True, f"must be false; use {PRESERVE} in the schema"))
+        causes.append(invalid("spec.preserveUnknownFields", True, f"must be false; use {PRESERVE} in the schema"))
     strategy = mapping(spec.get("conversion")).get("strategy", "None")
     if strategy != "None":
-        causes.append(_unsupported("spec.conversion.strategy", strategy, ("None",)))
-    causes += _too_many("spec.versions", spec.get("versions"))
-    for field in ("shortNames", "categories"):
-        causes += _too_many(f"spec.names.{field}", names.get(field))
+        causes.append(unsupported("spec.conversion.strategy", strategy, ("None",)))
+    causes += too_many("spec.versions", spec.get("versions"))
     causes += _versions(rows(spec.get("versions")), stored)
     return causes
 
 
 def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
     if sum(1 for version in versions if version.get("storage")) != 1:
-        yield _invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
+        yield invalid("spec.versions", len(versions), "must have exactly one version marked as storage version")
     seen: set[str] = set()
     alike = {part for part in _TOP if all(v.get(part) == versions[0].get(part) for v in versions)}
     for index, version in enumerate(versions):
@@ -88,8 +83,10 @@ def _versions(versions: list[Body], stored: bool) -> Iterator[Cause]:
         if name in seen:
             yield Cause(f"{where}.name", f"Duplicate value: {shown(name)}", "FieldValueDuplicate")
         seen.add(name)
-        if label_problems(name):
-            yield _invalid(f"{where}.name", version.get("name"), "must be a lower-case DNS label")
+        if problems := dns1035_problems(name):
+            yield invalid(f"{where}.name", name, ",".join(problems))
+            if index == 0:  # a kube-apiserver keeps the first name in a field of its own, too
+                yield invalid("spec.version", name, ",".join(problems))
         # What all versions share a kube-apiserver reads, and refuses, once.
         places = {part: _TOP[part] if part in alike else f"{where}.{part}" for part in _TOP}
         asked = {part: place for part, place in places.items() if index == 0 or part not in alike}
@@ -102,28 +99,14 @@ def _version_causes(places: Mapping[str, str], version: Body, stored: bool) -> I
     """`places`: the parts of the version to look at, and where each stands in a refusal."""
     if "schema" in places:
         yield from _schema_causes(f"{places['schema']}.openAPIV3Schema", version, stored)
-    columns, selectable = version.get("additionalPrinterColumns"), version.get("selectableFields")
     if "additionalPrinterColumns" in places:
-        where = places["additionalPrinterColumns"]
-        yield from () if stored else _too_many(where, columns)
-        for index, column in enumerate(rows(columns)[:LISTED_MAX]):
-            spot = f"{where}[{index}]"
-            if not isinstance(column.get("name"), str):
-                yield Cause(f"{spot}.name", "Required value", "FieldValueRequired")
-            if column.get("type") not in _COLUMN_TYPES:
-                yield _unsupported(f"{spot}.type", column.get("type"), _COLUMN_TYPES)
-            yield from _path_causes(f"{spot}.jsonPath", column.get("jsonPath"))
+        yield from column_flaws(places["additionalPrinterColumns"], version.get("additionalPrinterColumns"), stored)
     if "selectableFields" in places:
-        where = places["selectableFields"]
-        yield from () if stored else _too_many(where, selectable)
-        for index, field in enumerate(rows(selectable)[:LISTED_MAX]):
-            yield from _path_causes(f"{where}[{index}].jsonPath", field.get("jsonPath"))
+        schema = mapping(at(version, "schema", "openAPIV3Schema"))
+        yield from selectable_flaws(places["selectableFields"], version.get("selectableFields"), schema, stored)
     scale = at(version, "subresources", "scale")
     if isinstance(scale, dict) and "subresources" in places:
-        for key, start in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-            if not text(scale.get(key)).startswith(start):
-                spot = f"{places['subresources']}.scale.{key}"
-                yield _invalid(spot, scale.get(key), f"must be a path under {start[:-1]}")
+        yield from scale_flaws(f"{places['subresources']}.scale", scale)
 
 
 def _schema_causes(place: str, version: Body, stored: bool) -> Iterator[Cause]:
@@ -132,35 +115,9 @@ def _schema_causes(place: str, version: Body, stored: bool) -> Iterator[Cause]:
         yield Cause(place, "Required value: schemas are required", "FieldValueRequired")
         return
     if schema.get("type") != "object":
-        yield _invalid(f"{place}.type", schema.get("type"), "must be object at the root")
+        yield invalid(f"{place}.type", schema.get("type"), "must be object at the root")
     found = list(islice(flaws(place, schema), CAUSES_MAX))
     yield from found if found or stored else islice(costs(place, schema), CAUSES_MAX)
-
-
-def _too_many(where: str, given: Any) -> list[Cause]:
-    if not isinstance(given, list) or len(given) <= LISTED_MAX:
-        return []
-    return [Cause(where, f"Too many: {len(given)}: must have at most {LISTED_MAX} items", "FieldValueTooMany")]
-
-
-def _path_causes(where: str, path: Any) -> Iterator[Cause]:
-    try:
-        if not isinstance(path, str) or not path:
-            raise BadPath("is required")
-        compile_path(path)
-    except BadPath as error:
-        yield _invalid(where, path, str(error))
-
-
-def _invalid(where: str, value: Any, message: str) -> Cause:
-    return Cause(where, f"Invalid value: {shown(value)}: {message}")
-
-
-def _unsupported(where: str, value: Any, supported: tuple[str, ...]) -> Cause:
-    allowed = ", ".join(f'"{s}"' for s in supported)
-    return Cause(
-        where, f'Unsupported value: "{cut(str(value))}": supported values: {allowed}', "FieldValueNotSupported"
-    )
 
 
 def _served(spec: Body) -> list[Body]:

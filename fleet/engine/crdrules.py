@@ -15,6 +15,7 @@ import orjson
 from fleet.engine.cel.estimate import estimate
 from fleet.engine.cel.program import Program
 from fleet.engine.cel.shapes import REQUEST_BYTES, least, type_of_schema
+from fleet.engine.crdparts import invalid
 from fleet.engine.fieldpath import BadFieldPath, field_path
 from fleet.engine.kind import Schema
 from fleet.engine.rules import Rule, compile_rules
@@ -45,9 +46,9 @@ def text_flaws(place: str, rules: list[Any], schema: Schema) -> Iterator[Cause]:
         if not text.strip():
             yield Cause(f"{where}.rule", "Required value: rule is not specified", "FieldValueRequired")
         elif message and not message.strip():
-            yield _invalid(f"{where}.message", message, "must be non-empty if specified")
+            yield invalid(f"{where}.message", message, "must be non-empty if specified")
         elif _LINES.search(message.strip()):
-            yield _invalid(f"{where}.message", message, "must not contain line breaks")
+            yield invalid(f"{where}.message", message, "must not contain line breaks")
         elif _LINES.search(text.strip()) and not message.strip():
             said = "Required value: message must be specified if rule contains line breaks"
             yield Cause(f"{where}.message", said, "FieldValueRequired")
@@ -66,13 +67,13 @@ def _path_flaws(where: str, path: str, schema: Schema) -> Iterator[Cause]:
     if not path:
         return
     if not path.strip():
-        yield _invalid(where, path, "must be non-empty if specified")
+        yield invalid(where, path, "must be non-empty if specified")
     if _LINES.search(path):
-        yield _invalid(where, path, "must not contain line breaks")
+        yield invalid(where, path, "must not contain line breaks")
     try:
         field_path(path, schema)
     except BadFieldPath:
-        yield _invalid(where, path, "must be a valid path")
+        yield invalid(where, path, "must be a valid path")
 
 
 @dataclass(slots=True)
@@ -166,10 +167,10 @@ def _flaws_at(spot: _Spot, total: _Total) -> Iterator[Cause]:
 def _old_self_flaws(where: str, raw: Mapping[str, Any], rule: Rule, apart: str) -> Iterator[Cause]:
     if rule.transition and apart:
         said = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {apart}"
-        yield _invalid(f"{where}.rule", rule.text, said)
+        yield invalid(f"{where}.rule", rule.text, said)
     elif not rule.transition and raw.get("optionalOldSelf") is not None:
         said = "may not be set if oldSelf is not used in rule"
-        yield _invalid(f"{where}.optionalOldSelf", raw["optionalOldSelf"], said)
+        yield invalid(f"{where}.optionalOldSelf", raw["optionalOldSelf"], said)
 
 
 def _cost(program: Program | None, self_type: Any) -> int:
@@ -187,7 +188,3 @@ def _as_printed(raw: Mapping[str, Any]) -> str:
     escapes it."""
     fields = {key: raw.get(name, None if name in _NULLABLE else "") for name, key in _RULE_KEYS.items()}
     return cut(_HTML.sub(lambda match: f"\\u{ord(match[0]):04x}", orjson.dumps(fields).decode()))
-
-
-def _invalid(where: str, value: Any, message: str) -> Cause:
-    return Cause(where, f"Invalid value: {shown(value)}: {message}")

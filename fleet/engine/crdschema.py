@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from fleet.engine.crdparts import invalid
 from fleet.engine.crdrules import rule_flaws, text_flaws
 from fleet.engine.kind import Schema
 from fleet.engine.pattern import BadPattern, Pattern
@@ -53,7 +54,7 @@ def flaws(where: str, schema: Schema) -> Iterator[Cause]:
             yield Cause(where, f"Too many: a schema has at most {NODES_MAX} nodes", "FieldValueTooMany")
             return
         if not isinstance(node, dict):
-            yield _invalid(place, node, "must be a schema")
+            yield invalid(place, node, "must be a schema")
             continue
         wrong = list(_wrong_types(place, node))
         yield from wrong
@@ -76,7 +77,7 @@ def costs(where: str, schema: Schema) -> Iterator[Cause]:
             try:
                 Pattern(pattern)
             except BadPattern as error:
-                yield _invalid(f"{place}.pattern", pattern, f"must be a regular expression that RE2 takes: {error}")
+                yield invalid(f"{place}.pattern", pattern, f"must be a regular expression that RE2 takes: {error}")
         for rule in rows(node.get("x-kubernetes-validations")):
             rules += len(rule.get("rule") or "") + len(rule.get("messageExpression") or "")
         if patterns > PATTERN_CHARACTERS_MAX or rules > RULE_CHARACTERS_MAX:
@@ -110,9 +111,9 @@ def _wrong_types(place: str, node: Schema) -> Iterator[Cause]:
     for keyword, types in KEYWORDS.items():
         value = node.get(keyword)
         if value is not None and not _is_one_of(value, types):
-            yield _invalid(f"{place}.{keyword}", value, f"must be of type {' or '.join(map(_named, types))}")
+            yield invalid(f"{place}.{keyword}", value, f"must be of type {' or '.join(map(_named, types))}")
         elif keyword in _TEXTS and value is not None and not all(isinstance(item, str) for item in value):
-            yield _invalid(f"{place}.{keyword}", value, "must be a list of strings")
+            yield invalid(f"{place}.{keyword}", value, "must be a list of strings")
         elif keyword == "x-kubernetes-validations":
             wrong = list(_wrong_rules(f"{place}.{keyword}", value or []))
             yield from wrong or text_flaws(f"{place}.{keyword}", value or [], node)
@@ -121,11 +122,11 @@ def _wrong_types(place: str, node: Schema) -> Iterator[Cause]:
 def _wrong_rules(place: str, given: list[Any]) -> Iterator[Cause]:
     for index, rule in enumerate(given):
         if not isinstance(rule, dict):
-            yield _invalid(f"{place}[{index}]", rule, "must be an object")
+            yield invalid(f"{place}[{index}]", rule, "must be an object")
             continue
         for key, types in _RULE.items():
             if rule.get(key) is not None and not _is_one_of(rule[key], types):
-                yield _invalid(f"{place}[{index}].{key}", rule[key], f"must be of type {_named(types[0])}")
+                yield invalid(f"{place}[{index}].{key}", rule[key], f"must be of type {_named(types[0])}")
 
 
 def _is_one_of(value: Any, types: tuple[type, ...]) -> bool:
@@ -154,7 +155,3 @@ def _structural(place: str, node: Schema) -> Iterator[Cause]:
         yield Cause(f"{place}.additionalProperties", message, "FieldValueForbidden")
     if kind == "array" and not isinstance(node.get("items"), dict):
         yield Cause(f"{place}.items", "Required value: must be specified for an array", "FieldValueRequired")
-
-
-def _invalid(where: str, value: Any, message: str) -> Cause:
-    return Cause(where, f"Invalid value: {shown(value)}: {message}")

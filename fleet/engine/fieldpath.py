@@ -18,26 +18,35 @@ class BadFieldPath(ValueError):
 def field_path(text: str, schema: Mapping[str, Any]) -> str:
     """`.a['b.c'].d` as `a[b.c].d` where a map has the key, or `a.b.c.d` where an object has the field. Raises
     BadFieldPath."""
+    return _followed(text, schema)[0]
+
+
+def field_schema(text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of the field that the path leads to. Raises BadFieldPath."""
+    return _followed(text, schema)[1]
+
+
+def _followed(text: str, schema: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     named, place, here = "", 0, schema
     while place < len(text):
         match = _STEP.match(text, place)
         if match is None:
-            raise BadFieldPath(text)
+            raise BadFieldPath(f"expected [ or . but got: {text[place:].split('.')[0]}")
         place = match.end()
         key = match[1] if match[1] is not None else _ESCAPE.sub(_character, match[2])
         fields, additional = here.get("properties"), here.get("additionalProperties")
         if isinstance(fields, Mapping) and fields:
             if key not in fields:
-                raise BadFieldPath(text)
+                raise BadFieldPath("does not refer to a valid field")
             named, here = f"{named}.{key}" if named else key, fields[key]
         elif isinstance(additional, Mapping):
             named, here = f"{named}[{key}]", additional
         else:
-            raise BadFieldPath(text)
-    return named
+            raise BadFieldPath("does not refer to a valid field")
+    return named, here
 
 
 def _character(match: re.Match[str]) -> str:
     if match[1] not in _PLAIN:
-        raise BadFieldPath(match[0])
+        raise BadFieldPath(f"invalid string literal: invalid escape char {match[0]}")
     return _PLAIN[match[1]]

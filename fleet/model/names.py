@@ -38,6 +38,11 @@ _VALUE_TEXT = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
 )
+_DNS1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
 
 
 def label_problems(text: str) -> list[str]:
@@ -50,6 +55,12 @@ def subdomain_problems(text: str, unit: str = "characters") -> list[str]:
     """Return the faults that keep `text` from being a DNS subdomain as of RFC 1123: labels with dots between them."""
     found = [] if len(text) <= SUBDOMAIN_MAX else [f"must be no more than {SUBDOMAIN_MAX} {unit}"]
     return found if _SUBDOMAIN.match(text) else [*found, _SUBDOMAIN_TEXT]
+
+
+def dns1035_problems(text: str) -> list[str]:
+    """Return the faults that keep `text` from being a DNS label as of RFC 1035, which begins with a letter."""
+    found = [] if len(text) <= LABEL_MAX else [f"must be no more than {LABEL_MAX} characters"]
+    return found if _LABEL.match(text) and starts_with_letter(text) else [*found, _DNS1035_TEXT]
 
 
 def starts_with_letter(text: str) -> bool:

@@ -27,15 +27,15 @@ REFUSED = [
     pytest.param(widget_crd(versions=[]), "spec.versions", id="no storage version"),
     pytest.param(widget_crd(**first(CRD, schema={})), "spec.versions[0].schema.openAPIV3Schema", id="no schema"),
     pytest.param(widget_crd(**first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": {}}}})),
-                 "spec.versions[0].schema.openAPIV3Schema.properties[spec].type", id="a field without a type"),
+                 "spec.validation.openAPIV3Schema.properties[spec].type", id="a field without a type"),
     pytest.param(widget_crd(**first(CRD, schema={"openAPIV3Schema": {"type": "object", "properties": {
-        "spec": {"type": "array"}}}})), "spec.versions[0].schema.openAPIV3Schema.properties[spec].items",
+        "spec": {"type": "array"}}}})), "spec.validation.openAPIV3Schema.properties[spec].items",
         id="a list of nothing"),
     pytest.param(widget_crd(conversion={"strategy": "Webhook"}), "spec.conversion.strategy", id="a webhook"),
     pytest.param(widget_crd(preserveUnknownFields=True), "spec.preserveUnknownFields", id="a schema that is none"),
     pytest.param(widget_crd(**first(CRD, additionalPrinterColumns=[
         {"name": "A", "type": "string", "jsonPath": "spec.a"}])),
-        "spec.versions[0].additionalPrinterColumns[0].jsonPath", id="a path that is none"),
+        "spec.additionalPrinterColumns[0].JSONPath", id="a path that is none"),
 ]  # fmt: skip
 
 

@@ -256,3 +256,82 @@ WRITES: dict[str, tuple[dict[str, Any] | None, dict[str, Any]]] = {
     ),
     "an item is new": ({"items": [{"k": "a", "v": 5}]}, {"items": [{"k": "b", "v": 1}, {"k": "a", "v": 5}]}),
 }  # fmt: skip
+
+
+def _column(**column: Any) -> dict[str, Any]:
+    return crd(
+        "Part", _PART, additionalPrinterColumns=[{"name": "A", "type": "string", "jsonPath": ".spec.n", **column}]
+    )
+
+
+def _selectable(*paths: str) -> dict[str, Any]:
+    return crd("Part", _PART, selectableFields=[{"jsonPath": path} for path in paths])
+
+
+def _scale(**paths: str) -> dict[str, Any]:
+    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n", **paths}
+    return crd("Part", _PART, subresources={"scale": scale})
+
+
+def _named(**names: Any) -> dict[str, Any]:
+    body = crd("Part", _PART)
+    body["spec"]["names"].update(names)
+    body["metadata"]["name"] = f"{body['spec']['names']['plural']}.{GROUP}"
+    return body
+
+
+def _spec(**spec: Any) -> dict[str, Any]:
+    body = crd("Part", _PART)
+    body["spec"].update(spec)
+    body["metadata"]["name"] = f"parts.{body['spec']['group']}"
+    return body
+
+
+def _version(name: str, **more: Any) -> dict[str, Any]:
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": _PART}}}
+    return {"name": name, "served": True, "storage": False, "schema": schema, **more}
+
+
+_WRONG = {"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-validations": [{"rule": "1"}]}}}
+# CRDs with flaws in their other parts.
+DEFINITIONS: dict[str, dict[str, Any]] = {
+    "a good column": _column(),
+    "a column without a name": _column(name=""),
+    "a column of no type": _column(type=""),
+    "a column of another type": _column(type="text"),
+    "a column of another format": _column(format="text"),
+    "a column without a path": _column(jsonPath=""),
+    "a column with a path that is none": _column(jsonPath="spec.n"),
+    "selectable fields": _selectable(".spec.n"),
+    "a selectable field that is not there": _selectable(".spec.zz"),
+    "a selectable field that is an object": _selectable(".spec"),
+    "a selectable field twice": _selectable(".spec.n", ".spec.n"),
+    "a selectable field without a dot": _selectable("spec.n"),
+    "a selectable field with brackets": _selectable(".spec['n']"),
+    "a selectable field without a path": _selectable(""),
+    "a scale": _scale(),
+    "a scale outside of spec": _scale(specReplicasPath=".status.n"),
+    "a scale without a path": _scale(statusReplicasPath=""),
+    "a scale with a path that is none": _scale(specReplicasPath="spec.n"),
+    "a scale with a selector in metadata": _scale(labelSelectorPath=".metadata.x"),
+    "a scale with a selector": _scale(labelSelectorPath=".status.selector"),
+    "a plural in capitals": _named(plural="Parts"),
+    "a plural that begins with a digit": _named(plural="1parts"),
+    "a singular in capitals": _named(singular="Part"),
+    "a kind with a blank": _named(kind="A B"),
+    "a kind that is its list": _named(listKind="Part"),
+    "a short name with a dot": _named(shortNames=["a.b", "ok"]),
+    "a category in capitals": _named(categories=["All"]),
+    "a group without a dot": _spec(group="example"),
+    "a group in capitals": _spec(group="Example.com"),
+    "another scope": _spec(scope="World"),
+    "a version in capitals": _spec(versions=[_version("V1", storage=True)]),
+    "two versions": _spec(versions=[_version("v1", storage=True), _version("v2")]),
+    "two versions that share a flaw": _spec(versions=[
+        _version("v1", storage=True, schema={"openAPIV3Schema": _WRONG}),
+        _version("v2", schema={"openAPIV3Schema": _WRONG}),
+    ]),
+    "two versions, of which one is wrong": _spec(versions=[
+        _version("v1", storage=True), _version("v2", schema={"openAPIV3Schema": _WRONG}),
+    ]),
+}  # fmt: skip

@@ -209,7 +209,7 @@ def test_a_keyword_of_a_wrong_type_is_refused_with_its_crd_or_does_no_harm(keywo
     crd = gadgets({"type": "object", "properties": {"a": {"type": "string", keyword: junk}}})
     causes = validate_crd(crd)
     if causes:
-        place = "spec.versions[0].schema.openAPIV3Schema.properties[spec].properties[a]"
+        place = "spec.validation.openAPIV3Schema.properties[spec].properties[a]"
         assert all(cause.field.startswith(place) for cause in causes)
         return
     kind = kind_of(crd, definitions())

@@ -13,7 +13,13 @@ from urllib.parse import parse_qs, quote, urlsplit
 from fleet.engine.cel import types
 from fleet.engine.cel.types import Type
 from fleet.engine.cel.values import NO_OVERLOAD, NONE, Fault, Optional, Run, timestamp
-from fleet.model.names import label_problems, label_value_problems, qualified_name_problems, subdomain_problems
+from fleet.model.names import (
+    dns1035_problems,
+    label_problems,
+    label_value_problems,
+    qualified_name_problems,
+    subdomain_problems,
+)
 from fleet.model.quantity import NANO, BadQuantity, nanos
 
 _WHOLE_MAX = (1 << 63) - 1
@@ -28,12 +34,6 @@ _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:[-+].*)?)", re.ASCII | 
 _SCHEME = re.compile(r"[A-Za-z][-A-Za-z0-9+.]*:")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-_DNS1035_TEXT = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_DNS1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def _text(run: Run, value: Any) -> str:
@@ -244,11 +244,6 @@ def _prefix(check: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
     return lambda text: check(text[:-1] + "a" if text.endswith("-") and len(text) > 1 else text)
 
 
-def _dns1035(text: str) -> list[str]:
-    long = ["must be no more than 63 characters"] if len(text) > 63 else []
-    return long if _DNS1035.fullmatch(text) else [*long, _DNS1035_TEXT]
-
-
 def _uri(text: str) -> list[str]:
     try:
         _url(text)
@@ -281,9 +276,10 @@ def _is_base64(text: str) -> bool:
 
 _DATETIME_SIZE = 164
 _FORMATS: dict[str, tuple[int, Callable[[str], Any]]] = {
-    "dns1123Label": (30, label_problems), "dns1123Subdomain": (60, subdomain_problems), "dns1035Label": (30, _dns1035),
+    "dns1123Label": (30, label_problems), "dns1123Subdomain": (60, subdomain_problems),
+    "dns1035Label": (30, dns1035_problems),
     "qualifiedName": (60, qualified_name_problems), "dns1123LabelPrefix": (30, _prefix(label_problems)),
-    "dns1123SubdomainPrefix": (60, _prefix(subdomain_problems)), "dns1035LabelPrefix": (30, _prefix(_dns1035)),
+    "dns1123SubdomainPrefix": (60, _prefix(subdomain_problems)), "dns1035LabelPrefix": (30, _prefix(dns1035_problems)),
     "labelValue": (40, label_value_problems), "uri": (1000, _uri),
     "uuid": (100, _plain(_UUID.fullmatch, "does not match the UUID format")),
     "byte": (100, _plain(_is_base64, "invalid base64")), "date": (_DATETIME_SIZE, _plain(_is_date, "invalid date")),
