@@ -15,11 +15,9 @@ from typing import Protocol
 
 import structlog
 
-from api import bypass, queueuse, untaken
 from api.auth import Authenticator, ServiceAccountTokens
 from api.credentials import user_of
 from api.discovery import Discovery
-from api.escalation import install
 from api.health import OPEN_PATHS, Check, Health, Metrics, version_document
 from api.http import (
     Answer,
@@ -46,6 +44,7 @@ from api.rbac import Attributes, Authorizer, Rbac
 from api.recheck import EVERY_S, Rechecks
 from api.reviews import VIRTUAL, Reviews
 from api.routing import Route, parse, reaches, verb, wanted
+from api.rules import install
 from api.selection import parse_selection
 from api.served import Served, find
 from api.storage import store_refusal
@@ -389,9 +388,6 @@ def build_app(
     """
     if isinstance(authorizer, Rbac):
         install(objects, authorizer)
-        queueuse.install(objects, authorizer)
-        bypass.install(objects, authorizer)
-        untaken.install(objects)
     return Api(
         objects, store, registry, clock=clock, authenticator=authenticator, authorizer=authorizer, openapi=openapi,
         version=version, tokens=tokens, mounts=mounts or {},

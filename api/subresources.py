@@ -33,6 +33,10 @@ SUBRESOURCES = (
     Virtual("", "v1", "namespaces/finalize", "Namespace", False, ("update",)),
     Virtual("", "v1", "serviceaccounts/token", "TokenRequest", True, ("create",), "authentication.k8s.io", "v1"),
     Virtual(
+        "certificates.k8s.io", "v1", "certificatesigningrequests/approval", "CertificateSigningRequest", False,
+        ("get", "patch", "update"),
+    ),
+    Virtual(
         "cluster.karmada.io", "v1alpha1", "clusters/proxy", "Cluster", False,
         ("create", "delete", "get", "patch", "update"),
     ),
@@ -65,6 +69,8 @@ class Subresources:
         match route.subresource:
             case "status" if kind.status:
                 return await self._whole(served, route, asked, request)
+            case "approval" if kind.resource == "certificatesigningrequests":
+                return await self._whole(served, route, asked, request)
             case "finalize" if kind.resource == "namespaces" and not kind.group and asked == "update":
                 return await self._writes.update(served, route, request, accepted_form(request, served))
             case "scale" if kind.scale is not None:
@@ -75,7 +81,7 @@ class Subresources:
                 return await self._evict(served, route, request)
             case "token" if (kind.group, kind.resource) == ("", "serviceaccounts") and asked == "create":
                 return await self._token(served, route, request)
-            case "status" | "scale" | "binding" | "eviction" | "token" | "finalize":
+            case "status" | "approval" | "scale" | "binding" | "eviction" | "token" | "finalize":
                 known = (
                     (route.subresource == "status" and kind.status)
                     or (route.subresource == "scale" and kind.scale is not None)

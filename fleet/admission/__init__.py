@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission import core, crds, declaring, fleet_objects, kubernetes, policies, quotatree, roles
+from fleet.admission import core, crds, declaring, fleet_objects, kubernetes, policies, quotatree, roles, signing
 from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
@@ -50,5 +50,6 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (POLICY, "clusteroverridepolicies"): policies.OVERRIDE,
         (WORK, "resourcebindings"): fleet_objects.RESOURCE_BINDING,
         (CLUSTER, "clusters"): fleet_objects.CLUSTER,
+        (signing.GROUP, signing.RESOURCE): signing.RULE,
         (CONFIG, "workloadinterpreters"): declaring.RULE,
     }

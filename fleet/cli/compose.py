@@ -316,6 +316,7 @@ async def _lead_once(
     import socket as sockets
 
     from fleet.cli.tunnels import dialer_of
+    from fleet.controllers.runtime.authority import Authority
     from fleet.controllers.runtime.controller import cancelled
     from fleet.controllers.runtime.hub import Hub
     from fleet.members.clusters import ClusterMembers
@@ -336,7 +337,7 @@ async def _lead_once(
         members = ClusterMembers(may_write=leadership.sure, dial=dialer.dial)
         parts = Hub(
             hub.store, hub.objects, hub.registry, members, hub.clock, hub.ids, hub_id, epoch=leading.result(),
-            config=config, metrics=metrics,
+            config=config, metrics=metrics, authority=Authority(hub.data.ca_certificate, hub.data.ca_key),
         )  # fmt: skip
         over = asyncio.Event()
         lost = asyncio.create_task(leadership.lost())

@@ -15,6 +15,7 @@ from fleet.controllers.dispatch.sweep import SweepLoop
 from fleet.controllers.fields.evictor import Evictor
 from fleet.controllers.lifecycle.garbage import GarbageCollector
 from fleet.controllers.lifecycle.namespaces import Namespaces
+from fleet.controllers.lifecycle.signing import Signing
 from fleet.controllers.observe.drain import DrainLoop
 from fleet.controllers.observe.failover import FailoverLoop
 from fleet.controllers.observe.loop import ObserveLoop
@@ -61,6 +62,7 @@ def build_loops(hub: Hub, solver: Solver | None) -> list[Loop]:
         MoveLoop(hub, events, evictor),
         GarbageCollector(hub.objects, hub.options),
         Namespaces(hub.objects, hub.options, hub.config.root_certificate),
+        Signing(hub.objects, hub.options, hub.authority),
     ]
     if isinstance(hub.members, ClusterMembers):
         reconciling.insert(0, ClustersLoop(hub, hub.members))

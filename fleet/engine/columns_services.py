@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fleet.engine.columns_workloads import NONE, selector_text
+from fleet.engine.durations import human
 from fleet.model.untyped import at, mapping, rows
 
 Body = dict[str, Any]
@@ -161,6 +162,19 @@ def flow_dangling(body: Body, now: float) -> str:
     return next((str(c.get("status")) for c in conditions if c.get("type") == "Dangling"), "?")
 
 
+def csr_duration(body: Body, now: float) -> str:
+    asked = at(body, "spec", "expirationSeconds")
+    return NONE if asked is None else human(asked)
+
+
+def csr_condition(body: Body, now: float) -> str:
+    types = {row.get("type") for row in rows(at(body, "status", "conditions"))}
+    words = ["Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"]
+    words += ["Failed"] if "Failed" in types else []
+    words += ["Issued"] if at(body, "status", "certificate") else []
+    return ",".join(words)
+
+
 SERVICES: dict[str, Callable[[Body, float], Any]] = {
     "service_cluster_ip": service_cluster_ip,
     "service_external_ip": service_external_ip,
@@ -187,4 +201,6 @@ SERVICES: dict[str, Callable[[Body, float], Any]] = {
     "csi_token_requests": csi_token_requests,
     "claim_state": claim_state,
     "flow_dangling": flow_dangling,
+    "csr_duration": csr_duration,
+    "csr_condition": csr_condition,
 }

@@ -314,14 +314,17 @@ def _must_mean(kind: Kind, before: Body, metadata: Body, *, patched: bool) -> No
 def _only_what_is_written(kind: Kind, old: Body, new: Body, subresource: str, whole: bool) -> Body:
     if whole or (not kind.status and subresource != "status"):
         return new
-    if subresource == "status":
+    if subresource in ("status", "approval"):
         kept = dict(old)
         metadata = dict(old["metadata"])
         if kind.builtin:  # built-in strategies let /status change labels and the like; owners stay
             metadata = dict(new["metadata"])
             set_or_drop(metadata, "ownerReferences", old["metadata"].get("ownerReferences"))
         kept["metadata"] = metadata
-        set_or_drop(kept, "status", new.get("status"))
+        status = new.get("status")
+        if subresource == "approval":  # of a CertificateSigningRequest: the conditions alone
+            status = {**untyped.mapping(old.get("status")), "conditions": at(new, "status", "conditions") or []}
+        set_or_drop(kept, "status", status)
         return kept
     set_or_drop(new, "status", old.get("status"))
     if kind.group == "" and kind.resource == "namespaces" and subresource != "finalize":

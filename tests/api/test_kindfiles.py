@@ -21,6 +21,7 @@ EXPECTED = {
         "resourcequotas limitranges endpoints persistentvolumes podtemplates replicationcontrollers",
     "rbac.authorization.k8s.io": "roles rolebindings clusterroles clusterrolebindings",
     "coordination.k8s.io": "leases",
+    "certificates.k8s.io": "certificatesigningrequests",
     "events.k8s.io": "events",
     "scheduling.k8s.io": "priorityclasses",
     "apiextensions.k8s.io": "customresourcedefinitions",

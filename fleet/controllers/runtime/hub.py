@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from fleet.controllers.runtime.authority import Authority
 from fleet.controllers.runtime.metrics import Metrics
 from fleet.engine.kind import Kind
 from fleet.engine.registry import Registry
@@ -79,6 +80,7 @@ class Hub:
     epoch: int | None = None
     config: ControllerConfig = field(default_factory=ControllerConfig)
     metrics: Metrics = field(default_factory=Metrics)
+    authority: Authority | None = None  # signs client certificates
 
     @property
     def options(self) -> Options:
