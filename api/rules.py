@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from api import bypass, escalation, queueuse, signing, untaken
+from api import bypass, escalation, paramreads, queueuse, signing, untaken
 from api.rbac import Rbac
 from fleet.objects.objects import Objects
 
@@ -11,5 +11,6 @@ def install(objects: Objects, authorizer: Rbac) -> None:
     escalation.install(objects, authorizer)
     queueuse.install(objects, authorizer)
     bypass.install(objects, authorizer)
+    paramreads.install(objects, authorizer)
     untaken.install(objects)
     signing.install(objects, authorizer)

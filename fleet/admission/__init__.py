@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fleet.admission import core, crds, declaring, fleet_objects, kubernetes, policies, quotatree, roles, signing
+from fleet.admission import (
+    core,
+    crds,
+    declaring,
+    dynamic,
+    fleet_objects,
+    kubernetes,
+    policies,
+    quotatree,
+    roles,
+    signing,
+)
 from fleet.admission.growth import has_what_it_asks
 from fleet.admission.jobs import job
 from fleet.admission.marks import marks
@@ -41,6 +52,12 @@ def _rules() -> dict[tuple[str, str], Checks]:
         (_RBAC, "rolebindings"): roles.ROLE_BINDING,
         (_RBAC, "clusterrolebindings"): roles.CLUSTER_ROLE_BINDING,
         ("apiextensions.k8s.io", "customresourcedefinitions"): crds.RULE,
+        (dynamic.GROUP, "validatingwebhookconfigurations"): dynamic.WEBHOOKS,
+        (dynamic.GROUP, "mutatingwebhookconfigurations"): dynamic.WEBHOOKS,
+        (dynamic.GROUP, "validatingadmissionpolicies"): dynamic.POLICY,
+        (dynamic.GROUP, "validatingadmissionpolicybindings"): dynamic.BINDING,
+        (dynamic.GROUP, "mutatingadmissionpolicies"): dynamic.MUTATING,
+        (dynamic.GROUP, "mutatingadmissionpolicybindings"): dynamic.MUTATING,
         (QUOTA, "elasticquotatrees"): quotatree.RULE,
         (QUEUE, "queueunits"): fleet_objects.QUEUE_UNIT,
         (QUEUE, "queues"): fleet_objects.QUEUE,

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from fleet.admission.rule import Check, Checks, forbidden, invalid, of_new, required, unsupported
+from fleet.admission.labelselectors import selector_faults
+from fleet.admission.rule import Check, Checks, invalid, of_new, required, unsupported
 from fleet.engine.status import Cause
 from fleet.engine.validate import shown
-from fleet.model.names import label_value_problems, path_segment_problems, qualified_name_problems, subdomain_problems
+from fleet.model.names import path_segment_problems, subdomain_problems
 from fleet.objects.writing import Review
 from fleet.ports import Body
 
@@ -55,34 +56,9 @@ def _aggregation(body: Body) -> Sequence[Cause]:
         return [required(field, why)]
     causes: list[Cause] = []
     for at, selector in _objects(aggregation, "clusterRoleSelectors", "aggregationRule."):
-        found = len(causes)
-        for key, value in (selector.get("matchLabels") or {}).items():
-            causes += [invalid(f"{at}.matchLabels", key, text) for text in qualified_name_problems(key)]
-            causes += [invalid(f"{at}.matchLabels", value, text) for text in label_value_problems(value or "")]
-        for index, expression in enumerate(selector.get("matchExpressions") or ()):
-            causes += _expression(f"{at}.matchExpressions[{index}]", expression or {})
-        if len(causes) > found:
-            causes.append(Cause(at, "Invalid value: null: invalid label selector."))
-    return causes
-
-
-def _expression(at: str, expression: Body) -> Sequence[Cause]:
-    causes: list[Cause] = []
-    values = [value or "" for value in expression.get("values") or ()]
-    match expression.get("operator"):
-        case "In" | "NotIn":
-            if not values:
-                causes.append(required(f"{at}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-        case "Exists" | "DoesNotExist":
-            if values:
-                why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                causes.append(forbidden(f"{at}.values", why))
-        case other:
-            causes.append(invalid(f"{at}.operator", other or "", "not a valid selector operator"))
-    key = expression.get("key") or ""
-    causes += [invalid(f"{at}.key", key, text) for text in qualified_name_problems(key)]
-    for index, value in enumerate(values):
-        causes += [invalid(f"{at}.values[{index}]", value, text) for text in label_value_problems(value)]
+        found = selector_faults(at, selector)
+        if found:
+            causes += [*found, Cause(at, "Invalid value: null: invalid label selector.")]
     return causes
 
 

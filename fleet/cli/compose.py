@@ -183,6 +183,7 @@ async def serve_api(
     from api.rbac import Rbac
     from api.serve import Server
     from api.v1.mount import PREFIX, RestFace
+    from fleet.admission.dynamic import Dynamic
     from fleet.admission.seed import seed
     from fleet.bindings.heartbeat import silence_of
     from fleet.cli.authentication import users_of
@@ -195,6 +196,7 @@ async def serve_api(
         database(data, url) as dsn, base(data, dsn) as hub,
         contextlib.aclosing(Outgoing(access.allowed())) as outgoing, users_of(hub, access, outgoing) as users,
     ):  # fmt: skip
+        hub.objects.hooks = Dynamic(hub.store, hub.registry, hub.ids, outgoing)
         await seed(hub.objects, load_kinds())
         await _same_hub(hub, record=True)
         await end_term(hub.objects)  # the database may be a restored one

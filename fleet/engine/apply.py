@@ -45,19 +45,21 @@ def check_configuration(kind: Kind, namespace: str, name: str, config: Any) -> N
 
 
 def apply_new(
-    kind: Kind, namespace: str, config: Body, author: Author, *, now: float, uid: str, field_validation: str = "Strict"
-) -> Prepared:
+    kind: Kind, namespace: str, config: Body, author: Author, *, now: float, uid: str, field_validation: str = "Strict",
+    draft: bool = False,
+) -> Prepared:  # fmt: skip
     """An apply to an object that does not exist creates it."""
     wanted = _wanted(compiled(kind), kind, config, author.subresource)
     return prepare_create(
         kind, namespace, config, author, now=now, uid=uid, field_validation=field_validation,
-        managed=_with_mine([], None, wanted, kind, author, now),
+        managed=_with_mine([], None, wanted, kind, author, now), draft=draft,
     )  # fmt: skip
 
 
 def apply_to(
-    kind: Kind, old: Body, config: Body, author: Author, *, now: float, force: bool, field_validation: str = "Strict"
-) -> Prepared:
+    kind: Kind, old: Body, config: Body, author: Author, *, now: float, force: bool, field_validation: str = "Strict",
+    draft: bool = False,
+) -> Prepared:  # fmt: skip
     """`config` applied to `old`, neither of which is changed. StatusError 409 names each conflict."""
     root = compiled(kind)
     version = config["metadata"].get("resourceVersion")
@@ -104,7 +106,7 @@ def apply_to(
         new = {**{k: v for k, v in old.items() if k != "status"}, **new}
     return prepare_update(
         kind, old, new, author, now=now, field_validation=field_validation, patched=True,
-        managed=_with_mine(others, mine, wanted, kind, author, now),
+        managed=_with_mine(others, mine, wanted, kind, author, now), draft=draft,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
+from fleet.engine.builtin_admission import ADMISSION
 from fleet.engine.defaults import DEFAULTS
 from fleet.engine.kind import Body, Kind
 from fleet.model.times import rfc3339_micro, seconds
@@ -102,4 +103,5 @@ _OWN: dict[tuple[str, str], Callable[[Body], None]] = {
     ("scheduling.k8s.io", "priorityclasses"): _priority_class,
     (_RBAC, "rolebindings"): _role_binding,
     (_RBAC, "clusterrolebindings"): _role_binding,
+    **ADMISSION,
 }

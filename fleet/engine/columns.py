@@ -1,13 +1,14 @@
 """The cells of `kubectl get`: by JSON path for custom kinds, by a function where kubectl shows more than a field.
 
 The functions say what a kube-apiserver's own printers say, word for word, since scripts and people read them. A kind
-file gives the name of its function in `compute`; the functions are in columns_{pods,workloads,services,others}.py.
+file gives the name of its function in `compute`; the functions are in the files columns_*.py beside this one.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from fleet.engine.columns_admission import ADMISSION
 from fleet.engine.columns_others import OTHERS
 from fleet.engine.columns_pods import PODS
 from fleet.engine.columns_services import SERVICES
@@ -16,7 +17,7 @@ from fleet.engine.durations import age
 from fleet.engine.jsonpath import BadPath, find
 from fleet.engine.kind import Column, Kind
 
-COMPUTED = {**PODS, **OTHERS, **SERVICES, **WORKLOADS}
+COMPUTED = {**PODS, **OTHERS, **SERVICES, **WORKLOADS, **ADMISSION}
 
 # The value that a printer meets in an object that was stored before its schema forbade it: shown in the cell, and no
 # other row's business.

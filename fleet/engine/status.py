@@ -67,10 +67,7 @@ class StatusError(Exception):
         if self.uid:
             details["uid"] = self.uid
         if self.causes:
-            details["causes"] = [
-                {"reason": c.reason, "message": cut(c.message, CAUSE_CHARACTERS_MAX), "field": cut(c.field)}
-                for c in self.causes
-            ]
+            details["causes"] = [_shown(cause) for cause in self.causes]
         if self.retry_after_s is not None:
             details["retryAfterSeconds"] = self.retry_after_s
         body: dict[str, Any] = {
@@ -83,6 +80,11 @@ class StatusError(Exception):
             body["details"] = details
         body["code"] = self.code
         return body
+
+
+def _shown(cause: Cause) -> dict[str, str]:
+    shown = {"reason": cause.reason, "message": cut(cause.message, CAUSE_CHARACTERS_MAX), "field": cut(cause.field)}
+    return {key: value for key, value in shown.items() if value or key == "message"}
 
 
 def _qualified(group: str, resource: str) -> str:
@@ -124,6 +126,11 @@ def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
 
 def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
+
+
+def internal(why: str) -> StatusError:
+    """A failure of the server, or of another that it asked."""
+    return StatusError(500, "InternalError", f"Internal error occurred: {why}", causes=[Cause("", why, "")])
 
 
 def unauthorized() -> StatusError:

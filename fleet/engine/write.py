@@ -29,6 +29,7 @@ from fleet.model.untyped import at
 _CONDITIONAL = frozenset({("coordination.k8s.io", "leases"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 PATCH_CHARACTERS_MAX = 4_000  # of an outcome that a refusal quotes
 UNKNOWN_MAX = 100  # fields that a refusal or a client's warnings name
+_ADMISSION = "admissionregistration.k8s.io"  # its kinds have generations, though most have no status
 # Built-in kinds count their generations when they have a status, but for these.
 _NO_GENERATION = frozenset({
     ("", "namespaces"), ("", "nodes"), ("", "persistentvolumeclaims"), ("", "persistentvolumes"),
@@ -149,7 +150,9 @@ def _cannot(kind: Kind) -> str:
     return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
 
 
-def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
+def _refuse(kind: Kind, body: Body, causes: list[Cause], *, draft: bool = False) -> None:
+    if draft:
+        causes = [cause for cause in causes if cause.reason == "FieldValueTypeInvalid"]
     if not causes:
         return
     for cause in causes:
@@ -162,7 +165,7 @@ def _refuse(kind: Kind, body: Body, causes: list[Cause]) -> None:
 
 def counts_generations(kind: Kind) -> bool:
     """Does the kind keep metadata.generation?"""
-    if not kind.builtin:
+    if not kind.builtin or kind.group == _ADMISSION:
         return True
     name = (kind.group, kind.resource)
     return name not in _NO_GENERATION if kind.status else name in _GENERATION
@@ -180,9 +183,11 @@ def prepare_create(
     field_validation: str = "Strict",
     with_status: bool = False,
     managed: list[Any] | None = None,
+    draft: bool = False,
 ) -> Prepared:
     """A new object. `body` is the caller's to give away. `suffix` completes generateName. Unless `with_status`, a
-    status is dropped where the kind has the subresource. `managed` is the managedFields of an apply."""
+    status is dropped where the kind has the subresource. `managed` is the managedFields of an apply. A `draft` may have
+    faults that others correct before the object is prepared for good; only its types are checked."""
     identify(kind, namespace, body)
     begun = None
     if kind.status and not with_status:
@@ -212,7 +217,7 @@ def prepare_create(
     elif begun is not None:  # values of the server belong to no manager
         asked = {k: v for k, v in body.items() if k != "status"}
     warnings += meta.tidy(metadata)
-    _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)))
+    _refuse(kind, body, validate(compiled(kind), body, None, meta.check(kind, metadata)), draft=draft)
     if not kind.builtin:
         warnings += meta.finalizer_warnings(metadata)
     if managed is None:
@@ -234,7 +239,7 @@ def _new_namespace(body: Body) -> None:
 
 def need_version(kind: Kind, name: str, body: Any) -> None:
     """A PUT of these kinds must say which state it replaces; StatusError 422."""
-    if kind.builtin and (kind.group, kind.resource) not in _CONDITIONAL:
+    if kind.builtin and kind.group != _ADMISSION and (kind.group, kind.resource) not in _CONDITIONAL:
         return
     metadata = body.get("metadata") if body.__class__ is dict else None
     if metadata.__class__ is dict and metadata.get("resourceVersion") in (None, "", "0"):
@@ -254,12 +259,14 @@ def prepare_update(
     patched: bool = False,
     sent: str = "",
     managed: list[Any] | None = None,
+    draft: bool = False,
 ) -> Prepared:
     """`new` in place of `old`, through `author.subresource`. `old` is not changed; `new` is the caller's to give away.
 
     The main resource leaves the status alone and /status leaves all else alone; `whole` (for controllers) writes both
     at once, and is checked in what differs from `old` alone. `patched`: `new` is the outcome of a patch, which refusals
     quote as `sent`. `managed` is the finished managedFields of an apply; otherwise they are kept here.
+    `draft`: as in `prepare_create`.
     """
     before = old["metadata"]
     namespace = before.get("namespace") or ""
@@ -279,10 +286,10 @@ def prepare_update(
         old_managed = [item for item in claimed if item.get("manager")]  # a client may rewrite or clear them
     same = _equal_but_managed(old, new)
     if same and managed is None and old_managed == (before.get("managedFields") or []):
-        _refuse(kind, new, causes)
+        _refuse(kind, new, causes, draft=draft)
         return Prepared(old, warnings)
     causes += meta.check(kind, metadata)
-    _refuse(kind, new, validate(compiled(kind), new, old, causes, changes=whole))
+    _refuse(kind, new, validate(compiled(kind), new, old, causes, changes=whole), draft=draft)
     if counts_generations(kind) and not same and _content_changed(kind, old, new):
         metadata["generation"] = (before.get("generation") or 0) + 1
     if managed is None:

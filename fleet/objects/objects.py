@@ -28,8 +28,10 @@ from fleet.engine.status import (
     not_found,
 )
 from fleet.engine.strategic import go_text
-from fleet.engine.write import Author, Prepared, need_version, prepare_create, prepare_update
+from fleet.engine.write import Author, Prepared, need_version, prepare_update
 from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.hooking import Asked, Hooks, Make, Way
+from fleet.objects.making import Making
 from fleet.objects.patching import patcher
 from fleet.objects.refusing import LastFinalizer, fitting, name_in, need_namespace, refuse
 from fleet.objects.rewrite import Rewrite, Turns
@@ -47,6 +49,7 @@ from fleet.ports import (
     Put,
     Selector,
     Store,
+    Write,
 )
 
 ATTEMPTS_MAX = 5  # of a read-modify-write that loses to others; then 409 Conflict
@@ -73,8 +76,10 @@ class Objects:
         self.clock = clock
         self.ids = ids
         self.rules = rules if rules is not None else {}
+        self.hooks: Hooks | None = None  # webhooks and policies, which the hub's own writes do not ask
         self._graceful_pods = graceful_pods
         self._turns = Turns()
+        self._making = Making(clock, ids)
 
     # Reading: bodies are shared and must not be changed by the caller.
     async def get(self, kind: Kind, namespace: str, name: str, *, fresh: bool = True) -> Body:
@@ -104,21 +109,21 @@ class Objects:
         generated = not name_in(body)
         data = encoded(body)
 
-        def make() -> Prepared:
-            return fitting(kind, self._prepare_create(kind, namespace, orjson.loads(data), options, with_status))
+        def make(old: Body, draft: bool = False) -> Prepared:
+            return fitting(kind, self._making.create(kind, namespace, orjson.loads(data), options, with_status, draft))
 
+        asked = Asked("CREATE", kind, "", namespace, "" if generated else body["metadata"]["name"], options)
+        way = self._making.way(self.hooks, asked, make, generates=generated)
         for attempt in range(GENERATE_ATTEMPTS_MAX):
-            prepared = await apart(make) if len(data) > LARGE_BYTES else make()
+            prepared, warnings, also = await self._admitted(kind, namespace, make, way, options, len(data))
             new = prepared.body
             name = new["metadata"]["name"]
-            review = await self._admit_new(kind, namespace, new, options, len(data) > LARGE_BYTES)
-            warnings = (*prepared.warnings, *review.warnings)
             if options.dry_run:
                 if await self.store.get(_key(kind, namespace, name)) is not None:
                     raise already_exists(kind.group, kind.resource, name)
                 return Written(new, created=True, warnings=warnings)
             put = Put(_key(kind, namespace, name), new, ABSENT)
-            outcome = await self.store.commit([put, *review.also], epoch=options.epoch)
+            outcome = await self.store.commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=warnings)
             if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
@@ -132,9 +137,9 @@ class Objects:
 
         data = encoded(body)
 
-        def make(old: Body) -> Prepared:
+        def make(old: Body, draft: bool = False) -> Prepared:
             need_version(kind, name, body)  # after the object is found: a missing one is a 404 first
-            return self._prepare_update(kind, old, orjson.loads(data), options, subresource)
+            return self._making.update(kind, old, orjson.loads(data), options, subresource, draft=draft)
 
         given = name_in(body)
         if given and given != name:
@@ -152,11 +157,11 @@ class Objects:
         change = patcher(kind, patch_type)
         data = encoded(patch)
 
-        def make(old: Body) -> Prepared:
+        def make(old: Body, draft: bool = False) -> Prepared:
             given = orjson.loads(data)  # changes of one try must not be part of the next
             sent = go_text(given) if patch_type == patches.STRATEGIC else ""
             new = private(change(old, given))
-            return self._prepare_update(kind, old, new, options, subresource, patched=True, sent=sent)
+            return self._making.update(kind, old, new, options, subresource, patched=True, sent=sent, draft=draft)
 
         return await self._rewrite(kind, namespace, name, make, options, subresource, size=len(data))
 
@@ -175,17 +180,19 @@ class Objects:
 
         config, data = await apart(checked) if len(sent) > LARGE_BYTES else checked()
 
-        def make(old: Body) -> Prepared:
+        def make(old: Body, draft: bool = False) -> Prepared:
             return fitting(kind, apply_to(
                 kind, old, orjson.loads(data), author, now=self.clock.now(), force=options.force,
-                field_validation=options.field_validation,
+                field_validation=options.field_validation, draft=draft,
             ))  # fmt: skip
 
-        def make_new() -> Prepared:
+        def make_new(old: Body, draft: bool = False) -> Prepared:
             return fitting(kind, apply_new(
                 kind, namespace, orjson.loads(data), author, now=self.clock.now(), uid=self.ids.uid(),
-                field_validation=options.field_validation,
+                field_validation=options.field_validation, draft=draft,
             ))  # fmt: skip
+
+        way = self._making.way(self.hooks, Asked("CREATE", kind, "", namespace, name, options), make_new)
 
         for _ in range(ATTEMPTS_MAX):
             try:
@@ -196,14 +203,11 @@ class Objects:
             if options.may_create is not None:
                 options.may_create()
             await need_namespace(self.store, kind, namespace, config)
-            prepared = await apart(make_new) if len(data) > LARGE_BYTES else make_new()
-            review = await self._admit_new(kind, namespace, prepared.body, options, len(data) > LARGE_BYTES)
-            warnings = (*prepared.warnings, *review.warnings)
+            prepared, warnings, also = await self._admitted(kind, namespace, make_new, way, options, len(data))
             if options.dry_run:
                 return Written(prepared.body, created=True, warnings=warnings)
-            outcome = await self.store.commit(
-                [Put(_key(kind, namespace, name), prepared.body, ABSENT), *review.also], epoch=options.epoch
-            )
+            put = Put(_key(kind, namespace, name), prepared.body, ABSENT)
+            outcome = await self.store.commit([put, *also], epoch=options.epoch)
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=warnings)
         raise conflict(kind.group, kind.resource, name)
@@ -213,10 +217,10 @@ class Objects:
     ) -> Written:
         """`deleted` when it is gone; otherwise the body says that it is going, and names the finalizers."""
 
-        def make(old: Body) -> Prepared:
+        def make(old: Body, draft: bool = False) -> Prepared:
             return prepare_delete(kind, old, delete_options, now=self.clock.now(), graceful=self._graceful_pods)
 
-        return await self._rewrite(kind, namespace, name, make, options, "", "DELETE")
+        return await self._rewrite(kind, namespace, name, make, options, "", "DELETE", given=delete_options)
 
     async def delete_collection(
         self, kind: Kind, namespace: str | None, options: Options, *,
@@ -279,7 +283,7 @@ class Objects:
         """A create as a write for `store.commit`, for several objects in one transaction. The write fails the commit
         when the object exists. Validated here (StatusError 422); neither admission rules nor the namespace are
         asked."""
-        prepared = self._prepare_create(kind, namespace, private(body), options, with_status)
+        prepared = self._making.create(kind, namespace, private(body), options, with_status)
         return Put(_key(kind, namespace, prepared.body["metadata"]["name"]), prepared.body, ABSENT)
 
     def prepare_change(
@@ -308,32 +312,30 @@ class Objects:
 
     # -- inside
 
-    def _prepare_create(self, kind: Kind, namespace: str, body: Body, options: Options, with_status: bool) -> Prepared:
-        return prepare_create(
-            kind, namespace, body, Author(options.manager), now=self.clock.now(), uid=self.ids.uid(),
-            suffix="" if name_in(body) else self.ids.suffix(), field_validation=options.field_validation,
-            with_status=with_status,
-        )  # fmt: skip
-
-    def _prepare_update(
-        self, kind: Kind, old: Body, new: Body, options: Options, subresource: str, *, patched: bool = False,
-        sent: str = "",
-    ) -> Prepared:  # fmt: skip
-        prepared = prepare_update(
-            kind, old, new, Author(options.manager, subresource), now=self.clock.now(),
-            field_validation=options.field_validation, patched=patched, sent=sent,
-        )  # fmt: skip
-        return prepared if prepared.body is old else fitting(kind, prepared)
+    async def _admitted(
+        self, kind: Kind, namespace: str, make: Make, way: Way | None, options: Options, size: int
+    ) -> tuple[Prepared, tuple[str, ...], Sequence[Write]]:
+        """A new object that all agree with, the warnings for its client, and the writes to commit with it."""
+        large = size > LARGE_BYTES
+        if way is not None:
+            prepared = await way.prepare({}, large)
+        else:
+            prepared = await apart(make, {}, False) if large else make({}, False)
+        review = await self._admit_new(kind, namespace, prepared.body, options, large)
+        if way is None:
+            return prepared, (*prepared.warnings, *review.warnings), review.also
+        await way.validate(prepared, {})
+        return prepared, way.warned(*prepared.warnings, *review.warnings), review.also
 
     async def _rewrite(
-        self, kind: Kind, namespace: str, name: str, make: Callable[[Body], Prepared], options: Options,
-        subresource: str, operation: str = "UPDATE", *, size: int = 0,
+        self, kind: Kind, namespace: str, name: str, make: Make, options: Options, subresource: str,
+        operation: str = "UPDATE", *, size: int = 0, given: Body | None = None,
     ) -> Written:  # fmt: skip
         warned: list[str] = []  # by the rule, about the last try
         unchanged: list[Body] = []  # the stored body, where the last try changes nothing
 
-        def noted(old: Body) -> Prepared:
-            prepared = make(old)
+        def noted(old: Body, draft: bool = False) -> Prepared:
+            prepared = make(old, draft)
             unchanged[:] = [old] if prepared.body is old and not prepared.finished else []
             return prepared
 
@@ -353,17 +355,20 @@ class Objects:
             if pure is not None:
                 refuse(kind, name, pure(review(prepared, old)))
 
+        way = self._making.way(self.hooks, Asked(operation, kind, subresource, namespace, name, options, given), noted)
         rule = self._rule(kind)
         pure = getattr(rule, "pure", None)  # see writing.Rule
         rewrite = Rewrite(
             kind, _key(kind, namespace, name), noted, admit, check if rule is None or pure is not None else None,
-            options.epoch, options.dry_run, size,
+            options.epoch, options.dry_run, size, way,
         )  # fmt: skip
         written = await rewrite.run(self.store, self.clock, self._turns)
         if unchanged and rule is not None and pure is not None and operation == "UPDATE" and not subresource:
             same = Prepared(private(unchanged[0]))  # a rule may fill in defaults, and the stored body is shared
             with contextlib.suppress(StatusError):  # the stored object stays, even if a rule refuses it now
                 await rule(review(same, unchanged[0], size > LARGE_BYTES), self)
+        if way is not None:
+            return replace(written, warnings=way.warned(*written.warnings, *warned))
         return replace(written, warnings=(*written.warnings, *warned)) if warned else written
 
     async def _admit_new(self, kind: Kind, namespace: str, new: Body, options: Options, large: bool) -> Review:

@@ -20,6 +20,7 @@ from fleet.engine.kind import Kind
 from fleet.engine.status import conflict, not_found
 from fleet.engine.write import Prepared
 from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.hooking import Way
 from fleet.objects.writing import Written
 from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Store, Write
 
@@ -47,7 +48,7 @@ class Rewrite:
     """`make` says what becomes of the stored body (pure; asked once for each try). `admit` asks the admission rule
     about (prepared, old, whether it is large) and raises what it refuses; `check` does the same without waiting, None
     when the rule cannot. `size`: of what the client sent, in bytes. A large body is made beside the event loop, and
-    never under the lock."""
+    never under the lock. `way`: through webhooks and policies, which are not asked under the lock either."""
 
     kind: Kind
     key: Key
@@ -57,6 +58,7 @@ class Rewrite:
     epoch: int | None = None
     dry_run: bool = False
     size: int = 0
+    way: Way | None = None
 
     async def run(self, store: Store, clock: Clock, turns: Turns) -> Written:
         """StatusError 404 when there is no object, 409 when others would not let go of it, or the refusal of `make` or
@@ -64,7 +66,7 @@ class Rewrite:
         written = await self._once(store)
         if written is not None:
             return written
-        if self.check is not None and not await self._large(store):
+        if self.check is not None and self.way is None and not await self._large(store):
             return await self._locked(store, self.check)
         deadline = clock.monotonic() + PATIENCE_S
         async with turns.of(self.key):
@@ -82,10 +84,17 @@ class Rewrite:
         if stored is None:
             raise self._missing()
         large = max(self.size, len(stored.raw)) > LARGE_BYTES
-        prepared = await apart(self.make, stored.body) if large else self.make(stored.body)
-        if prepared.body is stored.body and not prepared.finished:
+        if self.way is not None:
+            prepared = await self.way.prepare(stored.body, large)
+        else:
+            prepared = await apart(self.make, stored.body) if large else self.make(stored.body)
+        same = prepared.body is stored.body and not prepared.finished
+        if not same:
+            await self.admit(prepared, stored.body, large)
+        if self.way is not None:
+            await self.way.validate(prepared, stored.body)
+        if same:
             return Written(prepared.body, warnings=prepared.warnings)
-        await self.admit(prepared, stored.body, large)
         if self.dry_run:
             return Written(prepared.body, deleted=prepared.finished, warnings=prepared.warnings)
         expect = Expect(revision=stored.revision)

@@ -45,6 +45,12 @@ class Outgoing:
         self._reach = Reach(allowed, resolver)
         self._session: aiohttp.ClientSession | None = None
 
+    async def __aenter__(self) -> Outgoing:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
     async def aclose(self) -> None:
         session, self._session = self._session, None
         if session is not None:

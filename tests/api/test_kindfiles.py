@@ -43,6 +43,9 @@ EXPECTED = {
     "discovery.k8s.io": "endpointslices",
     "resource.k8s.io": "deviceclasses resourceclaims resourceclaimtemplates resourceslices",
     "flowcontrol.apiserver.k8s.io": "flowschemas prioritylevelconfigurations",
+    "admissionregistration.k8s.io": "validatingwebhookconfigurations mutatingwebhookconfigurations "
+                                    "validatingadmissionpolicies validatingadmissionpolicybindings "
+                                    "mutatingadmissionpolicies mutatingadmissionpolicybindings",
     "config.fleet.io": "workloadinterpreters",
 }  # fmt: skip
 

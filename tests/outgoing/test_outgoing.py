@@ -44,11 +44,8 @@ async def client(
     async def resolve(host: str, port: int) -> list[str]:
         return names[host].pop(0)
 
-    outgoing = Outgoing(allowed, resolver=resolve if names is not None else None)
-    try:
+    async with Outgoing(allowed, resolver=resolve if names is not None else None) as outgoing:
         yield outgoing
-    finally:
-        await outgoing.aclose()
 
 
 async def refusal(outgoing: Outgoing, url: str, *, timeout: float = 20.0, ca: str | None = None) -> OutgoingError:
