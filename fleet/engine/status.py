@@ -96,9 +96,14 @@ def not_found(group: str, resource: str, name: str) -> StatusError:
     return StatusError(404, "NotFound", message, group=group, kind=resource, name=name)
 
 
-def already_exists(group: str, resource: str, name: str) -> StatusError:
+def already_exists(group: str, resource: str, name: str, *, generated: bool = False) -> StatusError:
+    """`generated`: the server drew the name, and the client may ask again."""
     message = f'{_qualified(group, resource)} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, group=group, kind=resource, name=name)
+    if generated:
+        message += ", the server was not able to generate a unique name for the object"
+    return StatusError(
+        409, "AlreadyExists", message, group=group, kind=resource, name=name, retry_after_s=1 if generated else None
+    )
 
 
 def conflict(group: str, resource: str, name: str, why: str = "") -> StatusError:

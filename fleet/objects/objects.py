@@ -127,7 +127,7 @@ class Objects:
             if isinstance(outcome, Committed):
                 return Written(outcome.stored[0].body, created=True, warnings=warnings)
             if outcome.index == 0 and (not generated or attempt == GENERATE_ATTEMPTS_MAX - 1):
-                raise already_exists(kind.group, kind.resource, name)
+                raise already_exists(kind.group, kind.resource, name, generated=generated)
         raise conflict(kind.group, kind.resource, name)
 
     async def update(

@@ -95,7 +95,9 @@ async def test_a_generated_name_that_is_taken_is_drawn_again(objects: Objects, i
     second = await objects.create(WIDGET, "default", body, OPTIONS)
     assert (first.body["metadata"]["name"], second.body["metadata"]["name"]) == ("w-aaaaa", "w-bbbbb")
     ids.suffixes = ["aaaaa"] * 8
-    assert (await refused(objects.create(WIDGET, "default", body, OPTIONS))).reason == "AlreadyExists"
+    taken = await refused(objects.create(WIDGET, "default", body, OPTIONS))
+    assert (taken.code, taken.reason, taken.status()["details"]["retryAfterSeconds"]) == (409, "AlreadyExists", 1)
+    assert taken.message.endswith("already exists, the server was not able to generate a unique name for the object")
 
 
 async def test_generation_counts_the_spec_and_nothing_else(objects: Objects) -> None:
