@@ -13,17 +13,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fleet.engine.cel.declare import Overload, overloads
-from fleet.engine.cel.program import Budget, Program, compile_expression
 from fleet.engine.cel.tree import BadExpression
-from fleet.engine.cel.types import DYN
-from fleet.engine.cel.values import Fault, Run
 from fleet.engine.celcost import cost_of
 from fleet.engine.celsyntax import Node, read
 from fleet.kinds.paths import getter, is_path, parsed
 from fleet.model.untyped import text
+
+if TYPE_CHECKING:  # it takes a tenth of a second to load, and most commands run no expression
+    from fleet.engine.cel.declare import Overload
+    from fleet.engine.cel.program import Program
+    from fleet.engine.cel.values import Run
 
 STEPS_MAX = 100_000  # of one expression over one job, about ten milliseconds
 NOMINAL_ITEMS = 64  # of each list of the job that an expression must be affordable for
@@ -199,6 +200,8 @@ class _Library:
             _grow(self._places, (root, *steps))
 
     def __call__(self, values: Values) -> Any:
+        from fleet.engine.cel.program import Budget, Fault
+
         try:
             program = _compiled(self._text, tuple(sorted(self._places)))
             return program.evaluate(_project(values, self._places), Budget(STEPS_MAX))
@@ -209,7 +212,15 @@ class _Library:
 @lru_cache(maxsize=256)
 def _compiled(source: str, names: tuple[str, ...]) -> Program:
     """Raises BadExpression."""
-    return compile_expression(source, dict.fromkeys(names, DYN), functions=_FUNCTIONS)
+    from fleet.engine.cel.declare import overloads
+    from fleet.engine.cel.program import compile_expression
+    from fleet.engine.cel.types import DYN
+
+    functions: dict[str, tuple[tuple[Overload, ...], Callable[..., Any]]] = {
+        "jvmBytes": (overloads("jvmBytes", "(dyn) -> int"), _jvm_bytes),
+        "greatest": (overloads("greatest", "(dyn, dyn) -> dyn"), _greatest_of),
+    }
+    return compile_expression(source, dict.fromkeys(names, DYN), functions=functions)
 
 
 def _grow(tree: dict[str, Any], steps: tuple[str, ...]) -> None:
@@ -248,9 +259,3 @@ def _jvm_bytes(run: Run, said: Any) -> int:
 
 def _greatest_of(run: Run, one: Any, other: Any) -> Any:
     return max(one, other)
-
-
-_FUNCTIONS: Mapping[str, tuple[tuple[Overload, ...], Callable[..., Any]]] = {
-    "jvmBytes": (overloads("jvmBytes", "(dyn) -> int"), _jvm_bytes),
-    "greatest": (overloads("greatest", "(dyn, dyn) -> dyn"), _greatest_of),
-}
