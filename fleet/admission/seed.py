@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from fleet.admission.crds import INTERNAL_GROUPS
+from fleet.admission.readyroles import READY_ROLES
 from fleet.engine.crd import GROUP, RESOURCE, crd_of
 from fleet.engine.kind import Kind
 from fleet.engine.status import StatusError
@@ -111,6 +112,7 @@ _ROLES: dict[str, list[Body]] = {
     "admin": _ADMIN,
     "edit": _EDIT,
     "view": _VIEW,
+    **READY_ROLES,
     "system:basic-user": _BASIC,
     "system:discovery": [{"nonResourceURLs": _DISCOVERY_PATHS, "verbs": ["get"]}],
     "system:public-info-viewer": [{"nonResourceURLs": _PUBLIC_PATHS, "verbs": ["get"]}],

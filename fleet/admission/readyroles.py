@@ -1,0 +1,68 @@
+"""Ready-made roles for the people of a fleet, between the roles of Kubernetes and `cluster-admin`.
+
+None of them reads Secrets, gives rights to others, passes a queue or looks into a member with the hub's own account.
+"""
+
+from __future__ import annotations
+
+from fleet.ports import Body
+from fleet.wellknown import CLUSTER, CONFIG, POLICY, QUEUE, QUOTA, WORK
+
+_READ = ["get", "list", "watch"]
+_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+_ALL = [*_READ, *_WRITE]
+_JOBS = {
+    "argoproj.io": ["workflows"],
+    "batch": ["jobs"],
+    "batch.volcano.sh": ["jobs"],
+    "jobset.x-k8s.io": ["jobsets"],
+    "kubeflow.org": ["jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "pytorchjobs/scale", "tfjobs", "xgboostjobs"],
+    "leaderworkerset.x-k8s.io": ["leaderworkersets"],
+    "ray.io": ["rayclusters", "rayjobs"],
+    "sparkoperator.k8s.io": ["sparkapplications"],
+    "trainer.kubeflow.org": ["trainjobs"],
+}
+_POLICIES = ["propagationpolicies", "overridepolicies"]
+_POLICIES_FOR_ALL = ["clusterpropagationpolicies", "clusteroverridepolicies"]
+_POLICY_GROUPS = [POLICY, "policy.karmada.io"]
+
+
+def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Body:
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+_VIEWER = [
+    *(_rule([group], names, _READ) for group, names in _JOBS.items()),
+    _rule(["", "events.k8s.io"], ["events"], _READ),
+    _rule([""], ["namespaces", "pods"], _READ),
+    _rule(_POLICY_GROUPS, [*_POLICIES, *_POLICIES_FOR_ALL], _READ),
+    _rule([WORK], ["resourcebindings"], _READ),
+    _rule([QUEUE], ["queues", "queueunits"], _READ),
+    _rule([QUOTA], ["elasticquotatrees"], _READ),
+    _rule([CLUSTER], ["clusters"], _READ),
+]
+_JOB_SUBMITTER = [
+    *_VIEWER,
+    *(_rule([group], names, _ALL) for group, names in _JOBS.items()),
+    _rule([""], ["configmaps", "persistentvolumeclaims"], _ALL),
+]
+_QUEUE_ADMIN = [
+    *_VIEWER,
+    _rule([QUOTA], ["elasticquotatrees"], _ALL),
+    _rule([QUEUE], ["queues", "queueunits"], ["patch", "update"]),
+    _rule([QUEUE], ["queues"], ["use"]),
+]
+_FLEET_ADMIN = [
+    *_QUEUE_ADMIN,
+    _rule([CLUSTER], ["clusters"], _ALL),
+    _rule(_POLICY_GROUPS, [*_POLICIES, *_POLICIES_FOR_ALL], _ALL),
+    _rule([CONFIG], ["workloadinterpreters"], _ALL),
+    _rule(["scheduling.k8s.io"], ["priorityclasses"], _ALL),
+]
+
+READY_ROLES: dict[str, list[Body]] = {
+    "viewer": _VIEWER,
+    "job-submitter": _JOB_SUBMITTER,
+    "queue-admin": _QUEUE_ADMIN,
+    "fleet-admin": _FLEET_ADMIN,
+}
