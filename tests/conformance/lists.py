@@ -28,7 +28,7 @@ class Exceptions:
     apart: Mapping[str, str]
     others: Mapping[str, str]
 
-    def __contains__(self, name: str) -> bool:
+    def __contains__(self, name: object) -> bool:
         return name in self.others or name in self.apart
 
 

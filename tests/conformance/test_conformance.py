@@ -8,7 +8,7 @@ import pytest
 
 from tests.conformance.lists import exceptions, passing, quick
 from tests.conformance.servers import started_hub
-from tests.conformance.suite import PASSED, run_specs
+from tests.conformance.suite import PASSED, run_specs_twice
 from tests.conformance.table import PAGE, written
 
 pytestmark = pytest.mark.xdist_group("conformance")
@@ -19,10 +19,7 @@ LIMIT_S = 120.0  # for one spec of at most five seconds: a busy machine takes lo
 def test_the_quick_specs_pass_on_the_hub(tmp_path: Path) -> None:
     names = quick()
     with started_hub(tmp_path) as kubeconfig:
-        outcomes = run_specs(kubeconfig, names, tmp_path / "first", limit_s=lambda _: LIMIT_S, at_once=2)
-        # Some specs of theirs wait for seconds that a busy machine does not give: each has a second try, alone.
-        again = [name for name, one in outcomes.items() if one.state != PASSED]
-        outcomes |= run_specs(kubeconfig, again, tmp_path / "second", limit_s=lambda _: LIMIT_S, at_once=1)
+        outcomes = run_specs_twice(kubeconfig, names, tmp_path / "suite", limit_s=lambda _: LIMIT_S)
     failed = [f"{one.state}: {name}: {one.reason}" for name, one in outcomes.items() if one.state != PASSED]
     assert outcomes.keys() == set(names) and not failed, "\n".join(failed)
 
