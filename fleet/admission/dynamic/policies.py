@@ -11,6 +11,8 @@ from fleet.engine.selectors import from_object, holds
 from fleet.model.untyped import mapping, rows, text, texts
 from fleet.ports import Body, Key, Store
 
+BINDINGS = "validatingadmissionpolicybindings"
+
 
 class BadBinding(Exception):
     """A binding cannot be used. The text is for the client."""
@@ -64,7 +66,7 @@ class Policies:
         self._policies: tuple[Policy, ...] = ()
 
     def all(self) -> Sequence[Policy]:
-        bindings = self._store.scan(GROUP, "validatingadmissionpolicybindings")
+        bindings = self._store.scan(GROUP, BINDINGS)
         if not bindings:
             return ()
         policies = self._store.scan(GROUP, "validatingadmissionpolicies")
