@@ -44,7 +44,7 @@ async def test_a_claim_travels_without_its_volume() -> None:
         assert copy is not None and "status" not in copy
         assert copy["spec"] == {
             "accessModes": ["ReadWriteMany"], "storageClassName": "fast",
-            "resources": {"requests": {"storage": "10Gi"}},
+            "resources": {"requests": {"storage": "10Gi"}}, "volumeMode": "Filesystem",
         }  # fmt: skip
         assert "pv.kubernetes.io/bind-completed" not in copy["metadata"]["annotations"]
         assert copy["metadata"]["annotations"]["team"] == "a"
@@ -209,7 +209,8 @@ async def test_the_headless_service_of_a_subdomain_travels_narrowed_and_leaves_w
         await world.running("two")
         objects = world.members.by_name["cfa"].objects
         assert objects[SERVICE]["spec"] == {
-            "clusterIP": "None", "selector": {"app": "ring"}, "ports": [{"name": "rdzv", "port": 29500}],
+            "clusterIP": "None", "selector": {"app": "ring"},
+            "ports": [{"name": "rdzv", "port": 29500, "protocol": "TCP", "targetPort": 29500}],
             "publishNotReadyAddresses": True,
         }  # fmt: skip
         assert len(users_of(objects[SERVICE])) == 2

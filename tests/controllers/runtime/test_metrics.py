@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.health import Metrics as ApiMetrics
+from api.oidc.metrics import OidcMetrics
 from fleet.controllers.runtime.metrics import LEAVES_MOST, OTHERS, OUTSIDE, UNKNOWN, Counted, Metrics, outcome_of
 from fleet.decide import PARTS
 from fleet.model.plan import Stage
@@ -149,5 +150,6 @@ async def test_the_page_lists_every_metric_with_its_labels_and_no_other() -> Non
 def test_the_page_lists_the_metrics_of_the_api() -> None:
     metrics = ApiMetrics()
     metrics.count("get", "pods", 200, 0.1)
+    OidcMetrics().show(metrics.registry)
     listed = {name: row for name, row in listed_metrics().items() if name.startswith("fleet_api_")}
     assert_told(generate_latest(metrics.registry).decode(), listed)
