@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
+from fleet.admission.kubernetes import CHECKS
+from fleet.admission.kubernetes.language import Check
+from fleet.admission.signing import CLIENT_SIGNER
+from fleet.engine.builtin import complete
 from fleet.engine.kind import Kind
 from fleet.engine.schema import Node, compiled
+from tests.api.checks_table import SOUND
+from tests.api.test_signing import request
 
 DEPTH_MAX = 7  # of what is grown
 NESTED = 90  # levels of a value that is nested for its own sake; the API takes 100
@@ -40,6 +46,11 @@ _JOBS = {
     "xgboostjobs": ("xgbReplicaSpecs", "Master", "xgboost"),
 }
 _SELECTORS = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}]
+_MATCHED = {
+    "resourceRules": [
+        {"apiGroups": ["no.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nothing"]},
+    ],
+}
 _BASES: dict[str, dict[str, Any]] = {
     **{
         name: {"spec": {field: {replica: {"replicas": 1, "template": _pod(container)}}}}
@@ -83,14 +94,25 @@ _BASES: dict[str, dict[str, Any]] = {
     },
     "resourcebindings": {"spec": {"resource": {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}}},
     "priorityclasses": {"value": 1},
+    "validatingadmissionpolicies": {"spec": {"matchConstraints": _MATCHED, "validations": [{"expression": "true"}]}},
+    "validatingadmissionpolicybindings": {"spec": {"policyName": "p", "validationActions": ["Deny"]}},
+    "certificatesigningrequests": {
+        "spec": {"request": request(), "signerName": CLIENT_SIGNER, "usages": ["client auth"]},
+    },
 }  # fmt: skip
 _BASES["clusteroverridepolicies"] = _BASES["overridepolicies"]
 _BASES["clusterrolebindings"] = copy.deepcopy(_BASES["rolebindings"])
 _BASES["clusterrolebindings"]["roleRef"]["kind"] = "ClusterRole"
 
 
+for _path, _sound in SOUND.values():
+    _rest = {key: value for key, value in _sound.items() if key not in ("apiVersion", "kind", "metadata")}
+    _BASES.setdefault(_path.rsplit("/", 1)[1], _rest)
+
+
 def valid(rng: Random, kind: Kind, name: str, namespace: str) -> dict[str, Any]:
-    """An object that its schema takes (what else its rules ask for, the bases have), with up to three parts grown."""
+    """An object that its schema takes (what else its rules ask for, the bases have), with up to three parts grown. A
+    part that Kubernetes refuses in one of its own kinds is not grown."""
     root = compiled(kind)
     body: dict[str, Any] = copy.deepcopy(_BASES.get(kind.resource, {}))
     for key in root.required:
@@ -100,9 +122,19 @@ def valid(rng: Random, kind: Kind, name: str, namespace: str) -> dict[str, Any]:
     body |= {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
     if kind.namespaced:
         body["metadata"]["namespace"] = namespace
+    check = CHECKS.get((kind.group, kind.resource)) if kind.builtin else None
     for _ in range(rng.randint(0, 3)):
-        _grow(rng, root, body)
+        grown = copy.deepcopy(body)
+        _grow(rng, root, grown)
+        if check is None or not _refused(kind, check, grown):
+            body = grown
     return body
+
+
+def _refused(kind: Kind, check: Check, body: dict[str, Any]) -> bool:
+    filled = copy.deepcopy(body)
+    complete(kind, filled)
+    return any(check(filled, ""))
 
 
 _NOT_GROWN = ("apiVersion", "kind", "resourceVersion", "ownerReferences")  # any value would be refused
