@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
+from api.kindfiles import load_kinds
+from fleet.admission.kubernetes import UPDATES, check
+from fleet.engine.builtin import complete
+from fleet.engine.registry import Registry
+from fleet.objects.writing import Review
 from tests.admission.conftest import USER, Body, Hub
+from tests.api.checks_table import SOUND
 
 
 def thing(kind: str, api_version: str = "v1", name: str = "a", **fields: Any) -> Body:
@@ -199,3 +205,15 @@ async def test_a_class_that_a_unit_is_given_exists(hub: Hub) -> None:
     assert [cause.field for cause in (await hub.refused(chosen, "update")).causes] == ["spec.priorityClassName"]
     await hub.create(thing("PriorityClass", "scheduling.k8s.io/v1", name="urgent", value=9))
     assert (await hub.update(chosen))["spec"]["priorityClassName"] == "urgent"
+
+
+SOUND_BY_RESOURCE = {path.rsplit("/", 1)[1]: body for path, body in SOUND.values()}
+
+
+@pytest.mark.parametrize("name", sorted(UPDATES))
+@pytest.mark.parametrize("spec", ["x", 1, [None]])
+def test_a_stored_object_that_cannot_be_read_can_be_mended(name: tuple[str, str], spec: Any) -> None:
+    kind, new = Registry(load_kinds()).need(*name), deepcopy(SOUND_BY_RESOURCE[name[1]])
+    complete(kind, new)
+    old = {**new, "spec": spec}
+    assert list(check(Review("UPDATE", kind, "", "default", "one", new, old, USER.user, False))) == []

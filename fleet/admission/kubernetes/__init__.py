@@ -38,5 +38,13 @@ def check(review: Review) -> Sequence[Cause]:
         review.warnings.append("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice")
     found: Iterable[Cause] = asked(review.new, "")
     if review.old is not None and name in UPDATES:
-        found = chain(found, UPDATES[name](review.new, review.old))
+        found = chain(found, _changes(UPDATES[name], review.new, review.old))
     return list(islice(found, CAUSES_MAX))
+
+
+def _changes(rule: Callable[[Object, Object], Iterable[Cause]], new: Object, old: Object) -> Sequence[Cause]:
+    """An object that was stored before its schema said no, and cannot be read, binds nobody."""
+    try:
+        return list(rule(new, old))
+    except (TypeError, AttributeError, KeyError, IndexError, ValueError):
+        return ()
