@@ -12,7 +12,7 @@ DATA_DIR ?= build/up
 MEMBERS ?= 3
 LISTEN ?= 127.0.0.1:6440
 # Workers for the tests; tests that share one set of real clusters stay together on one worker.
-PYTEST_WORKERS ?= 2
+PYTEST_WORKERS ?= 3
 PYTEST_ARGS ?=
 FUZZ_CASES ?= 100000
 FUZZ_WORLDS ?= 20000

@@ -33,11 +33,12 @@ def cpu(work: Callable[[], Any]) -> tuple[float, Any]:
 def crd(spec: dict[str, Any]) -> dict[str, Any]:
     """A CRD whose objects have this schema under `spec`."""
     schema = {"type": "object", "properties": {"spec": spec}}
+    names = {"plural": "gadgets", "singular": "gadget", "kind": "Gadget", "listKind": "GadgetList"}
     return {
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": "gadgets.example.com"},
         "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": {"plural": "gadgets", "kind": "Gadget"},
+            "group": "example.com", "scope": "Namespaced", "names": names,
             "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
         },
     }  # fmt: skip
