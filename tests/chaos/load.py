@@ -176,7 +176,8 @@ class Load:
         # 422: it has ended meanwhile
         answer = until_answered(lambda: self._client().patch(self._path(job), change), self._stop, fine=(404, 422))
         self._done("suspend" if suspend else "resume", job, answer)
-        if suspend and answer is not None and answer["kind"] != "Status":
+        # A request that nobody answered may have been carried out or not: the job is resumed at the end in either case.
+        if answer is None or (suspend and answer["kind"] != "Status"):
             self.suspended.add(job)
         else:
             self.suspended.discard(job)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from fleet.wellknown import ATTEMPT, LABEL_BINDING, LABEL_HUB
-from tests.chaos import truth
+from tests.chaos import load, truth
 from tests.chaos.books import Bookkeeper
 from tests.chaos.client import Body
 from tests.chaos.findings import Findings
-from tests.chaos.load import NOTE, Ledger
+from tests.chaos.load import NOTE, Ledger, Load
 from tests.chaos.truth import Truth, Wanted
 
 pytestmark = pytest.mark.xdist_group("chaos")
@@ -160,3 +160,16 @@ def test_a_finding_keeps_the_history_of_its_object_and_the_faults(findings: Find
     [entry] = findings.found
     assert entry["history"][0].endswith("created") and entry["faults"][0].endswith("kill api")
     assert len((tmp_path / "findings.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("suspend", [True, False])
+def test_a_job_whose_suspension_nobody_answered_is_resumed_at_the_end(
+    findings: Findings, monkeypatch: pytest.MonkeyPatch, suspend: bool
+) -> None:
+    users = Load([], 1, 1, lambda: 0.0, findings, dict)
+    monkeypatch.setattr(load, "until_answered", lambda ask, stop, fine: None)
+    users._suspend("vision/one", suspend)
+    assert users.suspended == {"vision/one"}
+    monkeypatch.setattr(load, "until_answered", lambda ask, stop, fine: {"kind": "PyTorchJob"})
+    users._suspend("vision/one", False)
+    assert users.suspended == set()
