@@ -170,7 +170,7 @@ class StaticTokens:
 
 
 def digest_of(token: str) -> bytes:
-    """What a token is kept and compared by."""
+    """The form in which a token is kept and compared."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 

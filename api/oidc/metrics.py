@@ -1,4 +1,4 @@
-"""What happens to tokens of outside issuers, counted. The labels are issuers of the file and a few words."""
+"""Counters of tokens of outside issuers. The labels are issuers of the file and a few words."""
 
 from __future__ import annotations
 

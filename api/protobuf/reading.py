@@ -143,7 +143,7 @@ def _compile(name: str) -> Reader:
 
 
 def _loop(blocks: _Blocks, numbers: _Numbers) -> Reader:
-    """What reads the fields of a message. Numbers of one byte are nearly all of them, so they are read in place."""
+    """The reader of the fields of a message. Nearly all numbers have one byte, and such numbers are read in place."""
 
     def read(data: bytes, at: int, end: int, depth: int) -> Any:
         if depth > MAX_DEPTH:

@@ -60,7 +60,7 @@ def _decoded(entries: Mapping[str, str]) -> int:
 
 
 def _typed(body: Body) -> Sequence[Cause]:
-    """What a Secret of a type of Kubernetes must have."""
+    """The keys that a Secret of a type of Kubernetes must have."""
     data, kind = body.get("data") or {}, body.get("type") or ""
     if kind == "kubernetes.io/service-account-token":
         named = (dig(body, "metadata.annotations") or {}).get(_ACCOUNT)

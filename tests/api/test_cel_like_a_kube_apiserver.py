@@ -9,7 +9,6 @@ import asyncio
 import json
 import re
 import ssl
-import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,9 +22,7 @@ from fleet.simulate.wall import WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.cel_table import DEFINITIONS, FIELDS, GROUP, PLACES, RULES, THING, WRITES, crd
 from tests.api.conftest import open_hub
-from tests.testbed.bed import Bed
-from tests.testbed.build import parts
-from tests.testbed.member import RealMember
+from tests.api.realserver import real_server
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")
 
@@ -108,18 +105,8 @@ async def _ask_all(url: str, ca: str, folder: Path) -> dict[str, tuple[Said, Sai
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[str, tuple[Said, Said]]]:
     """The answers to each question, from the real one and from ours."""
-    with tempfile.TemporaryDirectory(prefix="fleet-cel-") as folder:
-        bed = Bed(Path(folder) / "bed", parts())
-        try:
-            member = RealMember("cel", bed.folder / "cel", bed._built, bed._pki, bed.processes, bed._etcd())
-            bed.members["cel"] = member
-            member.start_apiserver()
-            member.wait_apiserver()
-            with ThreadPoolExecutor(1) as thread:
-                asking = _ask_all(member.url, str(bed._pki.ca), Path(folder))
-                yield thread.submit(asyncio.run, asking).result()
-        finally:
-            bed.stop()
+    with real_server("cel") as server, ThreadPoolExecutor(1) as thread:
+        yield thread.submit(asyncio.run, _ask_all(server.url, str(server.ca), server.folder)).result()
 
 
 @pytest.mark.parametrize("what", [*_asked(), *WRITES])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-import tempfile
 from base64 import b64encode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -26,9 +25,7 @@ from fleet.store.memory import MemoryStore
 from tests.api.conftest import open_hub
 from tests.api.protobodies import frames, inside, lost, settled
 from tests.api.protobuf_kinds import OBJECTS
-from tests.testbed.bed import Bed
-from tests.testbed.build import parts
-from tests.testbed.member import RealMember
+from tests.api.realserver import real_server
 
 pytestmark = pytest.mark.xdist_group("real-apiserver")
 
@@ -149,19 +146,8 @@ async def _ask(url: str, ca: str, folder: Path) -> Answers:
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[Answers]:
-    with tempfile.TemporaryDirectory(prefix="fleet-protobuf-") as folder:
-        bed = Bed(Path(folder) / "bed", parts())
-        try:
-            etcd = bed._etcd()
-            member = RealMember("like", bed.folder / "like", bed._built, bed._pki, bed.processes, etcd)
-            bed.members["like"] = member
-            member.start_apiserver()
-            member.wait_apiserver()
-            with ThreadPoolExecutor(1) as thread:
-                asking = _ask(member.url, str(bed._pki.ca), Path(folder))
-                yield thread.submit(asyncio.run, asking).result()
-        finally:
-            bed.stop()
+    with real_server("protobuf") as server, ThreadPoolExecutor(1) as thread:
+        yield thread.submit(asyncio.run, _ask(server.url, str(server.ca), server.folder)).result()
 
 
 @pytest.mark.parametrize("kind", [body["kind"] for _, body in OBJECTS])

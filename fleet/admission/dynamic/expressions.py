@@ -28,7 +28,7 @@ class ConditionFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What stands around an expression: whether it may name `params`, and the types of `variables`."""
+    """The surroundings of an expression: whether it may name `params`, and the types of `variables`."""
 
     params: bool = False
     variables: tuple[tuple[str, Type], ...] = ()
