@@ -179,7 +179,10 @@ def _asked(hub: Hub, uid: str, to: str) -> Reason | str | None:
         affinity_groups=(AffinityGroup("", frozenset({to})),), backoff_until=None, claim=None, head=None,
     )  # fmt: skip
     try:
-        snapshot = replace(source.snapshot, units={**source.snapshot.units, uid: waiting})
+        members = source.snapshot.members
+        if to in members:  # `_check` has read the Cluster, which may have lost a taint since the snapshot
+            members = {**members, to: replace(members[to], taints=())}
+        snapshot = replace(source.snapshot, units={**source.snapshot.units, uid: waiting}, members=members)
         plan = decide(snapshot, now=source.now, seed=0, solver=None)
     except BadSnapshot as error:
         raise Failure(f"{source.name}: {error}") from error

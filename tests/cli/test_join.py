@@ -163,4 +163,4 @@ def test_room_is_not_held_in_members_that_are_too_old(up: Up, kubeconfig: Path, 
         assert stored(up) == []
         assert "--enable-reservation" not in refusal(join(up, "m", old, "--timeout", "0"))
         assert stored(up) == ["m", "member-m"]
-    until("its version is known", lambda: "v1.27.9" in str(up.hub.find(f"{CLUSTERS}/m")))
+        until("its version is known", lambda: "v1.27.9" in str(up.hub.find(f"{CLUSTERS}/m")))
