@@ -9,6 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from fleet.amc.client import Answer
+from fleet.cli.hub import Hub
+from fleet.cli.move import _why_not_now
+from fleet.notation.codec import encode_snapshot
+from tests.builders import NOW, Taint, member, snapshot, unit
 from tests.cli.hub import Up, fleet, refusal, until
 from tests.cli.test_drain import FIXED, QUOTA, place
 from tests.cli.test_whatif import job, policy, written
@@ -77,3 +82,18 @@ def test_a_job_moves_where_it_may_and_where_there_is_room(up: Up, tmp_path: Path
     until("it waits", lambda: bool(json.loads(run(up, "jobs", "-o", "json").stdout)))
     until("it is known", lambda: "cannot run in cfb" in run(up, "move", "large", "--to", "cfb").stderr)
     assert "cannot run in cfb" in refusal(run(up, "move", "large", "--to", "cfb", "--wait-for-room"))
+
+
+def test_a_move_right_after_an_uncordon_reads_no_taint_from_an_older_snapshot() -> None:
+    cordon = Taint("cluster.karmada.io/unschedulable", "", "NoSchedule")
+    older = snapshot(
+        unit("one").gpus(8).runs_in("a"),
+        member("a").nodes(1, free_gpu=0),
+        member("b").nodes(1).having(taints=(cordon,)),
+    )
+
+    class Behind:
+        def request(self, *_: object, **__: object) -> Answer:
+            return Answer(200, {**encode_snapshot(older), "now": NOW})
+
+    assert _why_not_now(Hub(Behind(), "test"), {"metadata": {"uid": "one"}}, "b") == ""  # type: ignore[arg-type]
