@@ -106,7 +106,7 @@ class Api:
         self._health = Health(store, version_document(version), checks)
         self._mounts = tuple(sorted(mounts.items(), key=lambda item: -len(item[0])))
         self._extra = dict(extra_routes)
-        self._proxy = ClusterProxy(store, dial=dial)
+        self._proxy = ClusterProxy(objects, dial=dial)
         self._extra.setdefault((CLUSTER, "clusters", "proxy"), self._proxy)
         self._discovery = Discovery(registry, (*VIRTUAL, *SUBRESOURCES))
         self._reviews = Reviews(authenticator, authorizer)

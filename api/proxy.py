@@ -15,12 +15,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote_to_bytes
 
-from api.http import Answer, Request, Stream
+from api.http import Answer, Request, Stream, warning_headers
 from api.routing import Route
 from fleet.engine.kubeconfig import BadKubeconfig
 from fleet.engine.status import StatusError, bad_request, not_found, unavailable
 from fleet.members.kubeconfig import Dial
-from fleet.ports import Key, Store
+from fleet.objects.hooking import may_connect
+from fleet.objects.objects import Objects
+from fleet.ports import Key
 from fleet.wellknown import CLUSTER, SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:  # loaded by the first request: an API process that was killed is back without it
@@ -55,11 +57,11 @@ class ClusterProxy:
     """Answers the subresource `proxy` of clusters. `aclose` when the API stops."""
 
     def __init__(
-        self, store: Store, *, dial: Dial | None = None, answer_s: float = ANSWER_S
+        self, objects: Objects, *, dial: Dial | None = None, answer_s: float = ANSWER_S
     ) -> None:  # fmt: skip
         """`dial` reaches members that only their agents reach."""
         self._dial = dial
-        self._store = store
+        self._objects, self._store = objects, objects.store
         self._answer_s = answer_s
         self._pools: dict[str, _Pool] = {}
 
@@ -71,13 +73,15 @@ class ClusterProxy:
     async def __call__(self, route: Route, request: Request) -> Answer:
         import httpx
 
+        target = _target(request, route)
+        warnings = await self._admitted(route, request, target)
         pool = await self._pool(route.name)
         if pool.requests >= MAX_REQUESTS:
             raise StatusError(
                 429, "TooManyRequests", f"too many requests to cluster {route.name} at once", retry_after_s=1
             )
         upstream = pool.client.build_request(
-            request.method, _target(request, route), headers=_headers(request), content=await request.body(),
+            request.method, target, headers=_headers(request), content=await request.body(),
             timeout=httpx.Timeout(None, connect=CONNECT_S, pool=CONNECT_S),
         )  # fmt: skip
         pool.requests += 1
@@ -101,6 +105,7 @@ class ClusterProxy:
             for name, value in response.headers.items()
             if name.lower() not in _NOT_RETURNED
         )
+        headers = (*headers, *warning_headers(warnings))
         endless = request.flag("watch") or request.flag("follow")
 
         async def pump(send: Callable[[bytes], Awaitable[None]]) -> None:
@@ -117,6 +122,16 @@ class ClusterProxy:
             await response.aclose()
 
         return Stream(pump, STREAM_S, status=response.status_code, headers=headers, done=done)
+
+    async def _admitted(self, route: Route, request: Request, target: str) -> tuple[str, ...]:
+        """Warnings of the webhooks and policies that let the request through; StatusError where one does not."""
+        kind = self._objects.registry.resource(CLUSTER, "clusters")
+        if self._objects.hooks is None or kind is None:
+            return ()
+        path = target.partition("?")[0]
+        options = {"kind": "ClusterProxyOptions", "apiVersion": kind.api_version, "path": path}
+        hooks = self._objects.hooks
+        return (await may_connect(hooks, kind, "", route.name, "proxy", request.user, options))[1]
 
     async def _pool(self, name: str) -> _Pool:
         """The member's pool; StatusError 404 for an unknown cluster, 503 for one without usable credentials."""

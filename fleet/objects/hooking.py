@@ -16,15 +16,16 @@ from fleet.engine.bounds import private
 from fleet.engine.kind import Kind
 from fleet.engine.write import Prepared
 from fleet.objects.apart import apart
-from fleet.objects.writing import Options
+from fleet.objects.writing import Options, User
 from fleet.ports import Body
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request to write. `name` is "" while a generated one is not known. `given`: DeleteOptions."""
+    """A request to write, or to connect. `name` is "" while a generated one is not known. `given`: DeleteOptions, or
+    the options of a connection."""
 
-    operation: str  # CREATE | UPDATE | DELETE
+    operation: str  # CREATE | UPDATE | DELETE | CONNECT
     kind: Kind
     subresource: str
     namespace: str
@@ -85,6 +86,22 @@ class Way:
     def warned(self, *others: str) -> tuple[str, ...]:
         """All warnings for the client; a second try says nothing twice."""
         return tuple(dict.fromkeys((*others, *self.hooked.warnings)))
+
+
+async def may_connect(
+    hooks: Hooks | None, kind: Kind, namespace: str, name: str, subresource: str, user: User, options: Body
+) -> tuple[Body, tuple[str, ...]]:
+    """Ask webhooks and policies about a request that connects to the object (exec, attach, a proxy). `options` is the
+    body that they see: a PodExecOptions, with apiVersion and kind. Gives the options to connect with, which a webhook
+    may have changed, and warnings for the client. Raises StatusError for a refusal."""
+    if hooks is None or user.hub:
+        return options, ()
+    hooked = hooks(Asked("CONNECT", kind, subresource, namespace, name, Options(user, ""), options))
+    if hooked is None:
+        return options, ()
+    options = await hooked.mutate(options, None) or options
+    await hooked.validate(options, None)
+    return options, tuple(dict.fromkeys(hooked.warnings))
 
 
 # Annotations that webhooks and policies give to the audit record of a request: set to a dict by the keeper of records.

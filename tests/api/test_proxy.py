@@ -15,9 +15,11 @@ from api.auth import StaticTokens
 from api.kindfiles import load_kinds
 from api.rbac import AllowAll
 from api.serve import Server
+from fleet.admission.dynamic import Dynamic
 from fleet.engine.registry import Registry
 from fleet.objects.objects import Objects
 from fleet.objects.writing import Options, User
+from fleet.outgoing import Allowed, Outgoing
 from fleet.simulate.wall import RandomIds, WallClock
 from fleet.store.memory import MemoryStore
 from tests.api.conftest import ADMIN, KUBECTL, Hub
@@ -161,3 +163,33 @@ async def test_credentials_that_cannot_be_used_are_said_so(hub: Hub) -> None:
         assert (await client.patch(secret, content=patch, headers=headers)).status_code == 200
         answer = await client.get(PROXY + MAPS)
     assert answer.status_code == 503 and "kubeconfig cannot be used" in answer.json()["message"]
+
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+CONNECTS = {
+    "operations": ["CONNECT"], "apiGroups": ["cluster.karmada.io"], "apiVersions": ["*"],
+    "resources": ["clusters/proxy"],
+}  # fmt: skip
+
+
+async def test_a_policy_decides_who_connects_to_which_member(hub: Hub, member: tuple[Server, MemoryStore]) -> None:
+    await join(hub, member[0].url)
+    seen = "request.operation + ' ' + request.kind.kind + ' ' + request.name + '/' + request.subResource"
+    spec = {
+        "matchConstraints": {"resourceRules": [CONNECTS]},
+        "validations": [{"expression": "!object.path.endsWith('/secrets')", "messageExpression": seen}],
+    }
+    warns = {**spec, "validations": [{"expression": "!object.path.endsWith('/pods')", "message": "pods"}]}
+    async with Outgoing(Allowed.parse([])) as outgoing, hub.client() as client:
+        hub.objects.hooks = Dynamic(hub.store, hub.registry, RandomIds(), outgoing)
+        for name, said, action in (("no-secrets", spec, "Deny"), ("pods", warns, "Warn")):
+            bound = {"policyName": name, "validationActions": [action]}
+            for plural, body in (("policies", said), ("policybindings", bound)):
+                there = f"{ADMISSION}/validatingadmission{plural}"
+                assert (await client.post(there, json={"metadata": {"name": name}, "spec": body})).status_code == 201
+        assert (await client.get(PROXY + MAPS)).status_code == 200
+        warned = await client.get(f"{PROXY}/api/v1/pods")
+        assert warned.status_code == 200 and "binding 'pods': pods" in warned.headers["warning"]
+        refused = await client.get(f"{PROXY}/api/v1/secrets?limit=1")
+        assert refused.status_code == 422
+        assert refused.json()["message"].endswith("denied request: CONNECT ClusterProxyOptions m1/proxy")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from fleet.engine.selectors import Requirement, from_object, holds
 from fleet.engine.status import not_found
@@ -117,7 +117,7 @@ class Match:
 
     def selects(self, asked: Asked, new: Body | None, old: Body | None, store: Store) -> bool:
         """Whether the selectors agree. StatusError 404 for a namespace that is not there."""
-        if self.of_object and not any(holds(self.of_object, _labels(body)) for body in (new, old) if body is not None):
+        if self.of_object and not any(holds(self.of_object, _labels(body)) for body in (new, old) if _labelled(body)):
             return False
         if not self.of_namespace or not (asked.namespace or is_namespace(asked)):
             return True
@@ -134,6 +134,11 @@ def is_namespace(asked: Asked) -> bool:
 
 def _labels(body: Body) -> Mapping[str, Any]:
     return mapping(mapping(body.get("metadata")).get("labels"))
+
+
+def _labelled(body: Body | None) -> TypeGuard[Body]:
+    """Whether a selector can look at it: the options of a connection have no metadata."""
+    return body is not None and "metadata" in body
 
 
 def _namespace_labels(asked: Asked, new: Body | None, store: Store) -> Mapping[str, Any]:

@@ -43,7 +43,8 @@ def version_for(hook: Webhook) -> str:
 def request_of(asked: Asked, resource: Resource, uid: str = "") -> Body:
     """The request as webhooks and expressions see it, but for the objects."""
     requested, user = own(asked), asked.options.user
-    kind = {"group": resource.group, "version": resource.version, "kind": asked.kind.kind}
+    shown = text((asked.given or {}).get("kind")) if asked.operation == "CONNECT" else asked.kind.kind
+    kind = {"group": resource.group, "version": resource.version, "kind": shown}
     name = {"group": resource.group, "version": resource.version, "resource": resource.resource}
     namespace = asked.name if asked.kind.resource == "namespaces" and not asked.kind.group else asked.namespace
     request: Body = {
@@ -51,7 +52,7 @@ def request_of(asked: Asked, resource: Resource, uid: str = "") -> Body:
         "requestKind": {**kind, "group": requested.group, "version": requested.version},
         "requestResource": {**name, "group": requested.group, "version": requested.version},
         "operation": asked.operation, "userInfo": {"username": user.name}, "dryRun": asked.options.dry_run,
-        "options": _options(asked),
+        "options": None if asked.operation == "CONNECT" else _options(asked),
     }  # fmt: skip
     for key, value in (
         ("uid", user.uid),
