@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,34 @@ from fleet.engine.cel.values import NO_OVERLOAD, NONE, Fault, Optional, OverBudg
 from fleet.engine.fieldpath import BadFieldPath, field_path
 from fleet.engine.status import Cause, cut
 
-COST_MAX = 1_000_000  # of all rules of one write: half a second of Python
+COST_MAX = 10_000_000  # of all rules of one write, as in a kube-apiserver: some seconds of Python
+COST_AT_ONCE = 100_000  # the same where somebody waits who must not wait long: an event loop
 MESSAGE_BYTES_MAX = 5 * 1024
 EXCEEDED = "validation failed due to running out of cost budget, no further validation rules will be run"
 _CALL_EXCEEDED = "operation cancelled: actual cost limit exceeded"
+
+
+AT_ONCE: ContextVar[bool] = ContextVar("at_once", default=False)  # may the rules take COST_AT_ONCE only?
+
+
+class TakesLong(Exception):
+    """The rules of a write cost more than COST_AT_ONCE: the write must be made anew where nobody waits for it."""
+
+
+class RuleBudget(Budget):
+    """What all rules of one write may cost."""
+
+    __slots__ = ("_at_once",)
+
+    def __init__(self) -> None:
+        self._at_once = AT_ONCE.get()
+        super().__init__(COST_AT_ONCE if self._at_once else COST_MAX)
+
+    def lacks(self) -> bool:
+        """Is nothing left? Raises TakesLong where more is left elsewhere."""
+        if self.left <= 0 and self._at_once:
+            raise TakesLong
+        return self.left <= 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +138,7 @@ def evaluate(
     old: Any,
     type_name: str,
     path: str,
-    budget: Budget,
+    budget: RuleBudget,
     unchanged: Callable[[], bool] = lambda: False,
 ) -> list[Cause]:
     """The refusals of the rules of one place, in their order. When the budget does not last, that is the last of it.
@@ -124,7 +149,7 @@ def evaluate(
         if rule.program is None or (rule.transition and old is None and not rule.optional_old):
             continue
         where = path or "<nil>"
-        if budget.left <= 0:
+        if budget.lacks():
             budget.left = -1
             return [*causes, Cause(where, f'Invalid value: "{type_name}": {EXCEEDED}')]
         before = budget.left
@@ -132,6 +157,7 @@ def evaluate(
             held = rule.program.evaluate(_bindings(rule, value, old), budget)
         except OverBudget:
             budget.left = -1
+            budget.lacks()
             said = EXCEEDED
             if before >= CALL_COST_MAX:
                 ended = "no further validation rules will be run due to call cost exceeds limit for rule"
@@ -160,7 +186,7 @@ def _said(fault: Fault, rule: Rule) -> str:
     return f"{cut(str(fault))} evaluating rule: {rule.named}"
 
 
-def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: Budget) -> Cause:
+def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: RuleBudget) -> Cause:
     message = rule.message.strip() or f"failed rule: {rule.text.strip()}"
     if rule.message_expression is not None:
         try:
@@ -169,7 +195,7 @@ def _refusal(rule: Rule, value: Any, old: Any, path: str, budget: Budget) -> Cau
             if said and "\n" not in said and len(said.encode()) <= MESSAGE_BYTES_MAX:
                 message = said
         except Fault:  # the fixed message stands in for one that cannot be computed
-            pass
+            budget.lacks()
     where = f"{path}.{rule.where}" if path and rule.where else path or rule.where
     return Cause(where or "<nil>", _worded(rule.reason, value, message), rule.reason)
 

@@ -108,6 +108,7 @@ class Node:
 
     __slots__ = (
         "_additional",
+        "_compares",
         "_items",
         "_props",
         "_raw_props",
@@ -181,6 +182,7 @@ class Node:
             self.preserve = True  # RawExtension, FieldsV1 and JSON among the built-in types say no more than that
         self._additional: Any = additional if isinstance(additional, dict) else None
         self._items: Any = get("items")
+        self._compares: bool | None = None
         self.known = bool(self._raw_props)
         # Nothing to prune, default or look into: free-form content, or a scalar.
         self.open = self.preserve and bare and not self._items
@@ -253,6 +255,13 @@ class Node:
         return node
 
     @property
+    def compares(self) -> bool:
+        """Does a rule here or below read `oldSelf`?"""
+        if self._compares is None:
+            self._compares = _reads_old(self.raw)
+        return self._compares
+
+    @property
     def items(self) -> Node | None:
         found = self._items
         if found is None or found.__class__ is Node:
@@ -270,6 +279,19 @@ class Node:
     def associative(self) -> bool:
         """A list whose items have an identity: a map list or a set."""
         return self.list_type == "set" or (self.list_type == "map" and bool(self.list_map_keys))
+
+
+def _reads_old(schema: Schema) -> bool:
+    pending = [schema]
+    while pending:
+        node = pending.pop()
+        if _SCHEMA_FROM in node:  # built-in types have no rules
+            continue
+        if any("oldSelf" in str(rule.get("rule")) for rule in node.get("x-kubernetes-validations") or ()):
+            return True
+        pending += (node.get("properties") or {}).values()
+        pending += [child for key in ("items", "additionalProperties") if isinstance(child := node.get(key), dict)]
+    return False
 
 
 ANYTHING = Node({"x-kubernetes-preserve-unknown-fields": True}, True)

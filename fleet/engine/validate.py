@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from functools import partial
 from typing import Any
 
 import orjson
 
-from fleet.engine.cel.program import Budget
-from fleet.engine.cel.values import equal
 from fleet.engine.kind import Body
-from fleet.engine.rules import COST_MAX, evaluate
+from fleet.engine.rules import RuleBudget
+from fleet.engine.rulewalk import by_keys, compared_fields, keys_of, run_rules
 from fleet.engine.schema import Node
 from fleet.engine.status import CAUSES_MAX, VALUE_CHARACTERS_MAX, Cause, cut
 
@@ -51,13 +49,15 @@ def wrong_types(node: Node, value: Any, path: str, old: Any = None) -> list[Caus
 
 class _Found:
     """The results of one walk over an object: its flaws, and whether any rule has a say. `work` is left of what
-    matching and combining may cost; walks that try an alternative share it."""
+    matching and combining may cost; walks that try an alternative share it. `by_index`: items of lists are compared
+    with the old ones of the same index, whatever the kind of list."""
 
-    __slots__ = ("causes", "spoken", "work")
+    __slots__ = ("by_index", "causes", "spoken", "work")
 
-    def __init__(self, causes: Iterable[Cause] = (), work: list[int] | None = None) -> None:
+    def __init__(self, causes: Iterable[Cause] = (), work: list[int] | None = None, by_index: bool = True) -> None:
         self.causes = list(causes)
         self.spoken = False
+        self.by_index = by_index
         self.work = [WORK_MAX] if work is None else work
 
     def spend(self, cost: int, path: str, what: str) -> bool:
@@ -83,24 +83,24 @@ def settled(node: Node, value: Body, old: Body | None) -> frozenset[str]:
 def validate(
     node: Node, value: Body, old: Body | None = None, found: Iterable[Cause] = (), *, changes: bool = False
 ) -> list[Cause]:
-    """The flaws of an object, after those `found` in its metadata. `old` is its stored state, for rules about
-    transitions. `changes`: only in what differs from that state, at any depth (for the hub's own writes, which change
-    little of an object)."""
-    walk = _Found(found)
-    walk.spoken = bool(node.rules)
+    """The flaws of an object, after those `found` in its metadata. `old` is its stored state. Of a custom kind a value
+    keeps the flaws that it had there, as in a kube-apiserver: a field, or an item of a list that is known by its keys.
+    `changes`: only what differs from that state counts, for any kind, and in lists by the index (for the hub's own
+    writes, which change little of an object)."""
+    walk = _Found(found, by_index=changes)
     same = settled(node, value, old)
-    _check_object(node, value, "", walk, same, old if changes else None)
+    compared = frozenset() if node.builtin else compared_fields(node, same)
+    walk.spoken = bool(node.rules or compared)
+    _check_object(node, value, "", walk, same, old if changes or not node.builtin else None)
     if node.all_of or node.any_of or node.one_of or node.negated is not None:
         _check_combined(node, value, "", walk)
     if not walk.spoken:
         return walk.causes
     if any(cause.reason in _BLOCKING for cause in walk.causes):
         walk.causes.append(Cause("<nil>", f"Invalid value: null: {RULES_NOT_CHECKED}"))
-    elif same:
-        changed = {k: v for k, v in value.items() if k not in same}
-        _rules(node, changed, old, "", walk.causes, Budget(COST_MAX), (value, old))
     else:
-        _rules(node, value, old, "", walk.causes, Budget(COST_MAX), (value, old))
+        asked = {k: v for k, v in value.items() if k not in same or k in compared} if same else value
+        run_rules(node, asked, old, "", walk.causes, RuleBudget(), (value, old))
     return walk.causes
 
 
@@ -237,11 +237,15 @@ def _check_array(node: Node, value: list[Any], path: str, walk: _Found, old: Any
         _check_identities(node, items, value, path, walk)
     if items.simple and items.types is not None and items.types.issuperset(map(type, value)):
         return
-    known = old if old.__class__ is list else ()
+    known = old if old.__class__ is list else []
+    keyed = None if walk.by_index else by_keys(node, known)
     for index, inner in enumerate(value):
         if len(walk.causes) > CAUSES_MAX:
             return
-        was = known[index] if index < len(known) else None
+        if keyed is None:
+            was = known[index] if index < len(known) else None
+        else:
+            was = keyed.get(keys_of(node, inner)) if keyed else None
         if was is not None and was.__class__ is inner.__class__ and was == inner:
             continue
         if inner is None and items.builtin and (items.type or items.int_or_string):
@@ -364,36 +368,3 @@ def _check_identities(node: Node, items: Node, value: list[Any], path: str, walk
             if len(walk.causes) > CAUSES_MAX:
                 return
         seen.add(text)
-
-
-def _rules(
-    node: Node, value: Any, old: Any, path: str, causes: list[Cause], budget: Budget, near: tuple[Any, Any]
-) -> None:
-    """`old`: what the value was, None where nothing tells. `near`: the nearest value around this one of which it is
-    known, with what that was: a rule spares a value that a write leaves as it was."""
-    if value is None or budget.left < 0 or len(causes) > CAUSES_MAX:
-        return
-    if old is not None:
-        near = (value, old)
-    if node.rules:
-        kept = partial(equal, *near)
-        causes += evaluate(node.rules, value, old, node.type, path, budget, kept)
-    if value.__class__ is dict:
-        if node.open:
-            return
-        before = old if old.__class__ is dict else {}
-        for key, inner in value.items():
-            child = node.child(key)
-            if child is not None and (child.rules or inner.__class__ in (dict, list)):
-                _rules(child, inner, before.get(key), f"{path}.{key}" if path else key, causes, budget, near)
-    elif value.__class__ is list and node.items is not None:
-        items = node.items
-        keyed: dict[str, Any] = {}
-        if node.list_type == "map" and old.__class__ is list:
-            keyed = {exact([i.get(k) for k in node.list_map_keys]): i for i in old if i.__class__ is dict}
-        for index, inner in enumerate(value):
-            match = None
-            if keyed and inner.__class__ is dict:
-                match = keyed.get(exact([inner.get(k) for k in node.list_map_keys]))
-            if items.rules or inner.__class__ in (dict, list):
-                _rules(items, inner, match, f"{path}[{index}]", causes, budget, near)

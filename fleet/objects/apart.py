@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from fleet.engine.rules import AT_ONCE, TakesLong
 from fleet.engine.status import StatusError
 
 LARGE_BYTES = 64 * 1024  # of a body or a stored object: below it the work takes some tens of milliseconds at most
@@ -20,6 +21,25 @@ WAITING_MAX = 64  # each may hold a body of 3 MiB; more are told to come again
 T = TypeVar("T")
 _thread = ThreadPoolExecutor(1, "large-bodies")
 _waiting = 0
+
+
+def at_once(work: Callable[..., T], *arguments: object) -> T:
+    """The result of `work(*arguments)`, on the event loop. TakesLong when the rules of a schema cost too much there."""
+    token = AT_ONCE.set(True)
+    try:
+        return work(*arguments)
+    finally:
+        AT_ONCE.reset(token)
+
+
+async def made(large: bool, work: Callable[..., T], *arguments: object) -> T:
+    """The same, apart when it is `large` or turns out to take long. `work` may be done twice."""
+    if not large:
+        try:
+            return at_once(work, *arguments)
+        except TakesLong:
+            pass
+    return await apart(work, *arguments)
 
 
 async def apart(work: Callable[..., T], *arguments: object) -> T:

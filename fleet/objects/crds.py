@@ -131,21 +131,23 @@ class _Follower:
             raise ValueError(f"{flaws[0].field}: {flaws[0].message}"[:300])
         spec = body["spec"]
         conflict = self._conflict(spec)
-        if new and not conflict:
-            self._put(name, body)
-        if not conflict:
-            self._specs[name] = spec
+        known = self._registry.resource(spec["group"], spec["names"]["plural"])
+        kind = self._kind(body, known) if new and not conflict else None
         if body["metadata"].get("deletionTimestamp"):
             self._terminating[name] = crd
+        # A client that finds the kind may change the CRD at once: nothing of the hub's is to come in between.
         await self._write_status(body, conflict)
+        if conflict:
+            return
+        self._specs[name] = spec
+        if new:
+            self._put(spec, kind, known)
 
-    def _put(self, name: str, body: Body) -> None:
-        spec = body["spec"]
-        known = self._registry.resource(spec["group"], spec["names"]["plural"])
-        if spec == self._own_specs.get(name):
-            kind: Kind | None = self._own[name]
-        else:
-            kind = kind_of(body, definitions(), known)
+    def _kind(self, body: Body, known: Kind | None) -> Kind | None:
+        own = body["spec"] == self._own_specs.get(body["metadata"]["name"])
+        return self._own[body["metadata"]["name"]] if own else kind_of(body, definitions(), known)
+
+    def _put(self, spec: Body, kind: Kind | None, known: Kind | None) -> None:
         if kind is None:
             self._registry.drop(spec["group"], spec["names"]["plural"])
         elif kind is not known:

@@ -15,7 +15,7 @@ from typing import Protocol
 from fleet.engine.bounds import private
 from fleet.engine.kind import Kind
 from fleet.engine.write import Prepared
-from fleet.objects.apart import apart
+from fleet.objects.apart import made
 from fleet.objects.writing import Options, User
 from fleet.ports import Body
 
@@ -68,16 +68,16 @@ class Way:
             prepared = self.make(old, False)
             await self.hooked.mutate(None, old)
             return prepared
-        draft = await apart(self.make, old, True) if large else self.make(old, True)
+        draft = await made(large, self.make, old, True)
         body = private(draft.body)
         if not old:
             for key in ("uid", "creationTimestamp", *(("name",) if self.generates else ())):
                 body["metadata"].pop(key, None)
         changed = await self.hooked.mutate(body, old or None)
         if changed is None:
-            return await apart(self.make, old, False) if large else self.make(old, False)
+            return await made(large, self.make, old, False)
         managed = draft.body["metadata"].get("managedFields") or []
-        prepared = await apart(self.remake, old, changed, managed) if large else self.remake(old, changed, managed)
+        prepared = await made(large, self.remake, old, changed, managed)
         return Prepared(prepared.body, (*draft.warnings, *prepared.warnings), prepared.finished)
 
     async def validate(self, prepared: Prepared, old: Body) -> None:

@@ -29,7 +29,7 @@ from fleet.engine.status import (
 )
 from fleet.engine.strategic import go_text
 from fleet.engine.write import Author, Prepared, need_version, prepare_update
-from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.apart import LARGE_BYTES, apart, made
 from fleet.objects.hooking import Asked, Hooks, Make, Way
 from fleet.objects.making import Making
 from fleet.objects.patching import patcher
@@ -320,7 +320,7 @@ class Objects:
         if way is not None:
             prepared = await way.prepare({}, large)
         else:
-            prepared = await apart(make, {}, False) if large else make({}, False)
+            prepared = await made(large, make, {}, False)
         review = await self._admit_new(kind, namespace, prepared.body, options, large)
         if way is None:
             return prepared, (*prepared.warnings, *review.warnings), review.also

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from fleet.engine.kind import Kind
+from fleet.engine.rules import TakesLong
 from fleet.engine.status import conflict, not_found
 from fleet.engine.write import Prepared
-from fleet.objects.apart import LARGE_BYTES, apart
+from fleet.objects.apart import LARGE_BYTES, at_once, made
 from fleet.objects.hooking import Way
 from fleet.objects.writing import Written
 from fleet.ports import Body, Change, Clock, Committed, Delete, Expect, Key, Put, Store, Write
@@ -67,7 +68,10 @@ class Rewrite:
         if written is not None:
             return written
         if self.check is not None and self.way is None and not await self._large(store):
-            return await self._locked(store, self.check)
+            try:
+                return await self._locked(store, self.check)
+            except TakesLong:
+                pass
         deadline = clock.monotonic() + PATIENCE_S
         async with turns.of(self.key):
             while True:
@@ -87,7 +91,7 @@ class Rewrite:
         if self.way is not None:
             prepared = await self.way.prepare(stored.body, large)
         else:
-            prepared = await apart(self.make, stored.body) if large else self.make(stored.body)
+            prepared = await made(large, self.make, stored.body)
         same = prepared.body is stored.body and not prepared.finished
         if not same:
             await self.admit(prepared, stored.body, large)
@@ -111,21 +115,21 @@ class Rewrite:
         of the two it comes to is known there only: whichever guess is wrong writes nothing, and the other is made."""
         last: list[tuple[Prepared, Body]] = []
 
-        def made(body: Body) -> Prepared:
-            prepared = self.make(body)
+        def checked(body: Body) -> Prepared:
+            prepared = at_once(self.make, body)
             if prepared.body is not body or prepared.finished:
                 check(prepared, body)
             last[:] = [(prepared, body)]
             return prepared
 
         def change(body: Body) -> Body | None:
-            prepared = made(body)
+            prepared = checked(body)
             if prepared.finished:
                 raise _OtherwiseError
             return None if prepared.body is body else prepared.body
 
         def guard(body: Body) -> None:
-            if not made(body).finished:
+            if not checked(body).finished:
                 raise _OtherwiseError
 
         ways: list[list[Write]] = [[Change(self.key, change)], [Change(self.key, guard), Delete(self.key)]]
