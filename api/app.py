@@ -322,7 +322,8 @@ class Api:
                 )
             case "watch":
                 selection = parse_selection(request, served)
-                return await self._watches.open(parse_watch(request, served, namespace or None, selection, form))
+                watch = parse_watch(request, served, namespace or None, selection, form)
+                return await self._watches.answer(request, watch)
             case "create":
                 if route.name:
                     raise method_not_allowed()

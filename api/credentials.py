@@ -1,8 +1,15 @@
-"""The user of a request: by the client certificate of its connection, else by its bearer token."""
+"""The user of a request: by the client certificate of its connection, else by its bearer token.
+
+A browser cannot give a WebSocket headers. There the token is one of the subprotocols that the client offers, as a
+kube-apiserver takes it: base64url, without padding, beside another subprotocol.
+"""
 
 from __future__ import annotations
 
-from api.auth import Authenticator, bearer
+from base64 import urlsafe_b64decode
+from binascii import Error as Base64Error
+
+from api.auth import MAX_TOKEN_CHARS, Authenticator, bearer
 from api.certificates import SCOPE
 from api.http import Request
 from api.impersonation import impersonated
@@ -11,6 +18,8 @@ from fleet.engine.status import unauthorized
 from fleet.objects.writing import User
 from fleet.ports import Clock
 
+TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+
 
 async def user_of(request: Request, authenticator: Authenticator, authorizer: Authorizer, clock: Clock) -> User:
     """The user, or the one whom she asks to act as. StatusError 401 without good credentials, 403 where a right to act
@@ -18,8 +27,23 @@ async def user_of(request: Request, authenticator: Authenticator, authorizer: Au
     certificate = request.scope.get(SCOPE)
     user = certificate.user(clock.now()) if certificate is not None else None
     if user is None:
-        token = bearer(request.header(b"authorization"))
+        token = bearer(request.header(b"authorization")) or _offered(request)
         user = await authenticator.user(token) if token else None
     if user is None:
         raise unauthorized()
     return impersonated(request, user, authorizer)
+
+
+def _offered(request: Request) -> str | None:
+    """The token among the subprotocols of a WebSocket. StatusError 401 for what is none."""
+    header = request.header(b"sec-websocket-protocol")
+    if TOKEN_PROTOCOL not in header or request.header(b"upgrade").lower() != "websocket":
+        return None
+    protocols = [text.strip() for text in header.split(",")]
+    found = [text.removeprefix(TOKEN_PROTOCOL) for text in protocols if text.startswith(TOKEN_PROTOCOL)]
+    if len(found) != 1 or len(protocols) == 1 or len(found[0]) > 2 * MAX_TOKEN_CHARS:
+        raise unauthorized()
+    try:
+        return urlsafe_b64decode(found[0] + "=" * (-len(found[0]) % 4)).decode()
+    except (Base64Error, UnicodeDecodeError, ValueError):
+        raise unauthorized() from None

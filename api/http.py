@@ -18,7 +18,6 @@ from urllib.parse import parse_qsl
 import orjson
 
 from api.policy import Attributes
-from fleet.agent.mux import Pipe
 from fleet.engine.status import StatusError, bad_request
 from fleet.objects.writing import User
 
@@ -233,14 +232,27 @@ class Stream:
 
 
 class Upgrade:
-    """An answer after which the connection carries messages, as a WebSocket: `run` gets it, and is cancelled as a
-    Stream's `pump` is. `accepted`: the server's part of the handshake."""
+    """An answer after which the connection carries another protocol. `run` gets the connection as messages of a
+    WebSocket, or as bytes where `raw`. It is cancelled as a Stream's `pump` is; `done` is called at the end, also when
+    `run` never began. `headers`: the server's part of the handshake. `deaf`: messages of the client are passed
+    over."""
 
-    __slots__ = ("accepted", "run")
+    __slots__ = ("deaf", "done", "headers", "raw", "run")
 
-    def __init__(self, accepted: str, run: Callable[[Pipe], Awaitable[None]]) -> None:
-        self.accepted = accepted
+    def __init__(
+        self,
+        headers: tuple[tuple[str, str], ...],
+        run: Callable[[Any], Awaitable[None]],
+        *,
+        done: Callable[[], Awaitable[None]] | None = None,
+        raw: bool = False,
+        deaf: bool = False,
+    ) -> None:
+        self.headers = headers
         self.run = run
+        self.done = done
+        self.raw = raw
+        self.deaf = deaf
 
 
 Answer = Response | Stream | Upgrade

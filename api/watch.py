@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from api.http import JSON, PROTOBUF, Request, Stream
+from api.http import JSON, PROTOBUF, Answer, Request, Stream
 from api.lists import options_invalid, parse_integer, parse_revision, table_type, too_large_version
 from api.negotiation import Accepted
 from api.protobuf.answers import frame, whole
@@ -22,6 +22,7 @@ from api.selection import Selection
 from api.served import Served
 from api.shared import SharedBytes
 from api.tables import metadata_only, table
+from api.websocket import handshake, is_websocket, offers, stream_upgrade
 from fleet.engine.status import Cause, StatusError, expired
 from fleet.ports import Body, Clock, Event, EventType, Expired, FutureRevision, Store, Stored, StoreUnavailable, Watch
 
@@ -234,6 +235,13 @@ class Watches:
         self._clock = clock
         self._shared = SharedBytes()
         self._bookmark_every_s = bookmark_every_s
+
+    async def answer(self, request: Request, asked: WatchRequest) -> Answer:
+        """As a stream of HTTP, or over the WebSocket that the client asks for."""
+        if not request.header(b"upgrade") or not is_websocket(request):
+            return await self.open(asked)
+        headers = handshake(request, next(iter(offers(request)), ""))
+        return stream_upgrade(await self.open(asked), headers)
 
     async def open(self, asked: WatchRequest) -> Stream:
         """Each refusal that is possible happens here, with a status code; later errors are ERROR events."""
